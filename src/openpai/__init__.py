@@ -1,0 +1,1 @@
+"""openpai: many teams share one GPU cluster as if each had its own."""

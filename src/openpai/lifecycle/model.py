@@ -1,0 +1,321 @@
+"""The words of a job's life: phases, keys, facts, and the job as the core sees it.
+
+Plain values only. A task's grant is an opaque number here: what was granted (which node, which devices) is the
+scheduler's and the orchestrator's knowledge. Times are milliseconds since the epoch and always come from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class JobPhase(StrEnum):
+    """Where a job stands. The last three are final until somebody starts the job again."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDING = "ending"
+    BACKING_OFF = "backing_off"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class TaskPhase(StrEnum):
+    """Where a task of the current job attempt stands."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    BACKING_OFF = "backing_off"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+JOB_FINAL = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.STOPPED})
+TASK_FINAL = frozenset({TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.STOPPED})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskId:
+    """A task within its job: stays the same over every retry."""
+
+    role: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AttemptKey:
+    """One try at running one task; the name under which backends and logs know it."""
+
+    job: str
+    job_attempt: int
+    role: str
+    index: int
+    task_attempt: int
+
+    @property
+    def task(self) -> TaskId:
+        """Return which task of the job this is a try of."""
+        return TaskId(self.role, self.index)
+
+    def path(self) -> str:
+        """Return a relative path that is unique to this attempt and safe in a file system."""
+        return f"{self.job}/{self.job_attempt}/{self.role}/{self.index}/{self.task_attempt}"
+
+    @classmethod
+    def parse(cls, path: str) -> AttemptKey:
+        """Return the key whose `path()` was given; raise ValueError for anything else."""
+        job, job_attempt, role, index, task_attempt = path.split("/")
+        return cls(job, int(job_attempt), role, int(index), int(task_attempt))
+
+
+class ExitReason(StrEnum):
+    """How a backend saw a task attempt end, before anyone asks why."""
+
+    EXITED = "exited"
+    """The task's own process ended; `code` is its real exit code, 128+n when signal n ended it."""
+    OOM_KILLED = "oom_killed"
+    """The system killed it for memory beyond its limit."""
+    LOST = "lost"
+    """It vanished and left no report: the node died, or somebody removed it."""
+    LAUNCH_FAILED = "launch_failed"
+    """It never ran and trying again may help (daemon busy, disk full, ...)."""
+    LAUNCH_REFUSED = "launch_refused"
+    """It never ran and trying again will not help (the container cannot be made as asked)."""
+    IMAGE_MISSING = "image_missing"
+    """The image does not exist or its registry refuses us."""
+    PORT_TAKEN = "port_taken"
+    """A port that was allocated to it is used by a stranger."""
+    STALE_GRANT = "stale_grant"
+    """A newer grant holds one of its devices, so it was not started."""
+    ABSENT = "absent"
+    """It was told to end and there was nothing to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitReport:
+    """What a backend knows about the end of one task attempt."""
+
+    code: int
+    reason: ExitReason = ExitReason.EXITED
+    message: str = ""
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+
+    @property
+    def signal(self) -> int | None:
+        """Return the signal that ended the process, or None."""
+        return self.code - 128 if 128 < self.code <= 192 and self.reason is not ExitReason.LOST else None
+
+
+class Behavior(StrEnum):
+    """What a diagnosed cause means for trying again."""
+
+    TRANSIENT = "TRANSIENT"
+    """The platform's fault, likely gone next time: retried without being counted, with back-off, up to a ceiling."""
+    TRANSIENT_CONFLICT = "TRANSIENT_CONFLICT"
+    """Like transient, but jobs got into each other's way: retried after a longer, spread-out delay."""
+    PERMANENT = "PERMANENT"
+    """Will happen again: not retried."""
+    UNKNOWN = "UNKNOWN"
+    """Nobody knows: retried while the owner's retry count lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a task attempt ended, whose fault it was, and what to do about it."""
+
+    code: int
+    """Code of the row in the exit-code table; equals the task's own exit code only where the table says so."""
+    phrase: str
+    type: str
+    """USER_SUCCESS, USER_STOP, USER_FAILURE, PLATFORM_FAILURE, RESOURCE_ALLOCATION_TIMEOUT or UNKNOWN_FAILURE."""
+    behavior: Behavior
+    reason: str = ""
+    advice: tuple[str, ...] = ()
+    matched: str = ""
+    """The line of the log that gave it away, when a rule matched one."""
+
+
+class Retries(NamedTuple):
+    """Retries made so far: those the owner pays for and those the platform owes."""
+
+    counted: int = 0
+    free: int = 0
+
+
+NO_RETRIES = Retries()
+
+
+@dataclass(frozen=True, slots=True)
+class RolePlan:
+    """What the core needs to know of a task role. -1 in either minimum: never by this rule."""
+
+    name: str
+    instances: int
+    min_failed: int
+    min_succeeded: int
+    task_retry_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the core needs to know of a job's specification."""
+
+    roles: tuple[RolePlan, ...]
+    job_retry_count: int
+    is_gang: bool
+
+    @property
+    def tasks_total(self) -> int:
+        """Return the number of tasks."""
+        return sum(role.instances for role in self.roles)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task of the current job attempt, in its current task attempt."""
+
+    id: TaskId
+    phase: TaskPhase = TaskPhase.WAITING
+    attempt: int = 0
+    grant: int | None = None
+    """Number of the grant this attempt starts with; None while nothing is granted."""
+    retries: Retries = NO_RETRIES
+    granted_at_ms: int | None = None
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    retry_at_ms: int | None = None
+    """When a task that backs off starts again."""
+    report: ExitReport | None = None
+    diagnosis: Diagnosis | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether something of this attempt may exist in the world."""
+        return self.phase in (TaskPhase.STARTING, TaskPhase.RUNNING)
+
+
+class Verdict(StrEnum):
+    """How a job attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    PREEMPTED = "preempted"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The verdict on a job attempt and what brought it about."""
+
+    verdict: Verdict
+    code: int
+    diagnosis: Diagnosis | None = None
+    trigger: TaskId | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as the lifecycle core sees it: its plan, its phase, and the tasks of its current attempt."""
+
+    id: str
+    plan: Plan
+    phase: JobPhase
+    submitted_at_ms: int
+    attempt: int = 0
+    is_stop_requested: bool = False
+    tasks: Mapping[TaskId, Task] = field(default_factory=dict)
+    retries: Retries = NO_RETRIES
+    attempt_at_ms: int | None = None
+    """When the current attempt was created."""
+    attempt_started_at_ms: int | None = None
+    """When the first task of the current attempt ran."""
+    attempt_ended_at_ms: int | None = None
+    started_at_ms: int | None = None
+    """When the first task of any attempt ran."""
+    ended_at_ms: int | None = None
+    retry_at_ms: int | None = None
+    outcome: Outcome | None = None
+    """Verdict on the current attempt; set once and then final for that attempt."""
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether nothing more happens until somebody starts the job again."""
+        return self.phase in JOB_FINAL
+
+    def key(self, task: Task) -> AttemptKey:
+        """Return the name of a task's current attempt."""
+        return AttemptKey(self.id, self.attempt, task.id.role, task.id.index, task.attempt)
+
+
+# Facts: what happened, in the past tense, stamped with the attempt they speak of.
+
+
+@dataclass(frozen=True, slots=True)
+class TasksGranted:
+    """Devices were granted to these tasks of a job attempt; the numbers say which grant."""
+
+    job_attempt: int
+    grants: Mapping[TaskId, int]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    """A task attempt was seen running."""
+
+    key: AttemptKey
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskExited:
+    """A task attempt is over and nothing of it is left in the world."""
+
+    key: AttemptKey
+    report: ExitReport
+    diagnosis: Diagnosis
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """Its owner or an admin wants the job to end. Lasts over attempts, so it carries none."""
+
+    at_ms: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequested:
+    """Its owner or an admin wants a finished job to run again."""
+
+    at_ms: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """The scheduler takes back the grants of a job attempt for a job with more right to them."""
+
+    job_attempt: int
+    at_ms: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDue:
+    """The time to try again has come for everything that backs off and is due by `at_ms`."""
+
+    at_ms: int
+
+
+Fact = TasksGranted | TaskStarted | TaskExited | StopRequested | StartRequested | Preempted | RetryDue

@@ -1,0 +1,133 @@
+"""What the platform asks of anything that can run tasks, and what it promises in return.
+
+A backend holds no opinions: it makes the world agree with the actions it is told and reports what it sees.
+Actions are idempotent. Everything it reports it can report again until it is told to forget, so a server that
+dies between hearing and writing loses nothing. Tasks outlive the server: after a restart `observe` lists what is
+still there, with the real exit code of whatever ended in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from openpai.lifecycle.model import AttemptKey, ExitReport
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAuth:
+    """Credentials for pulling one image. Never logged."""
+
+    username: str
+    password: str = field(repr=False)
+    registry: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTask:
+    """Make this task attempt run, unless it already did or a newer grant holds one of its devices."""
+
+    key: AttemptKey
+    grant: int
+    node: str
+    devices: tuple[int, ...]
+    cpus: int
+    memory_mb: int
+    image: str
+    commands: str = field(repr=False)
+    """The user's commands, rendered with secrets: the text of the script the user's shell runs."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ports: tuple[int, ...] = ()
+    shm_mb: int = 512
+    infiniband: bool = False
+    auth: RegistryAuth | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Who and what, for people who look at the machine: `user`, `job`, `role`, `index`."""
+    grace_s: float = 30.0
+    """How long the task may take to end after SIGTERM before it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class KillTask:
+    """Make this task attempt end: SIGTERM, then SIGKILL after `grace_s`. Reports ABSENT if there is nothing."""
+
+    key: AttemptKey
+    grace_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetTask:
+    """The end of this task attempt is recorded: remove what is left of it, but keep its logs."""
+
+    key: AttemptKey
+
+
+Action = LaunchTask | KillTask | ForgetTask
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSeen:
+    """A task attempt as a backend sees it: running while `exit` is None, else over."""
+
+    key: AttemptKey
+    grant: int
+    started_at_ms: int | None
+    exit: ExitReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A machine as a backend sees it."""
+
+    name: str
+    address: str
+    """Where tasks on other nodes reach it: an IP address."""
+    cpus: int
+    memory_mb: int
+    gpus: int = 0
+    is_healthy: bool = True
+    bad_devices: frozenset[int] = frozenset()
+    gpu_model: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    told: str = ""
+    """Why it is not healthy, in a sentence."""
+
+
+class Backend(Protocol):
+    """Runs task attempts on nodes. One per platform.
+
+    Promises, each held by the contract suite:
+    - a task attempt runs at most once, however often it is launched and however often the server dies;
+    - a launch whose grant is older than the newest grant heard for one of its devices is not started and is
+      reported as STALE_GRANT;
+    - `apply` returns soon: slow work (pulling an image, a grace period) goes on in the background and ends in news;
+    - an exit is reported by `news` and by `observe` until the attempt is forgotten;
+    - after KillTask, an exit is reported within the grace period plus a few seconds, ABSENT if there is nothing,
+      and no process of the task is left;
+    - `close` leaves running tasks running.
+    """
+
+    async def open(self) -> None:
+        """Get ready, and take up again whatever an earlier server left running."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything but the tasks."""
+        ...
+
+    async def nodes(self) -> tuple[NodeSeen, ...]:
+        """Return every machine as it is now."""
+        ...
+
+    async def apply(self, actions: Sequence[Action]) -> None:
+        """Start making the world agree with `actions`, in order. Doing it twice is harmless."""
+        ...
+
+    async def observe(self) -> tuple[TaskSeen, ...]:
+        """Return every task attempt that is there now: running, or over and not forgotten."""
+        ...
+
+    async def news(self) -> tuple[TaskSeen, ...]:
+        """Wait until something changed since the last call and return it, many changes at once if there are."""
+        ...

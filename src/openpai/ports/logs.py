@@ -1,0 +1,44 @@
+"""How the logs of a task attempt are read: during its life, after it, and after the server was restarted.
+
+A log is bytes in named streams. Offsets count from the first byte the task ever wrote to that stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from openpai.lifecycle.model import AttemptKey
+
+STREAMS: Final = ("stdout", "stderr", "runtime")
+"""What the user's program wrote to either stream, and what the platform's own script has to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """A piece of one stream: `data` begins at `offset`; `size` is how much the stream holds now."""
+
+    stream: str
+    offset: int
+    data: bytes
+    size: int
+
+
+class LogReader(Protocol):
+    """Reads logs. A stream nobody wrote to is empty; an attempt without logs raises Refused NoTaskLogError."""
+
+    async def streams(self, key: AttemptKey) -> tuple[str, ...]:
+        """Return the names of the streams this attempt has."""
+        ...
+
+    async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
+        """Return at most `limit` bytes from `offset`; a negative offset counts from the end."""
+        ...
+
+    def follow(self, key: AttemptKey, streams: tuple[str, ...], offsets: dict[str, int]) -> AsyncIterator[LogChunk]:
+        """Yield pieces as they are written, until the attempt has ended and every stream is read to its end.
+
+        Holds no thread per reader; a reader hears of new bytes within a second.
+        """
+        ...

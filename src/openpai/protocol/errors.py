@@ -1,0 +1,132 @@
+"""The three families of errors, shared by every room.
+
+A caller needs to know only the family: `Refused` (asking again will not help), `Unavailable` (it may work
+later) and `Broken` (our bug). HTTP status, exit code and retry behaviour follow from the family and the
+code, never from the place that raised it. The codes are OpenPAI's error names where it has one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+# OpenPAI's error names and the HTTP status each is answered with.
+STATUS_OF: Final[dict[str, int]] = {
+    "BadConfigurationError": 400,
+    "InvalidParametersError": 400,
+    "InvalidProtocolError": 400,
+    "IncorrectPasswordError": 400,
+    "NoEnoughQuotaError": 400,
+    "UnauthorizedUserError": 401,
+    "ForbiddenUserError": 403,
+    "NoApiError": 404,
+    "NoJobError": 404,
+    "NoJobConfigError": 404,
+    "NoJobSshInfoError": 404,
+    "NoTaskLogError": 404,
+    "NoTagError": 404,
+    "NoUserError": 404,
+    "NoVirtualClusterError": 404,
+    "NoNodeError": 404,
+    "ConflictJobError": 409,
+    "ConflictUserError": 409,
+    "RequestTooLargeError": 413,
+    "TooManyRequestsError": 429,
+    "UnknownError": 500,
+    "UnavailableError": 503,
+}
+
+
+class PaiError(Exception):
+    """What went wrong, which thing, and what to do next."""
+
+    code: str
+    message: str
+    advice: str
+
+    def __init__(self, code: str, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.advice = advice
+
+    @property
+    def status(self) -> int:
+        """Return the HTTP status that belongs to the error's code."""
+        return STATUS_OF.get(self.code, 500)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the body OpenPAI's clients expect: `code`, `message`, and our `advice` when there is one."""
+        body: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.advice:
+            body["advice"] = self.advice
+        return body
+
+
+class Refused(PaiError):
+    """The request can never succeed as it is."""
+
+
+class Unavailable(PaiError):
+    """The request may succeed later."""
+
+    def __init__(self, message: str, advice: str = "try again in a moment") -> None:
+        super().__init__("UnavailableError", message, advice)
+
+
+class Broken(PaiError):
+    """A promise of ours does not hold: a bug, to be reported."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("UnknownError", message, "this is a bug in openpai; please report it with the server's log")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with a file: where it is, what is wrong, what is allowed, and what was probably meant."""
+
+    path: str
+    """Dotted path in the file, as in `taskRoles.worker.instances`; empty for the file itself."""
+    message: str
+    line: int | None = None
+    """Line in the file, counted from 1; None when there is no such place (a key that is missing altogether)."""
+    allowed: str = ""
+    suggestion: str = ""
+    """The nearest legal spelling, when there is one near enough."""
+
+    def told(self) -> str:
+        """Return the fault as one line for a person."""
+        where = f"line {self.line}: " if self.line else ""
+        path = f"{self.path}: " if self.path else ""
+        allowed = f" (allowed: {self.allowed})" if self.allowed else ""
+        meant = f"; did you mean {self.suggestion!r}?" if self.suggestion else ""
+        return f"{where}{path}{self.message}{allowed}{meant}"
+
+
+class InvalidProtocol(Refused):
+    """A job file has faults; all of them are in `faults`."""
+
+    faults: tuple[Fault, ...]
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        super().__init__(
+            "InvalidProtocolError",
+            f"the job file has {count}:\n" + "\n".join(fault.told() for fault in faults),
+            "mend the lines named above; `pai job check FILE` checks a file without submitting it",
+        )
+        self.faults = faults
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error's body with each fault as an object beside the text."""
+        listed = [
+            {
+                "path": fault.path,
+                "line": fault.line,
+                "message": fault.message,
+                "allowed": fault.allowed,
+                "suggestion": fault.suggestion,
+            }
+            for fault in self.faults
+        ]
+        return {**super().as_dict(), "faults": listed}

@@ -1,0 +1,146 @@
+"""A job as the protocol says it, after every check: plain frozen values that all rooms share.
+
+Reading a file into these values is `protocol.reading`'s business; here is only what can be said. Names follow
+the protocol in snake case (`resourcePerInstance.memoryMB` is `resources.memory_mb`). Mappings keep the order of
+the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+DEFAULT_VIRTUAL_CLUSTER: Final = "default"
+SHM_MB_DEFAULT: Final = 512
+PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin"
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """Credentials of a registry; each field may hold a `<% $secrets.x %>` reference."""
+
+    username: str = ""
+    password: str = ""
+    registry_uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prerequisite:
+    """Something a task role needs: `type` is dockerimage, data, script or output."""
+
+    type: str
+    name: str
+    uri: tuple[str, ...] = ()
+    """One URI, or several for data; none when the prerequisite only carries a plugin."""
+    auth: Auth | None = None
+    plugin: str | None = None
+    require: tuple[str, ...] = ()
+    version: str | None = None
+    contributor: str | None = None
+    description: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Every other key, as written (`callbacks`, `failurePolicy`, ...)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """When a task role ends its job's attempt; -1 means never by this rule."""
+
+    min_failed: int = 1
+    min_succeeded: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one task needs. `ports` maps a label to how many ports it names."""
+
+    cpus: int
+    memory_mb: int
+    gpus: int
+    ports: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRole:
+    """One kind of task: how many, in which image, with what, doing what."""
+
+    name: str
+    docker_image: str
+    resources: Resources
+    commands: tuple[str, ...]
+    instances: int = 1
+    completion: Completion = Completion()
+    """Defaults applied: an absent `minSucceededInstances` is already the number of instances."""
+    task_retry_count: int = 0
+    prerequisites: tuple[str, ...] = ()
+    data: str | None = None
+    output: str | None = None
+    script: str | None = None
+    shm_mb: int = SHM_MB_DEFAULT
+    infiniband: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoleCommands:
+    """What a deployment puts around a task role's own commands."""
+
+    pre: tuple[str, ...] = ()
+    post: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A named set of commands around the task roles' own; only the one in `defaults.deployment` is used."""
+
+    name: str
+    task_roles: Mapping[str, RoleCommands]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A whole job: what its owner asked for, nothing about what became of it."""
+
+    name: str
+    task_roles: tuple[TaskRole, ...]
+    prerequisites: tuple[Prerequisite, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Mapping[str, Any] = field(default_factory=dict)
+    job_retry_count: int = 0
+    deployments: tuple[Deployment, ...] = ()
+    virtual_cluster: str = DEFAULT_VIRTUAL_CLUSTER
+    deployment: str | None = None
+    defaults_extra: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    version: str | None = None
+    contributor: str | None = None
+    description: str | None = None
+
+    @property
+    def is_gang(self) -> bool:
+        """Return whether all tasks start together or not at all (`extras.gangAllocation`, true unless said)."""
+        return bool(self.extras.get("gangAllocation", True))
+
+    def role(self, name: str) -> TaskRole:
+        """Return the task role called `name`; raise KeyError when there is none."""
+        for role in self.task_roles:
+            if role.name == name:
+                return role
+        raise KeyError(name)
+
+    def prerequisite(self, type_: str, name: str) -> Prerequisite:
+        """Return the prerequisite of that type and name; raise KeyError when there is none."""
+        for prerequisite in self.prerequisites:
+            if prerequisite.type == type_ and prerequisite.name == name:
+                return prerequisite
+        raise KeyError(name)
+
+    @property
+    def gpus_total(self) -> int:
+        """Return the GPUs of all tasks together."""
+        return sum(role.instances * role.resources.gpus for role in self.task_roles)
+
+    @property
+    def tasks_total(self) -> int:
+        """Return the number of tasks."""
+        return sum(role.instances for role in self.task_roles)
