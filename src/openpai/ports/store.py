@@ -1,0 +1,359 @@
+"""What the platform remembers, and what it asks of its memory.
+
+Writes are all or nothing. A job is saved only if nobody was faster: each saved job carries a version, and a
+change names the version it started from. Devices that are granted cannot be granted again: the store refuses.
+Reading gives plain rows, shaped for answering questions; nothing of a database leaks out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReport, Job, Outcome, Task, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a task attempt runs and what it holds there."""
+
+    node: str
+    address: str
+    devices: tuple[int, ...]
+    ports: Mapping[str, tuple[int, ...]]
+    grant: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Secrets of a job, encrypted."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """Everything the orchestrator keeps in mind of one job that is not over."""
+
+    job: Job
+    user: str
+    name: str
+    virtual_cluster: str
+    priority: int
+    spec_text: str
+    """The specification as `protocol.writing.dump_spec` wrote it; secrets are in `sealed`."""
+    sealed: Sealed | None = None
+    priority_class: str | None = None
+    slots: Mapping[TaskId, Slot] = field(default_factory=dict)
+    """What each task of the current attempt holds."""
+    version: int = 0
+
+    @property
+    def full_name(self) -> str:
+        """Return `user~job`, the name everyone outside uses."""
+        return f"{self.user}~{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a job's history. `reason` is a CamelCase word for programs, `message` a sentence for people."""
+
+    job: str
+    at_ms: int
+    reason: str
+    message: str
+    job_attempt: int
+    key: AttemptKey | None = None
+    node: str | None = None
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A submission, ready to be remembered in one transaction."""
+
+    record: JobRecord
+    config_text: str
+    """The job file as its owner may read it back: YAML with secrets masked."""
+    gpus_total: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One saved step of one job: refused if the job's version is no longer that of `before`."""
+
+    before: JobRecord
+    after: JobRecord
+    tasks: tuple[tuple[Task, Slot | None], ...]
+    """Task attempts that changed, as they are now, each with its slot: all are of `after`'s or `before`'s attempt."""
+    job_attempt: int
+    """Which job attempt `tasks` belong to."""
+    ended: Job | None = None
+    """The job as it was at the end of an attempt, when this step ended one."""
+    granted: tuple[tuple[str, int, int], ...] = ()
+    """(node, device, grant) that this step takes."""
+    released: tuple[tuple[str, int, int], ...] = ()
+    """(node, device, grant) that this step gives back."""
+    events: tuple[Event, ...] = ()
+
+
+class Saved(StrEnum):
+    """What became of a change."""
+
+    YES = "yes"
+    STALE = "stale"
+    """Somebody changed the job meanwhile: load it again."""
+    DEVICE_TAKEN = "device_taken"
+    """A device it would take is granted already."""
+
+
+class LeaseLost(Exception):
+    """Another server leads now; nothing was written."""
+
+
+# What the read side answers with.
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job for lists and details."""
+
+    id: str
+    user: str
+    name: str
+    phase: str
+    virtual_cluster: str
+    priority_class: str | None
+    submitted_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    attempt: int
+    attempt_at_ms: int | None
+    attempt_started_at_ms: int | None
+    attempt_ended_at_ms: int | None
+    retries_counted: int
+    retries_free: int
+    retry_at_ms: int | None
+    is_stop_requested: bool
+    outcome: Outcome | None
+    gpus_total: int
+    tasks_total: int
+    roles_total: int
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobAttemptRow:
+    """One finished attempt of a job."""
+
+    attempt: int
+    outcome: Outcome
+    created_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAttemptRow:
+    """One task attempt: when, where, with what, and how it ended."""
+
+    key: AttemptKey
+    phase: str
+    retries_counted: int
+    retries_free: int
+    slot: Slot | None
+    granted_at_ms: int | None
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    retry_at_ms: int | None
+    report: ExitReport | None
+    diagnosis: Diagnosis | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event as stored, with its number in the log."""
+
+    id: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list. Conditions are joined by AND; the values of one condition by OR; empty means any."""
+
+    users: tuple[str, ...] = ()
+    virtual_clusters: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    priority_classes: tuple[str | None, ...] = ()
+    """None stands for jobs without a class."""
+    keyword: str = ""
+    """Part of the user's name, the job's name or the virtual cluster."""
+    tags_any: tuple[str, ...] = ()
+    tags_none: tuple[str, ...] = ()
+    order: str = "submissionTime"
+    """jobName, submissionTime, username, vc, retries, totalTaskNumber, totalGpuNumber, state, completionTime or
+    jobPriority; jobs without a value for it go last ascending and first descending."""
+    is_ascending: bool = False
+    offset: int = 0
+    limit: int = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """A page of jobs; `total` counts all that match, or is None when it was not asked for."""
+
+    jobs: tuple[JobRow, ...]
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person or service that may log in."""
+
+    name: str
+    password_hash: str = field(repr=False)
+    is_admin: bool
+    created_at_ms: int
+    email: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A login. The token itself is never stored, only its SHA-256."""
+
+    digest: str = field(repr=False)
+    user: str
+    is_application: bool
+    created_at_ms: int
+    expires_at_ms: int | None
+
+
+class JobStore(Protocol):
+    """What the orchestrator remembers jobs with."""
+
+    async def add_job(self, new: NewJob, *, notify: bool) -> None:
+        """Remember a submission; durable when this returns. Raises Refused ConflictJobError for a name that exists.
+
+        With `notify`, the leading server, which is another one, finds the job in its inbox.
+        """
+        ...
+
+    async def load(self, job: str) -> JobRecord | None:
+        """Return one job whatever its phase, with the tasks of its current attempt."""
+        ...
+
+    async def find(self, user: str, name: str) -> str | None:
+        """Return the id of a job, or None."""
+        ...
+
+    async def active(self) -> tuple[JobRecord, ...]:
+        """Return every job that is not final, oldest submission first."""
+        ...
+
+    async def save(self, changes: Sequence[Change], epoch: int | None, *, notify: bool = False) -> tuple[Saved, ...]:
+        """Save each change or say why not; those that are saved are durable when this returns.
+
+        `epoch` is the lease under which the caller leads: raises LeaseLost, writing nothing, when it is no longer
+        the newest. None for a server that does not lead and may only record wishes.
+        """
+        ...
+
+    async def take_inbox(self, limit: int) -> tuple[str, ...]:
+        """Return ids of jobs that other servers touched, and take them out of the inbox."""
+        ...
+
+    async def lease(self, holder: str, now_ms: int, ttl_ms: int) -> int | None:
+        """Take or renew the right to lead; return its epoch, or None while somebody else holds it."""
+        ...
+
+    async def release_lease(self, holder: str) -> None:
+        """Give the right to lead back."""
+        ...
+
+
+class JobQueries(Protocol):
+    """What entrances ask about jobs."""
+
+    async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
+        """Return one page of jobs."""
+        ...
+
+    async def job(self, user: str, name: str) -> JobRow | None:
+        """Return one job."""
+        ...
+
+    async def config(self, job: str) -> str | None:
+        """Return the job file with secrets masked."""
+        ...
+
+    async def spec_text(self, job: str) -> str | None:
+        """Return the specification without its secrets, as `protocol.writing.load_spec` reads it."""
+        ...
+
+    async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:
+        """Return the finished attempts of a job, oldest first."""
+        ...
+
+    async def task_attempts(self, job: str, job_attempt: int) -> tuple[TaskAttemptRow, ...]:
+        """Return every task attempt of one job attempt, by role, index and attempt. Tasks never granted have none."""
+        ...
+
+    async def events(self, job: str, kind: str | None = None) -> tuple[EventRow, ...]:
+        """Return a job's events, newest first; only "Normal" or only "Warning" ones when `kind` says so."""
+        ...
+
+    async def set_tag(self, job: str, tag: str) -> None:
+        """Put a tag on a job; harmless when it is there."""
+        ...
+
+    async def remove_tag(self, job: str, tag: str) -> bool:
+        """Take a tag off a job; return whether it was there."""
+        ...
+
+    async def phase_counts(self) -> Mapping[str, int]:
+        """Return how many jobs there are in each phase."""
+        ...
+
+
+class UserStore(Protocol):
+    """Who may log in, and their tokens."""
+
+    async def user(self, name: str) -> User | None:
+        """Return one user."""
+        ...
+
+    async def users(self) -> tuple[User, ...]:
+        """Return all users by name."""
+        ...
+
+    async def add_user(self, user: User) -> None:
+        """Remember a user. Raises Refused ConflictUserError for a name that exists."""
+        ...
+
+    async def set_password(self, name: str, password_hash: str) -> None:
+        """Change a password; revokes the user's browser tokens."""
+        ...
+
+    async def remove_user(self, name: str) -> None:
+        """Forget a user and every token of theirs."""
+        ...
+
+    async def add_token(self, token: Token) -> None:
+        """Remember a token."""
+        ...
+
+    async def token(self, digest: str) -> tuple[Token, User] | None:
+        """Return a token and whose it is, expired or not."""
+        ...
+
+    async def tokens(self, user: str) -> tuple[Token, ...]:
+        """Return a user's tokens."""
+        ...
+
+    async def revoke(self, digest: str) -> bool:
+        """Forget a token; return whether there was one."""
+        ...
