@@ -1,0 +1,179 @@
+"""What a HiveD cluster configuration says, as plain values, and how its text becomes them.
+
+The format is HiveD's own, read as it is. Whatever the original crashes on or silently ignores is refused here: all
+faults at once, each with the key it sits at and how to mend it. What is odd but harmless is a warning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from openpai.protocol.errors import Fault, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedSpec:
+    """A physical cell that a virtual cluster may ask for by name."""
+
+    id: str
+    chain: str
+    level: int
+    index: int
+    """Which of the chain's cells of that level, counted from 0 in the order of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSpec:
+    """All physical cells with the same top cell type. Levels count from 1, the leaf cell (one device)."""
+
+    name: str
+    types: tuple[str, ...]
+    """Cell types, leaf first: `types[level - 1]`."""
+    children: tuple[int, ...]
+    """How many cells of the level below one cell of a level holds: `children[level - 1]`; 0 for leaf cells."""
+    node_level: int
+    tops: int
+    nodes: tuple[str, ...]
+    """Names of the nodes, in the order of the tree."""
+    devices: tuple[tuple[int, ...], ...]
+    """Device numbers of each node, in the order of the tree."""
+    inner: tuple[tuple[tuple[str, ...], ...], ...]
+    """Own addresses of the cells inside each node, by level from the leaf up to below the node."""
+    upper: tuple[tuple[str, ...], ...]
+    """Full addresses of the cells from node level up to the top."""
+
+    @property
+    def leaf_type(self) -> str:
+        """Return the type of the chain's devices."""
+        return self.types[0]
+
+    @property
+    def top(self) -> int:
+        """Return the level of the top cells."""
+        return len(self.types)
+
+    def leaves(self, level: int) -> int:
+        """Return how many devices a cell of that level has."""
+        count = 1
+        for number in self.children[1:level]:
+            count *= number
+        return count
+
+    def count(self, level: int) -> int:
+        """Return how many cells of that level the chain has."""
+        return self.tops * self.leaves(self.top) // self.leaves(level)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSpec:
+    """Cells of one kind promised to a virtual cluster."""
+
+    chain: str
+    level: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualSpec:
+    """What a virtual cluster was promised."""
+
+    name: str
+    quota: tuple[QuotaSpec, ...] = ()
+    pinned: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkuSpec:
+    """What one device brings along on its node: the unit in which jobs are sized."""
+
+    gpus: int
+    cpus: int
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class HivedConfig:
+    """A configuration without faults."""
+
+    chains: Mapping[str, ChainSpec]
+    virtual_clusters: Mapping[str, VirtualSpec]
+    pinned: Mapping[str, PinnedSpec] = field(default_factory=dict)
+    skus: Mapping[str, SkuSpec] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class InvalidConfig(Refused):
+    """A cluster configuration has faults; all of them are in `faults`."""
+
+    faults: tuple[Fault, ...]
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        told = "\n".join(fault.told() for fault in faults)
+        super().__init__(
+            "BadConfigurationError",
+            f"the cluster configuration has {count}:\n{told}",
+            "mend the keys named above; nothing was changed",
+        )
+        self.faults = tuple(faults)
+
+
+SETTINGS: Final = (
+    "kubeApiServerAddress",
+    "kubeConfigFilePath",
+    "webServerAddress",
+    "forcePodBindThreshold",
+    "waitingPodSchedulingBlockMilliSec",
+)
+"""Keys that tell the original how to reach Kubernetes: known, and of no use here."""
+
+
+class _TextLoader(yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader):  # type: ignore[misc]
+    """Reads every scalar as text, so that an address such as 10.20 stays what was written."""
+
+
+def _pairs(items: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in items:
+        if key in found:
+            message = f"the key {key!r} is given twice in one place; remove one of the two"
+            raise InvalidConfig((Fault("", message),))
+        found[key] = value
+    return found
+
+
+def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
+    merged: dict[Any, Any] = {}
+    own = []
+    for key, value in node.value:
+        name, built = loader.construct_object(key, True), loader.construct_object(value, True)
+        if name == "<<":
+            for piece in built if isinstance(built, list) else [built]:
+                merged = {**piece, **merged}
+        else:
+            own.append((name, built))
+    return {**merged, **_pairs(own)}
+
+
+_TextLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def parse_text(text: str) -> object:
+    """Return the document in `text` (YAML, or JSON, which is read faster); raise InvalidConfig if it is neither."""
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text, object_pairs_hook=_pairs)
+        except ValueError:
+            pass  # a YAML flow mapping may begin the same way
+    try:
+        return yaml.load(text, Loader=_TextLoader)  # noqa: S506  it builds plain text only
+    except yaml.YAMLError as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        problem = getattr(error, "problem", None) or "cannot be read"
+        fault = Fault("", f"this is not YAML: {problem}; mend the text there", None if line is None else line + 1)
+        raise InvalidConfig((fault,)) from error
