@@ -1,0 +1,104 @@
+"""Everything the HiveD core knows: chains, virtual clusters and gangs, and how to find one from another."""
+
+from __future__ import annotations
+
+from openpai.scheduler.hived.box import Box, Holding
+from openpai.scheduler.hived.chain import Chain
+from openpai.scheduler.hived.config import HivedConfig
+from openpai.scheduler.hived.journal import Part
+from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRecord, State
+from openpai.scheduler.hived.view import View
+
+
+class Cluster:
+    """The state of the scheduler, as built from a configuration and changed by facts."""
+
+    def __init__(self, config: HivedConfig) -> None:
+        self.config = config
+        self.chains = {name: Chain(spec) for name, spec in config.chains.items()}
+        self.views: dict[str, dict[str, View]] = {}
+        """Views of each virtual cluster by chain."""
+        self.pins: dict[tuple[str, str], View] = {}
+        self.boxes: dict[str, list[Box]] = {}
+        """Nodes by name; one machine may be a node of several chains."""
+        self.gangs: dict[str, GangRecord] = {}
+        self.gangs_of: dict[str, dict[str, GangRecord]] = {name: {} for name in config.virtual_clusters}
+        self.freed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
+        """Counts how often something was freed, by virtual cluster; "" for anything anywhere."""
+        self.freed[""] = 0
+        self.borrowed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
+        """Devices in use without a guarantee, by virtual cluster."""
+        self.unhealthy: dict[str, tuple[bool, bool, frozenset[int]]] = {}
+        """Per node that is not as it should be: whether it is healthy, whether it drains, which devices are bad."""
+        for chain in self.chains.values():
+            for box in chain.boxes:
+                self.boxes.setdefault(box.name, []).append(box)
+        self._promise()
+
+    def _promise(self) -> None:
+        for name, spec in self.config.virtual_clusters.items():
+            views: dict[str, View] = {}
+            for quota in spec.quota:
+                if quota.number:
+                    view = views.setdefault(quota.chain, View(name, self.chains[quota.chain]))
+                    view.promise(quota.level, quota.number)
+                    view.chain.pool.need[quota.level - 1] += quota.number
+            self.views[name] = {chain: views[chain] for chain in self.chains if chain in views}
+            for chain, view in self.views[name].items():
+                self.chains[chain].views[name] = view
+        for name, spec in self.config.virtual_clusters.items():
+            for pin in spec.pinned:
+                cell = self.config.pinned[pin]
+                chain_ = self.chains[cell.chain]
+                view = View(name, chain_, pin)
+                view.size = chain_.spec.leaves(cell.level)
+                view.promised[cell.level - 1] = 1
+                chain_.pool.take(cell.level, cell.index)
+                chain_.hold(Holding(view, cell.level, cell.index, 0, is_pinned=True))
+                self.pins[name, pin] = view
+
+    def views_of(self, virtual_cluster: str) -> list[View]:
+        """Return all views of a virtual cluster, pinned cells last."""
+        pinned = [view for (name, _), view in self.pins.items() if name == virtual_cluster]
+        return [*self.views[virtual_cluster].values(), *pinned]
+
+    def is_bad_spot(self, part: Part) -> bool:
+        """Return whether some device of a part cannot be used now."""
+        return bool(part.box.bad & part.mask)
+
+    def remember(self, record: GangRecord) -> None:
+        """Keep a gang."""
+        request = record.request
+        self.gangs[request.id] = record
+        self.gangs_of.setdefault(request.virtual_cluster, {})[request.id] = record
+        if request.priority == OPPORTUNISTIC:
+            self.borrowed[request.virtual_cluster] = self.borrowed.get(request.virtual_cluster, 0) + record.leaves
+
+    def forget(self, record: GangRecord) -> None:
+        """Keep a gang no longer; nobody waits for it any more, and it waits for nobody."""
+        gang = record.request.id
+        del self.gangs[gang]
+        del self.gangs_of[record.request.virtual_cluster][gang]
+        for threat in record.threats:
+            if threat in self.gangs:
+                self.gangs[threat].victims.discard(gang)
+        for victim in record.victims:
+            self.spare(victim, gang)
+
+    def spare(self, victim: str, threat: str) -> None:
+        """A gang is threatened by another no longer."""
+        record = self.gangs.get(victim)
+        if record is not None:
+            record.threats.discard(threat)
+            if not record.threats and record.state is State.BEING_PREEMPTED:
+                record.state = State.ALLOCATED
+
+    def note_freed(self, virtual_cluster: str) -> None:
+        """Devices were freed: what failed before may work now."""
+        self.freed[""] += 1
+        self.freed[virtual_cluster] = self.freed.get(virtual_cluster, 0) + 1
+
+    def note_all_freed(self) -> None:
+        """Anything may work now."""
+        for name in self.freed:
+            self.freed[name] += 1

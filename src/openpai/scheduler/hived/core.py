@@ -1,0 +1,223 @@
+"""The HiveD scheduler: tell it facts, ask it for decisions, commit to the ones you carry out.
+
+It knows no clock and no network, keeps its state in memory, and gives the same answers to the same history. A decision
+changes nothing until it is committed; asking for another, or telling a fact, takes an uncommitted one back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.config import HivedConfig
+from openpai.scheduler.hived.deciding import Trial, allowed_nodes, decide
+from openpai.scheduler.hived.dooming import settle_doomed
+from openpai.scheduler.hived.journal import Journal, remove
+from openpai.scheduler.hived.model import Bind, Decision, GangRecord, GangRequest, Preempt, State, Wait
+from openpai.scheduler.hived.preempting import endow
+from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.hived.reasons import reason_to_wait
+from openpai.scheduler.hived.refusing import refusal
+from openpai.scheduler.model import Spot
+
+
+class Hived:
+    """Schedules gangs onto the cells of one cluster."""
+
+    def __init__(self, config: HivedConfig) -> None:
+        self.cluster = Cluster(config)
+        self._trial: Trial | None = None
+        self._failed: dict[tuple[object, ...], tuple[int, Wait]] = {}
+
+    @classmethod
+    def from_text(cls, text: str) -> Hived:
+        """Return a scheduler for a configuration in HiveD's format; raise InvalidConfig with all its faults."""
+        return cls(read_config(text))
+
+    def refusal(self, request: GangRequest) -> str | None:
+        """Return why a gang could never run, even if everything were free and healthy, or None."""
+        return refusal(self.cluster, request)
+
+    def schedule(self, request: GangRequest, now_ms: int | None = None) -> Decision:
+        """Return where the gang can run, whom that would cost, or why it must wait; raise Refused if it never can."""
+        self.roll_back()
+        known = self.cluster.gangs.get(request.id)
+        if known is not None:
+            if known.state is not State.PREEMPTING:
+                return Bind(request.id, self.spots_held(request.id), _chain_of(known))
+            if not self._must_move(known):
+                return self._go_on(known)
+            self.cancel(request.id)
+        told = refusal(self.cluster, request)
+        if told is not None:
+            raise Refused("InvalidParametersError", told, "correct the request; asking again will not help")
+        return self._decide(request, now_ms)
+
+    def _decide(self, request: GangRequest, now_ms: int | None) -> Decision:
+        shape = (
+            request.virtual_cluster, request.priority, request.members, request.leaf_type, request.pinned_cell,
+            request.topology, request.nodes,
+        )  # fmt: skip
+        freed = self.cluster.freed["" if request.priority < 0 else request.virtual_cluster]
+        failed = self._failed.get(shape)
+        if failed is not None and failed[0] == freed:
+            before = failed[1]
+            return Wait(request.id, before.code, before.told, before.unblock, before.counts)
+        trial = decide(self.cluster, request, now_ms)
+        if trial is None:
+            wait = reason_to_wait(self.cluster, request)
+            if len(self._failed) > 10_000:
+                self._failed.clear()
+            self._failed[shape] = (freed, wait)
+            return wait
+        self._trial = trial
+        spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
+        chain = trial.chain.spec.name
+        if not (trial.victims or trial.stripped or trial.displaced):
+            return Bind(request.id, spots, chain)
+        lazily, displaced = tuple(sorted(trial.stripped)), tuple(sorted(trial.displaced))
+        if trial.victims:
+            return Preempt(request.id, tuple(sorted(trial.victims)), spots, chain, lazily, displaced)
+        return Bind(request.id, spots, chain, lazily, displaced)
+
+    def commit(self, gang: str, at_ms: int | None = None) -> None:
+        """Make the last decision on `gang` true: its devices are its own, or reserved until its victims have left."""
+        record = self.cluster.gangs.get(gang)
+        if record is not None:
+            if record.state is State.PREEMPTING and not record.victims:
+                record.state = State.ALLOCATED
+                record.since_ms = at_ms
+            return
+        trial = self._trial
+        if trial is None or trial.request.id != gang:
+            told = f"nothing is proposed for gang {gang!r} at the moment"
+            raise Refused("ConflictJobError", told, "ask for a decision and commit it before telling anything else")
+        self._trial = None
+        spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
+        record = GangRecord(trial.request, list(trial.parts), since_ms=at_ms, spots=spots)
+        self.cluster.remember(record)
+        if trial.victims or trial.stripped or trial.displaced:
+            self._settle_costs(record, trial, at_ms)
+        if trial.chain.bad_boxes:
+            settle_doomed(trial.chain)
+
+    def _settle_costs(self, record: GangRecord, trial: Trial, at_ms: int | None) -> None:
+        gang = record.request.id
+        gangs = self.cluster.gangs
+        for name in trial.displaced:
+            gangs[name].parts = []
+            self.cancel(name)
+        for name in trial.victims:
+            record.state = State.PREEMPTING
+            record.since_ms = None
+            record.victims.add(name)
+            gangs[name].threats.add(gang)
+            gangs[name].state = State.BEING_PREEMPTED
+        for name in trial.stripped:
+            gangs[name].lazily_preempted_by = gang
+        self.cluster.note_freed(record.request.virtual_cluster)
+
+    def roll_back(self) -> None:
+        """Take back the last decision if nobody committed to it."""
+        trial = self._trial
+        if trial is not None:
+            self._trial = None
+            trial.undo()
+
+    def cancel(self, gang: str) -> None:
+        """The gang wants nothing any more; whoever was to leave for it may stay. One that runs is released."""
+        self.release(gang)
+
+    def release(self, gang: str, members: Iterable[int] | None = None) -> None:
+        """These members (all when None) have left their devices. Unknown gangs are ignored."""
+        self.roll_back()
+        cluster = self.cluster
+        record = cluster.gangs.get(gang)
+        if record is None:
+            return
+        request = record.request
+        before = record.leaves if request.priority < 0 else 0
+        chains = set()
+        for member in range(len(record.parts)) if members is None else members:
+            part = record.parts[member]
+            if part is not None:
+                remove(gang, request.priority, part)
+                record.parts[member] = None
+                record.lost.pop(member, None)
+                chains.add(part.box.chain)
+        if request.priority < 0:
+            cluster.borrowed[request.virtual_cluster] -= before - record.leaves
+        if members is not None:
+            record.spots = tuple(None if i in set(members) else spot for i, spot in enumerate(record.spots))
+        if members is None or not any(record.spots):
+            victims = sorted(record.victims)
+            cluster.forget(record)
+            self._reinstate(victims)
+        cluster.note_freed(request.virtual_cluster)
+        for chain in chains:
+            if chain.bad_boxes:
+                settle_doomed(chain)
+        self._give_back(request.virtual_cluster)
+
+    def _reinstate(self, victims: list[str]) -> None:
+        """Give gangs that nobody threatens any more the rights they lost, where these are still to be had."""
+        for name in victims:
+            record = self.cluster.gangs.get(name)
+            if record is not None and record.lost and not record.threats:
+                endow(Journal(), name, record)
+
+    def _give_back(self, virtual_cluster: str) -> None:
+        """Let gangs that were preempted lazily have their guarantee again once there is room for it."""
+        for name, record in self.cluster.gangs_of[virtual_cluster].items():
+            if record.lost and record.lazily_preempted_by and not record.threats and endow(Journal(), name, record):
+                record.lazily_preempted_by = None
+
+    def checkpointed(self, gang: str, at_ms: int) -> None:
+        """The gang saved its work: what it did before is not lost if it must leave."""
+        record = self.cluster.gangs.get(gang)
+        if record is not None:
+            record.checkpoint_ms = at_ms
+
+    def set_node(
+        self, name: str, *, is_healthy: bool = True, is_draining: bool = False, bad_devices: Iterable[int] = ()
+    ) -> None:
+        """Learn how a node is. What runs there keeps running; what is bad or draining takes nothing new."""
+        self.roll_back()
+        bad = frozenset(bad_devices)
+        cluster = self.cluster
+        if is_healthy and not is_draining and not bad:
+            cluster.unhealthy.pop(name, None)
+        else:
+            cluster.unhealthy[name] = (is_healthy, is_draining, bad)
+        for box in cluster.boxes.get(name, ()):
+            mask = box.full if not is_healthy or is_draining else box.mask_of(tuple(bad))
+            if mask != box.bad:
+                box.chain.set_bad(box, mask)
+                settle_doomed(box.chain)
+        cluster.note_all_freed()
+
+    def _must_move(self, record: GangRecord) -> bool:
+        parts = [part for part in record.parts if part is not None]
+        if any(self.cluster.is_bad_spot(part) for part in parts):
+            return True
+        if record.request.nodes is None:
+            return False
+        within = allowed_nodes(parts[0].box.chain, record.request)
+        return within is not None and any(not within.bits >> part.box.index & 1 for part in parts)
+
+    def _go_on(self, record: GangRecord) -> Decision:
+        """Say how a gang that waits for others to leave stands."""
+        gang = record.request.id
+        spots = self.spots_held(gang)
+        if record.victims:
+            return Preempt(gang, tuple(sorted(record.victims)), spots, _chain_of(record))
+        return Bind(gang, spots, _chain_of(record))
+
+    def spots_held(self, gang: str) -> tuple[Spot, ...]:
+        """Return where the members of a gang are that are not over, in order."""
+        return tuple([spot for spot in self.cluster.gangs[gang].spots if spot is not None])
+
+
+def _chain_of(record: GangRecord) -> str:
+    return next((part.box.chain.spec.name for part in record.parts if part is not None), "")

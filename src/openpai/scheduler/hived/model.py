@@ -1,0 +1,134 @@
+"""The words of the HiveD core: what is asked, what is answered, and what it remembers of a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from openpai.scheduler.hived.journal import Part, Right
+from openpai.scheduler.model import Spot
+
+OPPORTUNISTIC: Final = -1
+PRIORITY_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A wish to stay together above the node: inside one cell of this type."""
+
+    cell_type: str
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GangRequest:
+    """Members that start together or not at all."""
+
+    id: str
+    virtual_cluster: str
+    members: tuple[tuple[int, int], ...]
+    """Pairs: how many members, and how many devices each of them needs on one node."""
+    priority: int = 0
+    """-1 (opportunistic: any free device, no guarantee) to 1000."""
+    leaf_type: str | None = None
+    """Type of device; None for any."""
+    pinned_cell: str | None = None
+    is_lazily_preemptible: bool = False
+    """Whether it may lose its guarantee to a higher priority without being stopped, as long as its devices are free."""
+    topology: Topology | None = None
+    nodes: frozenset[str] | None = None
+    """Only these nodes may be used; None for all."""
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return how many devices each member needs, in order."""
+        return tuple(leaves for count, leaves in self.members for _ in range(count))
+
+
+class Code(StrEnum):
+    """Why a gang waits."""
+
+    QUOTA_USED = "QUOTA_USED"
+    """Its virtual cluster has not enough devices left."""
+    FRAGMENTED = "FRAGMENTED"
+    """Enough are left, but not enough on one node."""
+    OUTSIDE_TOPOLOGY = "OUTSIDE_TOPOLOGY"
+    """There is room, but not inside one cell of the type it requires, or not on the nodes it may use."""
+    BAD_HARDWARE = "BAD_HARDWARE"
+    """There would be room if nodes or devices were not bad or draining."""
+    NO_LEFTOVERS = "NO_LEFTOVERS"
+    """It is opportunistic, and too little of what is free is close enough together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Every member has its place. `spots` is in the order of the members."""
+
+    gang: str
+    spots: tuple[Spot, ...]
+    chain: str
+    lazily_preempted: tuple[str, ...] = ()
+    """Gangs that run on where they are, but without a guarantee from now on."""
+    displaced: tuple[str, ...] = ()
+    """Gangs that waited for others to leave and lose what was reserved for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """The gang can run at `spots` once `victims` have left; committed, the spots are reserved for it."""
+
+    gang: str
+    victims: tuple[str, ...]
+    spots: tuple[Spot, ...]
+    chain: str
+    lazily_preempted: tuple[str, ...] = ()
+    displaced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The gang cannot run now: why, and what would change it, in words its owner understands."""
+
+    gang: str
+    code: Code
+    told: str
+    unblock: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """The numbers behind the sentence."""
+
+
+Decision = Bind | Preempt | Wait
+
+
+class State(StrEnum):
+    """Where a gang stands."""
+
+    PREEMPTING = "Preempting"
+    ALLOCATED = "Allocated"
+    BEING_PREEMPTED = "BeingPreempted"
+
+
+@dataclass(slots=True)
+class GangRecord:
+    """What is remembered of a gang that has, or waits for, its devices."""
+
+    request: GangRequest
+    parts: list[Part | None]
+    state: State = State.ALLOCATED
+    since_ms: int | None = None
+    checkpoint_ms: int | None = None
+    victims: set[str] = field(default_factory=set)
+    """Gangs that must leave before it can start."""
+    threats: set[str] = field(default_factory=set)
+    """Gangs that wait for it to leave."""
+    lost: dict[int, Right] = field(default_factory=dict)
+    """The rights it lost, by member: given back if whoever took them gives up."""
+    lazily_preempted_by: str | None = None
+    spots: tuple[Spot | None, ...] = ()
+    """Where the members run, also those that no cell stands for any more."""
+
+    @property
+    def leaves(self) -> int:
+        """Return how many devices it has."""
+        return sum(part.mask.bit_count() for part in self.parts if part is not None)

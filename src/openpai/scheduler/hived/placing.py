@@ -1,0 +1,221 @@
+"""Places whole gangs: all members or none, close together, on as few nodes and in as few racks as there is room.
+
+Several ways are tried, the tightest first, each taken back without a trace if it does not work out. The last one is
+exact: on small clusters it finds a placement whenever there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openpai.scheduler.hived.chain import Chain
+from openpai.scheduler.hived.journal import Journal, Part
+from openpai.scheduler.hived.packing import boxes_needed, pack_exactly
+from openpai.scheduler.hived.seeking import (
+    Price,
+    Within,
+    cheapest_mask,
+    clean_of,
+    open_clean,
+    room_of,
+    seek_costly,
+    seek_open,
+)
+from openpai.scheduler.hived.shelf import Unit
+from openpai.scheduler.hived.view import View
+
+class Placement:
+    """One gang on its way into a view."""
+
+    def __init__(self, gang: str, priority: int, sizes: Sequence[int], journal: Journal, price: Price) -> None:
+        self.gang = gang
+        self.priority = priority
+        self.sizes = sizes
+        self.journal = journal
+        self.price = price
+        self.order = sorted(range(len(sizes)), key=lambda member: -sizes[member])
+        self.parts: dict[int, Part] = {}
+        self._units: list[Unit] = []
+
+    def without_loss(self, view: View, within: Within | None = None) -> list[Part] | None:
+        """Claim devices for every member, taking none from anybody; None if that cannot be."""
+        return self._finished() if self._without_loss(view, within) else None
+
+    def at_a_cost(self, view: View, within: Within | None = None) -> list[Part] | None:
+        """Claim devices for every member, some of them in use by gangs without a right; None if there is no room."""
+        if self._fill(view, within, self.order, True) or self._exactly(view, within):
+            return self._finished()
+        return None
+
+    def _finished(self) -> list[Part]:
+        return [self.parts[member] for member in range(len(self.sizes))]
+
+    def _without_loss(self, view: View, within: Within | None) -> bool:
+        if len(self.sizes) == 1:
+            return self._fill(view, within, self.order, False)
+        total = sum(self.sizes)
+        if total <= view.chain.shape.leaves and self._in_one_unit(view, within, total):
+            return True
+        if view.chain.groups and within is None and self._in_one_group(view):
+            return True
+        return self._fill(view, within, self.order, False)
+
+    def _in_one_unit(self, view: View, within: Within | None, total: int) -> bool:
+        unit = seek_open(view, total, within) or open_clean(view, total, within)
+        if unit is None:
+            return False
+        for member in self.order:
+            self._claim(member, unit, unit.box.chain.shape.best(clean_of(unit), self.sizes[member])[0])
+        return True
+
+    def _in_one_group(self, view: View) -> bool:
+        chain = view.chain
+        boxes = boxes_needed(self.sizes, chain.shape.leaves)
+        if boxes < 2:
+            return False
+        shelf = view.shelf(chain.node_level)
+        for tally in shelf.tallies:
+            if tally.units_per_cell < boxes:
+                continue
+            cell = tally.tightest(boxes)
+            if cell is not None and self._fill(view, _group(chain, tally.units_per_cell, cell), self.order, False):
+                return True
+            if self._in_fresh_group(view, boxes, tally.units_per_cell):
+                return True
+        return self._in_few_groups(view, boxes)
+
+    def _in_fresh_group(self, view: View, boxes: int, per: int) -> bool:
+        """Open promised nodes of one larger cell, or a whole promised cell of that size."""
+        chain = view.chain
+        node = chain.node_level
+        if per == chain.groups[0] and view.unserved[node - 1].bit_count() >= boxes:
+            cell = chain.pool.parts[node - 1].tightest(boxes)
+            if cell is not None and self._fill(view, _group(chain, per, cell), self.order, False):
+                return True
+        for level in range(node + 1, chain.top + 1):
+            if chain.boxes_per[level] >= per and view.unserved[level - 1]:
+                for offer in chain.pool.offers(level):
+                    if not offer.bad and not offer.squat:
+                        first = chain.boxes_of(level, offer.index).start // per
+                        if self._fill(view, _group(chain, per, first), self.order, False):
+                            return True
+                        break
+        return False
+
+    def _in_few_groups(self, view: View, boxes: int) -> bool:
+        """Fill the larger cells with the most whole nodes one after the other."""
+        chain = view.chain
+        tally = view.shelf(chain.node_level).tallies[0]
+        waiting = list(self.order)
+        mark = self._mark()
+        while waiting and boxes > 0:
+            cell = tally.tightest(boxes)
+            if cell is None:
+                richest = tally.richest()
+                if richest is None:
+                    break
+                cell = richest[0]
+            before = len(waiting)
+            waiting = self._fill_some(view, _group(chain, tally.units_per_cell, cell), waiting)
+            if len(waiting) == before:
+                break
+            boxes = boxes_needed([self.sizes[member] for member in waiting], chain.shape.leaves)
+        if self._fill(view, None, waiting, False):
+            return True
+        self._undo(mark)
+        return False
+
+    def _fill_some(self, view: View, within: Within, members: list[int]) -> list[int]:
+        left = []
+        for member in members:
+            unit = self._touched(self.sizes[member], within) or seek_open(view, self.sizes[member], within)
+            if unit is None:
+                left.append(member)
+            else:
+                self._claim(member, unit, unit.box.chain.shape.best(clean_of(unit), self.sizes[member])[0])
+        return left
+
+    def _fill(self, view: View, within: Within | None, members: Sequence[int], may_cost: bool) -> bool:
+        """Claim devices for the members one by one, or leave no trace."""
+        mark = self._mark()
+        for member in members:
+            number = self.sizes[member]
+            unit = self._touched(number, within) or seek_open(view, number, within) or open_clean(view, number, within)
+            if unit is not None:
+                self._claim(member, unit, view.chain.shape.best(clean_of(unit), number)[0])
+                continue
+            unit = seek_costly(view, number, within, self.price) if may_cost else None
+            if unit is None:
+                self._undo(mark)
+                return False
+            self._claim(member, unit, cheapest_mask(unit, number, self.price))
+        return True
+
+    def _touched(self, number: int, within: Within | None) -> Unit | None:
+        """Return a unit this gang uses already that has room for another member."""
+        for unit in self._units:
+            if clean_of(unit).bit_count() >= number and (within is None or within.bits >> unit.box.index & 1):
+                return unit
+        return None
+
+    def _exactly(self, view: View, within: Within | None) -> bool:
+        if len(set(self.sizes)) == 1:
+            return False  # with members of one size every order of filling is as good as any other
+        bins: list[tuple[int, Unit | int]] = []
+        for shelf in view.shelves.values():
+            for unit in shelf.units.values():
+                if within is None or within.bits >> unit.box.index & 1:
+                    bins.append((room_of(unit).bit_count(), unit))
+        node = view.chain.node_level
+        for at, unserved in enumerate(view.unserved):
+            for _ in range(unserved.bit_count()):
+                inside = 1 if at + 1 <= node else view.chain.boxes_per[at + 1]
+                bins += [(view.chain.spec.leaves(min(at + 1, node)), at + 1)] * inside
+        chosen = pack_exactly([self.sizes[member] for member in self.order], [capacity for capacity, _ in bins])
+        if chosen is None:
+            return False
+        mark = self._mark()
+        if self._follow(view, within, [bins[at] for at in chosen], chosen):
+            return True
+        self._undo(mark)
+        return False
+
+    def _follow(
+        self, view: View, within: Within | None, bins: Sequence[tuple[int, Unit | int]], chosen: Sequence[int]
+    ) -> bool:
+        spare: dict[int, list[Unit]] = {}
+        opened: dict[int, Unit] = {}
+        for member, (_, bin_), at in zip(self.order, bins, chosen, strict=True):
+            number = self.sizes[member]
+            if at not in opened:
+                opened[at] = bin_ if isinstance(bin_, Unit) else self._open(view, within, bin_, spare)
+            unit = opened[at]
+            if room_of(unit).bit_count() < number:
+                if not unit.holding.claims:
+                    view.chain.unbind(unit.holding)
+                return False
+            self._claim(member, unit, cheapest_mask(unit, number, self.price))
+        return True
+
+    def _open(self, view: View, within: Within | None, level: int, spare: dict[int, list[Unit]]) -> Unit:
+        """Return a node, or part of one, out of promised cells of a level that nothing served yet."""
+        left = spare.setdefault(level, [])
+        if not left:
+            offer = next(view.chain.pool.offers(level, within.touches if within else None))
+            left += view.chain.bind(view, level, offer.index).units
+        return left.pop(0)
+
+    def _claim(self, member: int, unit: Unit, mask: int) -> None:
+        self.parts[member] = self.journal.claim(self.gang, self.priority, unit, mask)
+        self._units.append(unit)
+
+    def _mark(self) -> tuple[int, int]:
+        return self.journal.mark, len(self._units)
+
+    def _undo(self, mark: tuple[int, int]) -> None:
+        self.journal.undo(mark[0])
+        del self._units[mark[1] :]
+
+
+def _group(chain: Chain, per: int, cell: int) -> Within:
+    return Within(chain, ((1 << per) - 1) << (cell * per))

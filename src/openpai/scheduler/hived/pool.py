@@ -1,0 +1,180 @@
+"""The cells of a chain that serve no virtual cluster's promise, kept whole where possible (buddy allocation).
+
+A free cell is taken as it is or cut from a larger one; when all parts of a cell are free again it becomes whole again.
+Every virtual cluster's unused promise must stay obtainable: a cut that would break one is not offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from openpai.scheduler.hived.fitting import level_short
+from openpai.scheduler.hived.shelf import Tally
+
+WORSE: Final = 1 << 20
+"""One bad device counts for more than any number of devices in use."""
+
+
+class Offer(NamedTuple):
+    """A cell that may be taken."""
+
+    level: int
+    index: int
+    bad: int
+    squat: int
+
+
+class Pool:
+    """Free cells by level. A cell's burden is its bad devices times WORSE plus its devices in use by squatters."""
+
+    def __init__(self, children: tuple[int, ...], counts: list[int], burden: Callable[[int, int], int]) -> None:
+        self.children = children
+        self.top = len(children)
+        self.need = [0] * self.top
+        """Promised cells not served yet, by level from 1."""
+        self.free = [0] * self.top
+        """Free cells, by level from 1."""
+        self._counts = counts
+        self._burden = burden
+        self._where: list[dict[int, int]] = [{} for _ in children]
+        self._by_burden: list[dict[int, int]] = [{} for _ in children]
+        self.parts = [Tally(number) for number in (*children[1:], 1)]
+        """How many free cells of a level each cell of the level above has, by level from 1."""
+        for index in range(counts[-1]):
+            self._insert(self.top, index)
+
+    def _insert(self, level: int, index: int) -> None:
+        burden = self._burden(level, index)
+        at = level - 1
+        self._where[at][index] = burden
+        by_burden = self._by_burden[at]
+        by_burden[burden] = by_burden.get(burden, 0) | 1 << index
+        self.free[at] += 1
+        if level < self.top:
+            parent = index // self.children[level]
+            self.parts[at].change(parent, 1)
+
+    def _delete(self, level: int, index: int) -> None:
+        at = level - 1
+        burden = self._where[at].pop(index)
+        self._drop(at, index, burden)
+        self.free[at] -= 1
+        if level < self.top:
+            parent = index // self.children[level]
+            self.parts[at].change(parent, -1)
+
+    def _drop(self, at: int, index: int, burden: int) -> None:
+        by_burden = self._by_burden[at]
+        left = by_burden[burden] ^ 1 << index
+        if left:
+            by_burden[burden] = left
+        else:
+            del by_burden[burden]
+
+    def refresh(self, level: int, index: int) -> bool:
+        """Weigh a cell again; return whether it was in the pool as such."""
+        at = level - 1
+        old = self._where[at].get(index)
+        if old is None:
+            return False
+        burden = self._burden(level, index)
+        if burden != old:
+            self._drop(at, index, old)
+            self._where[at][index] = burden
+            by_burden = self._by_burden[at]
+            by_burden[burden] = by_burden.get(burden, 0) | 1 << index
+        return True
+
+    def cover(self, level: int, index: int) -> int:
+        """Return the level of the free cell that contains this cell (or is it), 0 if there is none."""
+        while level <= self.top:
+            if index in self._where[level - 1]:
+                return level
+            if level < self.top:
+                index //= self.children[level]
+            level += 1
+        return 0
+
+    def take(self, level: int, index: int) -> None:
+        """Take a cell that is free or part of a free one, cutting as needed."""
+        cover = self.cover(level, index)
+        path = [index]
+        for at in range(level, cover):
+            path.append(path[-1] // self.children[at])
+        self._delete(cover, path[-1])
+        for at in range(cover - 1, level - 1, -1):
+            number = self.children[at]
+            keep = path[at - level]
+            for child in range(path[at - level + 1] * number, (path[at - level + 1] + 1) * number):
+                if child != keep:
+                    self._insert(at, child)
+
+    def put(self, level: int, index: int) -> None:
+        """Give a cell back and make whole what can be made whole."""
+        self._insert(level, index)
+        while level < self.top:
+            number = self.children[level]
+            parent = index // number
+            if self.parts[level - 1].counts[parent] < number:
+                return
+            for child in range(parent * number, (parent + 1) * number):
+                self._delete(level, child)
+            level += 1
+            index = parent
+            self._insert(level, index)
+
+    def is_safe(self, level: int, cover: int) -> bool:
+        """Return whether serving a promise of `level` from a free cell of level `cover` leaves all others servable."""
+        free = list(self.free)
+        need = list(self.need)
+        need[level - 1] -= 1
+        free[cover - 1] -= 1
+        for at in range(cover - 1, level - 1, -1):
+            free[at - 1] += self.children[at] - 1
+        return not level_short(free, need, self.children)
+
+    def offers(self, level: int, within: Callable[[int, int], bool] | None = None) -> Iterator[Offer]:
+        """Yield the best cell of `level` that each level of free cells can give, the smallest first.
+
+        `within` says whether a cell (level, index) may be used, wholly or in part.
+        """
+        is_first = True
+        for cover in range(level, self.top + 1):
+            if not self.free[cover - 1]:
+                continue
+            if is_first or self.is_safe(level, cover):
+                offer = self._best(level, cover, within)
+                if offer is not None:
+                    yield offer
+            is_first = False
+
+    def _best(self, level: int, cover: int, within: Callable[[int, int], bool] | None) -> Offer | None:
+        by_burden = self._by_burden[cover - 1]
+        if within is None:
+            bits = by_burden[min(by_burden)]
+            index = (bits & -bits).bit_length() - 1
+        else:
+            usable = [(b, i) for i, b in self._where[cover - 1].items() if within(cover, i)]
+            if not usable:
+                return None
+            index = min(usable)[1]
+        for at in range(cover - 1, level - 1, -1):
+            number = self.children[at]
+            parts = range(index * number, (index + 1) * number)
+            index = min(
+                (part for part in parts if within is None or within(at, part)), key=lambda part: self._burden(at, part)
+            )
+        bad, squat = divmod(self._burden(level, index), WORSE)
+        return Offer(level, index, bad, squat)
+
+    def free_cells(self, level: int) -> list[int]:
+        """Return the free cells of a level, in order."""
+        return sorted(self._where[level - 1])
+
+    def obtainable(self, level: int) -> int:
+        """Return how many cells of a level could be had if nothing else were taken."""
+        total = 0
+        for at in range(self.top, level - 1, -1):
+            total = total * (self.children[at] if at < self.top else 1) + self.free[at - 1]
+        return total

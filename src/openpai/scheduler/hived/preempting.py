@@ -1,0 +1,205 @@
+"""Makes room for a gang at the expense of gangs of lower priority in the same virtual cluster.
+
+Node by node, the gangs are chosen whose leaving loses least; whoever turns out not to be in the way keeps what it has.
+A gang that may be preempted lazily only loses its right: if its devices are not needed it runs on.
+"""
+
+from __future__ import annotations
+
+from openpai.scheduler.hived.box import Box
+from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.journal import Journal, Part, Right, unit_at
+from openpai.scheduler.hived.model import GangRecord, GangRequest, State
+from openpai.scheduler.hived.seeking import Price, Within, cheapest_mask, clean_of, open_clean, room_of, seek_open
+from openpai.scheduler.hived.shelf import Unit
+from openpai.scheduler.hived.view import View
+
+
+class Preemption:
+    """One gang on its way into a view that is full of gangs with less right."""
+
+    def __init__(
+        self, cluster: Cluster, view: View, request: GangRequest, price: Price, within: Within | None
+    ) -> None:
+        self.journal = Journal()
+        self.victims: set[str] = set()
+        self.stripped: set[str] = set()
+        self.displaced: set[str] = set()
+        self._cluster = cluster
+        self._view = view
+        self._request = request
+        self._price = price
+        self._within = within
+        self._lower = {
+            gang: record
+            for gang, record in cluster.gangs_of[view.name].items()
+            if record.request.priority < request.priority
+            and any(part is not None and part.right is not None and part.right.view is view for part in record.parts)
+        }
+        self._evicted: dict[str, GangRecord] = {}
+
+    def undo(self) -> None:
+        """Take everything back."""
+        self.journal.undo()
+        for record in self._evicted.values():
+            record.lost.clear()
+
+    def place(self) -> list[Part] | None:
+        """Claim devices for every member; None, without a trace, if even this makes no room."""
+        sizes = self._request.sizes()
+        parts: dict[int, Part] = {}
+        for member in sorted(range(len(sizes)), key=lambda member: -sizes[member]):
+            part = self._place_member(sizes[member])
+            if part is None:
+                self.undo()
+                return None
+            parts[member] = part
+        placed = [parts[member] for member in range(len(sizes))]
+        self._sort_out(placed)
+        return placed
+
+    def _place_member(self, number: int) -> Part | None:
+        unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)
+        if unit is not None:
+            return self._claim(unit, self._view.chain.shape.best(clean_of(unit), number)[0])
+        found = self._cheapest(number)
+        if found is None:
+            return None
+        box, right, gangs, region = found
+        only_lazy = all(self._lower[gang].request.is_lazily_preemptible for gang in gangs)
+        for gang in gangs:
+            self._evict(gang)
+        if only_lazy:
+            unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)
+            if unit is not None:
+                return self._claim(unit, self._view.chain.shape.best(clean_of(unit), number)[0])
+        unit = self._unit(box, right, region)
+        return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
+
+    def _price_evicted(self, gangs: set[str]) -> tuple[int, int]:
+        """Say what is lost, where gangs that must go anyway cost nothing and lazy ones are spared if possible."""
+        leaving = {
+            gang for gang, record in self._evicted.items() if not record.request.is_lazily_preemptible
+        }
+        return self._price(gangs - leaving)
+
+    def _claim(self, unit: Unit, mask: int) -> Part:
+        return self.journal.claim(self._request.id, self._request.priority, unit, mask)
+
+    def _unit(self, box: Box, right: Right, region: int) -> Unit:
+        holding = self._view.holdings.get((right.level, right.index))
+        if holding is None:
+            holding = self._view.chain.bind(self._view, right.level, right.index)
+        return unit_at(box, holding, region)
+
+    def _cheapest(self, number: int) -> tuple[Box, Right, list[str], int] | None:
+        """Return where sending gangs away makes room for `number` devices at the least loss, and which gangs."""
+        best: tuple[Box, Right, list[str], int] | None = None
+        least: tuple[int, int, int, int, int] | None = None
+        seen: set[tuple[int, int]] = set()
+        for gang, record in self._lower.items():
+            if gang in self._evicted:
+                continue
+            for part in record.parts:
+                if part is None or part.right is None or part.right.view is not self._view:
+                    continue
+                if self._within is not None and not self._within.bits >> part.box.index & 1:
+                    continue
+                holding = self._view.holdings[part.right.level, part.right.index]
+                unit = unit_at(part.box, holding, part.mask)
+                if (part.box.index, unit.mask) in seen or unit.mask.bit_count() < number:
+                    continue
+                seen.add((part.box.index, unit.mask))
+                gangs = self._leaving(unit, number)
+                if gangs is None:
+                    continue
+                work, count = self._price(set(gangs))
+                highest = max(self._lower[gang].request.priority for gang in gangs)
+                rank = (highest, work, count, unit.mask.bit_count(), part.box.index)
+                if least is None or rank < least:
+                    best, least = (part.box, part.right, gangs, unit.mask), rank
+        return best
+
+    def _leaving(self, unit: Unit, number: int) -> list[str] | None:
+        """Return the gangs to send away from a unit so that `number` devices are free, or None if that is not enough."""
+        missing = number - room_of(unit).bit_count()
+        box = unit.box
+        there = [
+            (gang, (mask & unit.mask & ~box.bad).bit_count())
+            for gang, mask in box.claims.items()
+            if mask & unit.mask and gang in self._lower and gang not in self._evicted
+        ]
+        there.sort(key=lambda item: (self._lower[item[0]].request.priority, self._price({item[0]}), -item[1], item[0]))
+        chosen: list[tuple[str, int]] = []
+        for gang, freed in there:
+            if missing <= 0:
+                break
+            chosen.append((gang, freed))
+            missing -= freed
+        if missing > 0 or not chosen:
+            return None
+        for item in reversed(list(chosen)):
+            if missing + item[1] <= 0:
+                chosen.remove(item)
+                missing += item[1]
+        return [gang for gang, _ in chosen]
+
+    def _evict(self, gang: str) -> None:
+        record = self._lower[gang]
+        self._evicted[gang] = record
+        for member, part in enumerate(record.parts):
+            if part is None or part.right is None:
+                continue
+            if record.state is State.PREEMPTING:
+                self.journal.drop(gang, record.request.priority, part)
+            else:
+                record.lost[member] = part.right
+                self.journal.strip(gang, record.request.priority, part)
+
+    def _sort_out(self, placed: list[Part]) -> None:
+        """Tell who must leave, who runs on without a right, and who keeps what it had after all."""
+        on_them = {gang for part in placed for gang, mask in part.box.squatters.items() if mask & part.mask}
+        for gang, record in self._evicted.items():
+            if record.state is State.PREEMPTING:
+                self.displaced.add(gang)
+            elif gang not in on_them and not self._endow(gang, record):
+                self.stripped.add(gang)
+        self.victims = on_them
+
+    def _endow(self, gang: str, record: GangRecord) -> bool:
+        """Give a gang back what it lost, if it is all still there."""
+        return endow(self.journal, gang, record)
+
+
+def endow(journal: Journal, gang: str, record: GangRecord) -> bool:
+    """Give a gang back the rights it lost; True if it has all of them again, False (and no trace) if one is gone."""
+    mark = journal.mark
+    for member, right in record.lost.items():
+        part = record.parts[member]
+        if part is None:
+            continue
+        target = _servable(part, right)
+        if target is None:
+            journal.undo(mark)
+            return False
+        journal.endow(gang, record.request.priority, part, target)
+    record.lost.clear()
+    return True
+
+
+def _servable(part: Part, right: Right) -> Right | None:
+    """Return the right to claim a part by: the same cell, for the same promise or another of its size."""
+    box = part.box
+    if part.mask & box.claimed:
+        return None
+    view = right.view
+    holding = view.holdings.get((right.level, right.index))
+    if holding is not None:
+        return Right(view, right.level, right.index, holding.number)
+    pool = box.chain.pool
+    cover = pool.cover(right.level, right.index)
+    unserved = view.unserved[right.level - 1]
+    if not cover or not unserved or not pool.is_safe(right.level, cover):
+        return None
+    number = right.number if unserved >> right.number & 1 else (unserved & -unserved).bit_length() - 1
+    return Right(view, right.level, right.index, number)

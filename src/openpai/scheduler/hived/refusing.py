@@ -1,0 +1,109 @@
+"""What can never be scheduled: requests that break a rule, and gangs larger than anything they were promised."""
+
+from __future__ import annotations
+
+from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.model import OPPORTUNISTIC, PRIORITY_MAX, GangRequest
+from openpai.scheduler.hived.view import View
+
+
+def refusal(cluster: Cluster, request: GangRequest) -> str | None:
+    """Return why a gang could not run even if everything were free and healthy, or None."""
+    return _broken_rule(cluster, request) or _too_large(cluster, request)
+
+
+def _broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
+    name = request.virtual_cluster
+    told = None
+    if name not in cluster.views:
+        told = f"there is no virtual cluster {name!r}; there are {_list(cluster.views)}"
+    elif not OPPORTUNISTIC <= request.priority <= PRIORITY_MAX:
+        told = f"priority {request.priority} is not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
+    elif not request.members or any(count < 1 or leaves < 1 for count, leaves in request.members):
+        told = "a gang needs at least one member, and each member at least one device"
+    elif request.pinned_cell is not None:
+        told = _pin_fault(cluster, request)
+    elif request.leaf_type is not None:
+        told = _type_fault(cluster, request)
+    if told is None and request.topology is not None:
+        types = {name for chain in cluster.chains.values() for name in chain.spec.types}
+        if request.topology.cell_type not in types:
+            told = f"there is no cell type {request.topology.cell_type!r} to stay inside; there are {_list(types)}"
+    return told
+
+
+def _pin_fault(cluster: Cluster, request: GangRequest) -> str | None:
+    name, pin = request.virtual_cluster, request.pinned_cell
+    if request.priority == OPPORTUNISTIC:
+        return f"an opportunistic gang cannot ask for pinned cell {pin!r}; give it a priority of 0 or more, or no pin"
+    if pin is None or (name, pin) not in cluster.pins:
+        own = [other for owner, other in cluster.pins if owner == name]
+        return f"virtual cluster {name!r} has no pinned cell {pin!r}; it has {_list(own)}"
+    return None
+
+
+def _type_fault(cluster: Cluster, request: GangRequest) -> str | None:
+    wanted = request.leaf_type
+    types = {chain.spec.leaf_type for chain in cluster.chains.values()}
+    if wanted not in types:
+        return f"there is no device type {wanted!r} in the cluster; there are {_list(types)}"
+    if request.priority != OPPORTUNISTIC:
+        own = {view.chain.spec.leaf_type for view in cluster.views[request.virtual_cluster].values()}
+        if wanted not in own:
+            return f"virtual cluster {request.virtual_cluster!r} was promised no {wanted}; it has {_list(own)}"
+    return None
+
+
+def _too_large(cluster: Cluster, request: GangRequest) -> str | None:
+    need = sum(count * leaves for count, leaves in request.members)
+    largest = max(leaves for _, leaves in request.members)
+    if request.priority == OPPORTUNISTIC:
+        chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
+        if any(_fits_boxes(request, chain.shape.leaves, len(chain.boxes)) for chain in chains):
+            return None
+        most = max((len(chain.boxes) * chain.shape.leaves for chain in chains), default=0)
+        return f"the gang needs {need} devices, {largest} of them on one node; no part of the cluster is as large ({most})"
+    if request.pinned_cell is not None:
+        views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+    else:
+        views = [
+            view
+            for view in cluster.views[request.virtual_cluster].values()
+            if request.leaf_type in (None, view.chain.spec.leaf_type)
+        ]
+    if any(_could_hold(view, request, need, largest) for view in views):
+        return None
+    size = max((view.size for view in views), default=0)
+    node = max((max((shelf.size for shelf in view.shelves.values()), default=0) for view in views), default=0)
+    return (
+        f"the gang needs {need} devices, up to {largest} on one node, all of one kind; virtual cluster "
+        f"{request.virtual_cluster!r} was promised at most {size} of a kind, {node} on one node"
+    )
+
+
+def _could_hold(view: View, request: GangRequest, need: int, largest: int) -> bool:
+    if need > view.size or largest > max(shelf.size for shelf in view.shelves.values()):
+        return False
+    count = sum(count for count, leaves in request.members if leaves == largest)
+    return count <= _places(view, largest)
+
+
+def _places(view: View, number: int) -> int:
+    """Return how many members of a size fit into everything the view was promised."""
+    chain = view.chain
+    total = 0
+    for at, promised in enumerate(view.promised):
+        inside = chain.boxes_per[at + 1] if at + 1 > chain.node_level else 1
+        total += promised * inside * (chain.spec.leaves(min(at + 1, chain.node_level)) // number)
+    return total
+
+
+def _fits_boxes(request: GangRequest, leaves: int, boxes: int) -> bool:
+    largest = max(number for _, number in request.members)
+    need = sum(count * number for count, number in request.members)
+    count = sum(count for count, number in request.members if number == largest)
+    return largest <= leaves and need <= leaves * boxes and count <= leaves // largest * boxes
+
+
+def _list(names: object) -> str:
+    return ", ".join(sorted(map(str, names))) or "none"  # type: ignore[call-overload]

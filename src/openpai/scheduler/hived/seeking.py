@@ -1,0 +1,227 @@
+"""Finds the node, or the part of one, where a single member of a gang goes best.
+
+A virtual cluster looks first where it has begun already, then opens another of its promised cells, and takes devices
+from jobs without a guarantee only when it must, and then where least is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from openpai.scheduler.hived.box import Holding
+from openpai.scheduler.hived.chain import Chain
+from openpai.scheduler.hived.shelf import Unit
+from openpai.scheduler.hived.view import View
+
+CLOSE_LOOKS: Final = 8
+"""So many equally full units are looked at for one where the devices lie close together."""
+
+Loss = tuple[int, int]
+"""Work lost, and gangs lost: less is better."""
+
+Price = Callable[[set[str]], Loss]
+"""Says what is lost when these gangs are sent away."""
+
+
+class Within:
+    """A set of nodes of one chain to stay inside of."""
+
+    __slots__ = ("bits", "chain")
+
+    def __init__(self, chain: Chain, bits: int) -> None:
+        self.chain = chain
+        self.bits = bits
+
+    def touches(self, level: int, index: int) -> bool:
+        """Return whether some node of a cell is inside."""
+        boxes = self.chain.boxes_of(level, index)
+        return bool((self.bits >> boxes.start) & ((1 << len(boxes)) - 1))
+
+
+def clean_of(unit: Unit) -> int:
+    """Return the devices of a unit that can be taken without taking them from anybody."""
+    box = unit.box
+    return unit.mask & ~(box.claimed | box.squat | box.bad)
+
+
+def room_of(unit: Unit) -> int:
+    """Return the devices of a unit that its virtual cluster may take."""
+    return unit.mask & ~(unit.box.claimed | unit.box.bad)
+
+
+def seek_open(view: View, number: int, within: Within | None) -> Unit | None:
+    """Return the fullest unit in use that takes `number` devices without taking them from anybody."""
+    best = None
+    least = 0
+    for level, shelf in view.shelves.items():
+        if shelf.size < number:
+            continue
+        keys = view.keys[level].fits[number]
+        if within is None and (number == 1 or number == shelf.size):
+            unit = shelf.first(keys)
+        else:
+            unit = _closest(_candidates(view, level, keys, within), number)
+        if unit is None:
+            continue
+        left = room_of(unit).bit_count()
+        if best is None or left < least:
+            best, least = unit, left
+    return best
+
+
+def _candidates(view: View, level: int, keys: int, within: Within | None, limit: int = CLOSE_LOOKS) -> list[Unit]:
+    shelf = view.shelves[level]
+    if within is None:
+        return shelf.some(keys, limit)
+    if level == view.chain.node_level:
+        return shelf.some(keys, limit, within.bits)
+    return [unit for unit in shelf.some(keys, len(shelf.units)) if within.bits >> unit.box.index & 1][:limit]
+
+
+def _closest(units: list[Unit], number: int) -> Unit | None:
+    """Return the first of the fullest `units` where `number` devices lie as close together as they can."""
+    best = None
+    lowest = 0
+    fullest = 0
+    for unit in units:
+        left = room_of(unit).bit_count()
+        if best is None:
+            fullest = left
+        elif left != fullest:
+            break
+        shape = unit.box.chain.shape
+        level = shape.best(clean_of(unit), number)[1]
+        if best is None or level < lowest:
+            best, lowest = unit, level
+            if level == shape.ideal[number]:
+                break
+    return best
+
+
+def open_clean(view: View, number: int, within: Within | None) -> Unit | None:
+    """Let another promised cell be served and return the unit of it to use; None if none could without a loss."""
+    for at, unserved in enumerate(view.unserved):
+        if not unserved or view.chain.spec.leaves(at + 1) < number:
+            continue
+        offer = _clean_offer(view, at + 1, number, within)
+        if offer is not None:
+            holding = view.chain.bind(view, at + 1, offer)
+            unit = best_unit(holding, number, within)
+            if unit is not None:
+                return unit
+            view.chain.unbind(holding)
+    return None
+
+
+def _clean_offer(view: View, level: int, number: int, within: Within | None) -> int | None:
+    chain = view.chain
+    best = None
+    for offer in chain.pool.offers(level, within.touches if within else None):
+        if not offer.bad and not offer.squat:
+            return offer.index
+        if best is None or offer[2:] < best[2:]:
+            best = offer
+    if best is None:
+        return None
+    if level <= chain.node_level and chain.spec.leaves(level) - best.bad - best.squat < number:
+        return None
+    return best.index
+
+
+def best_unit(holding: Holding, number: int, within: Within | None) -> Unit | None:
+    """Return the unit of a fresh cell that has `number` devices nobody uses, with fewest in use."""
+    best = None
+    fewest = 0
+    for unit in holding.units:
+        if within is not None and not within.bits >> unit.box.index & 1:
+            continue
+        clean = clean_of(unit).bit_count()
+        if clean < number:
+            continue
+        used = unit.mask.bit_count() - clean
+        if not used:
+            return unit
+        if best is None or used < fewest:
+            best, fewest = unit, used
+    return best
+
+
+def seek_costly(view: View, number: int, within: Within | None, price: Price) -> Unit | None:
+    """Return the unit where taking `number` devices costs jobs without a guarantee least; None if none has room."""
+    best: Unit | None = None
+    least: Loss = (0, 0)
+    for unit in _costly_units(view, number, within):
+        loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
+        if best is None or loss < least:
+            best, least = unit, loss
+    fresh = _costly_cell(view, number, within, price, None if best is None else least)
+    return fresh or best
+
+
+def _costly_units(view: View, number: int, within: Within | None) -> list[Unit]:
+    found: list[Unit] = []
+    for level, shelf in view.shelves.items():
+        for missing in range(1, number + 1):
+            if shelf.size >= number:
+                keys = view.keys[level].lacking(number, missing)
+                found += _candidates(view, level, keys, within)
+    return found
+
+
+def _costly_cell(view: View, number: int, within: Within | None, price: Price, ceiling: Loss | None) -> Unit | None:
+    """Open a promised cell if that costs less than `ceiling`, and return the unit of it to use."""
+    chain = view.chain
+    for at, unserved in enumerate(view.unserved):
+        if not unserved or chain.spec.leaves(at + 1) < number:
+            continue
+        for offer in chain.pool.offers(at + 1, within.touches if within else None):
+            holding = chain.bind(view, at + 1, offer.index)
+            best: Unit | None = None
+            least: Loss = (0, 0)
+            for unit in holding.units:
+                inside = within is None or within.bits >> unit.box.index & 1
+                if inside and room_of(unit).bit_count() >= number:
+                    loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
+                    if best is None or loss < least:
+                        best, least = unit, loss
+            if best is not None and (ceiling is None or least < ceiling):
+                return best
+            chain.unbind(holding)
+    return None
+
+
+def squatters_on(unit: Unit, mask: int) -> set[str]:
+    """Return the gangs that run without a right on some devices of a unit."""
+    return {gang for gang, part in unit.box.squatters.items() if part & mask}
+
+
+def cheapest_mask(unit: Unit, number: int, price: Price) -> int:
+    """Return `number` devices of a unit: as close together as they can be, then with as little lost as possible."""
+    box = unit.box
+    shape = box.chain.shape
+    room = room_of(unit)
+    mask, level = shape.best(room, number)
+    if not mask & box.squat:
+        return mask
+    best = mask
+    least = price(squatters_on(unit, mask))
+    for cell in shape.cells[level - 1]:
+        inside = cell & room
+        if inside.bit_count() >= number:
+            mask = _sparing(unit, inside, number, price)
+            loss = price(squatters_on(unit, mask))
+            if loss < least:
+                best, least = mask, loss
+    return best
+
+
+def _sparing(unit: Unit, room: int, number: int, price: Price) -> int:
+    """Return `number` of the devices in `room`, sending away the cheapest squatters that make enough."""
+    box = unit.box
+    usable = room & ~box.squat
+    for gang in sorted(box.squatters, key=lambda gang: (price({gang}), gang)):
+        if usable.bit_count() >= number:
+            break
+        usable |= room & box.squatters[gang]
+    return box.chain.shape.best(usable, number)[0]
