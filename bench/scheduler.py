@@ -3,9 +3,9 @@
 
     python bench/scheduler.py --config C --stream S
 
-The configuration is HiveD's format. The stream is one JSON object a line: `submit` (one attempt; a gang that must wait is
-dropped and counted as rejected, one that would preempt has its victims deleted and tries again), `delete`, `node_bad`,
-`node_good`, and `mark`, after which counting starts. Times are milliseconds unless stated.
+The configuration is HiveD's format. The stream is one JSON object a line: `submit` (one attempt; a gang that must wait
+is dropped and counted as rejected, one that would preempt has its victims deleted and tries again), `delete`,
+`node_bad`, `node_good`, and `mark`, after which counting starts. Times are milliseconds unless stated.
 """
 
 from __future__ import annotations

@@ -102,6 +102,8 @@ def check_node_level(faults: Faults, path: str, name: str, types: Mapping[str, C
     if flagged:
         message = f"{', '.join(flagged)} are all nodes, one inside another; leave isNodeLevel: true at one of them"
     else:
-        message = f"neither {name} nor anything inside it is a node; set isNodeLevel: true at the type that is a machine"
+        message = (
+            f"neither {name} nor anything inside it is a node; set isNodeLevel: true at the type that is a machine"
+        )
     faults.add(path, message)
     return False

@@ -200,9 +200,7 @@ class Chain:
         left = box.full & ~gone
         common = box.common
         keys = self._common_keys
-        common.shelf.move(
-            common, keys.key((left & ~box.squat).bit_count(), box.claimed.bit_count(), bool(box.units))
-        )
+        common.shelf.move(common, keys.key((left & ~box.squat).bit_count(), box.claimed.bit_count(), bool(box.units)))
         for unit in box.units:
             free = unit.mask & left
             shelf = unit.shelf

@@ -23,6 +23,8 @@ class Cluster:
         """Nodes by name; one machine may be a node of several chains."""
         self.gangs: dict[str, GangRecord] = {}
         self.gangs_of: dict[str, dict[str, GangRecord]] = {name: {} for name in config.virtual_clusters}
+        self.demoted: dict[str, set[str]] = {}
+        """Gangs that lost their right lazily and run on, by virtual cluster."""
         self.freed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Counts how often something was freed, by virtual cluster; "" for anything anywhere."""
         self.freed[""] = 0
@@ -79,11 +81,22 @@ class Cluster:
         gang = record.request.id
         del self.gangs[gang]
         del self.gangs_of[record.request.virtual_cluster][gang]
+        self.promote(record)
         for threat in record.threats:
             if threat in self.gangs:
                 self.gangs[threat].victims.discard(gang)
         for victim in record.victims:
             self.spare(victim, gang)
+
+    def demote(self, record: GangRecord, by: str) -> None:
+        """A gang runs on without the right it had."""
+        record.lazily_preempted_by = by
+        self.demoted.setdefault(record.request.virtual_cluster, set()).add(record.request.id)
+
+    def promote(self, record: GangRecord) -> None:
+        """A gang has its right again, or needs none any more."""
+        record.lazily_preempted_by = None
+        self.demoted.get(record.request.virtual_cluster, set()).discard(record.request.id)
 
     def spare(self, victim: str, threat: str) -> None:
         """A gang is threatened by another no longer."""

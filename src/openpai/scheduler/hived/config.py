@@ -105,6 +105,8 @@ class HivedConfig:
     pinned: Mapping[str, PinnedSpec] = field(default_factory=dict)
     skus: Mapping[str, SkuSpec] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    text: str = field(default="", repr=False)
+    """What it was read from."""
 
 
 class InvalidConfig(Refused):

@@ -6,7 +6,8 @@ changes nothing until it is committed; asking for another, or telling a fact, ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.cluster import Cluster
@@ -14,26 +15,40 @@ from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.deciding import Trial, allowed_nodes, decide
 from openpai.scheduler.hived.dooming import settle_doomed
 from openpai.scheduler.hived.journal import Journal, remove
-from openpai.scheduler.hived.model import Bind, Decision, GangRecord, GangRequest, Preempt, State, Wait
-from openpai.scheduler.hived.preempting import endow
+from openpai.scheduler.hived.model import Bind, Decision, GangRecord, GangRequest, Preempt, State
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.reasons import reason_to_wait
 from openpai.scheduler.hived.refusing import refusal
+from openpai.scheduler.hived.restoring import Reconfigured, moved_to, restore, set_node
+from openpai.scheduler.hived.rights import endow
+from openpai.scheduler.hived.snapshot import dump, load
 from openpai.scheduler.model import Spot
+
+T = TypeVar("T")
+Shape = tuple[object, ...]
+"""What of a request decides whether there is room for it."""
+
+REMEMBERED_MAX: Final = 10_000
 
 
 class Hived:
     """Schedules gangs onto the cells of one cluster."""
 
-    def __init__(self, config: HivedConfig) -> None:
-        self.cluster = Cluster(config)
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
         self._trial: Trial | None = None
-        self._failed: dict[tuple[object, ...], tuple[int, Wait]] = {}
+        self._failed: dict[Shape, int] = {}
+        self._sound: dict[Shape, bool] = {}
 
     @classmethod
     def from_text(cls, text: str) -> Hived:
         """Return a scheduler for a configuration in HiveD's format; raise InvalidConfig with all its faults."""
-        return cls(read_config(text))
+        return cls(Cluster(read_config(text)))
+
+    @classmethod
+    def from_config(cls, config: HivedConfig) -> Hived:
+        """Return a scheduler for a configuration that was read already."""
+        return cls(Cluster(config))
 
     def refusal(self, request: GangRequest) -> str | None:
         """Return why a gang could never run, even if everything were free and healthy, or None."""
@@ -49,30 +64,27 @@ class Hived:
             if not self._must_move(known):
                 return self._go_on(known)
             self.cancel(request.id)
-        told = refusal(self.cluster, request)
-        if told is not None:
-            raise Refused("InvalidParametersError", told, "correct the request; asking again will not help")
-        return self._decide(request, now_ms)
-
-    def _decide(self, request: GangRequest, now_ms: int | None) -> Decision:
         shape = (
             request.virtual_cluster, request.priority, request.members, request.leaf_type, request.pinned_cell,
             request.topology, request.nodes,
         )  # fmt: skip
+        if shape not in self._sound:
+            told = refusal(self.cluster, request)
+            if told is not None:
+                raise Refused("InvalidParametersError", told, "correct the request; asking again will not help")
+            _remember(self._sound, shape, True)
+        return self._decide(request, shape, now_ms)
+
+    def _decide(self, request: GangRequest, shape: Shape, now_ms: int | None) -> Decision:
         freed = self.cluster.freed["" if request.priority < 0 else request.virtual_cluster]
-        failed = self._failed.get(shape)
-        if failed is not None and failed[0] == freed:
-            before = failed[1]
-            return Wait(request.id, before.code, before.told, before.unblock, before.counts)
+        if self._failed.get(shape) == freed:
+            return reason_to_wait(self.cluster, request)
         trial = decide(self.cluster, request, now_ms)
         if trial is None:
-            wait = reason_to_wait(self.cluster, request)
-            if len(self._failed) > 10_000:
-                self._failed.clear()
-            self._failed[shape] = (freed, wait)
-            return wait
+            _remember(self._failed, shape, freed)
+            return reason_to_wait(self.cluster, request)
         self._trial = trial
-        spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
+        spots = trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
         chain = trial.chain.spec.name
         if not (trial.victims or trial.stripped or trial.displaced):
             return Bind(request.id, spots, chain)
@@ -94,8 +106,7 @@ class Hived:
             told = f"nothing is proposed for gang {gang!r} at the moment"
             raise Refused("ConflictJobError", told, "ask for a decision and commit it before telling anything else")
         self._trial = None
-        spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
-        record = GangRecord(trial.request, list(trial.parts), since_ms=at_ms, spots=spots)
+        record = GangRecord(trial.request, list(trial.parts), since_ms=at_ms, spots=trial.spots)
         self.cluster.remember(record)
         if trial.victims or trial.stripped or trial.displaced:
             self._settle_costs(record, trial, at_ms)
@@ -115,7 +126,7 @@ class Hived:
             gangs[name].threats.add(gang)
             gangs[name].state = State.BEING_PREEMPTED
         for name in trial.stripped:
-            gangs[name].lazily_preempted_by = gang
+            self.cluster.demote(gangs[name], gang)
         self.cluster.note_freed(record.request.virtual_cluster)
 
     def roll_back(self) -> None:
@@ -165,13 +176,14 @@ class Hived:
         for name in victims:
             record = self.cluster.gangs.get(name)
             if record is not None and record.lost and not record.threats:
-                endow(Journal(), name, record)
+                endow(self.cluster.gangs, Journal(), name)
 
     def _give_back(self, virtual_cluster: str) -> None:
         """Let gangs that were preempted lazily have their guarantee again once there is room for it."""
-        for name, record in self.cluster.gangs_of[virtual_cluster].items():
-            if record.lost and record.lazily_preempted_by and not record.threats and endow(Journal(), name, record):
-                record.lazily_preempted_by = None
+        for name in sorted(self.cluster.demoted.get(virtual_cluster, ())):
+            record = self.cluster.gangs[name]
+            if record.lost and not record.threats and endow(self.cluster.gangs, Journal(), name):
+                self.cluster.promote(record)
 
     def checkpointed(self, gang: str, at_ms: int) -> None:
         """The gang saved its work: what it did before is not lost if it must leave."""
@@ -184,18 +196,42 @@ class Hived:
     ) -> None:
         """Learn how a node is. What runs there keeps running; what is bad or draining takes nothing new."""
         self.roll_back()
-        bad = frozenset(bad_devices)
-        cluster = self.cluster
-        if is_healthy and not is_draining and not bad:
-            cluster.unhealthy.pop(name, None)
-        else:
-            cluster.unhealthy[name] = (is_healthy, is_draining, bad)
-        for box in cluster.boxes.get(name, ()):
-            mask = box.full if not is_healthy or is_draining else box.mask_of(tuple(bad))
-            if mask != box.bad:
-                box.chain.set_bad(box, mask)
-                settle_doomed(box.chain)
-        cluster.note_all_freed()
+        set_node(self.cluster, name, is_healthy, is_draining, frozenset(bad_devices))
+
+    def restore(
+        self,
+        request: GangRequest,
+        spots: Sequence[Spot | None],
+        since_ms: int | None = None,
+        cell_types: Sequence[str | None] = (),
+    ) -> bool:
+        """Take up a gang that runs at `spots` already; return whether it has its guarantee.
+
+        None stands for members that are over. `cell_types` names, by member, the type of the promised cell that serves
+        it, where that is known.
+        """
+        self.roll_back()
+        if request.id in self.cluster.gangs:
+            return self.cluster.gangs[request.id].lazily_preempted_by is None
+        return restore(self.cluster, request, spots, since_ms, cell_types)
+
+    def reconfigure(self, config: HivedConfig) -> Reconfigured:
+        """Go on under another configuration. Nobody is stopped for it; see the answer for who lost a guarantee."""
+        self.roll_back()
+        self.cluster, report = moved_to(config, self.cluster)
+        self._failed.clear()
+        self._sound.clear()
+        return report
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the whole state as plain data that JSON can hold."""
+        self.roll_back()
+        return dump(self.cluster)
+
+    @classmethod
+    def from_snapshot(cls, data: dict[str, Any]) -> Hived:
+        """Return a scheduler that goes on where the snapshot was taken."""
+        return cls(load(data))
 
     def _must_move(self, record: GangRecord) -> bool:
         parts = [part for part in record.parts if part is not None]
@@ -217,6 +253,12 @@ class Hived:
     def spots_held(self, gang: str) -> tuple[Spot, ...]:
         """Return where the members of a gang are that are not over, in order."""
         return tuple([spot for spot in self.cluster.gangs[gang].spots if spot is not None])
+
+
+def _remember(memory: dict[Shape, T], shape: Shape, answer: T) -> None:
+    if len(memory) >= REMEMBERED_MAX:
+        memory.clear()
+    memory[shape] = answer
 
 
 def _chain_of(record: GangRecord) -> str:

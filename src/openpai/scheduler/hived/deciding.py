@@ -19,6 +19,7 @@ from openpai.scheduler.hived.placing import Placement
 from openpai.scheduler.hived.preempting import Preemption
 from openpai.scheduler.hived.seeking import Loss, Price, Within
 from openpai.scheduler.hived.view import View
+from openpai.scheduler.model import Spot
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class Trial:
     stripped: set[str] = field(default_factory=set)
     """Gangs that lost their right but need not leave."""
     displaced: set[str] = field(default_factory=set)
+    spots: tuple[Spot, ...] = ()
     undo: Callable[[], None] = field(default=lambda: None)
     """Takes everything back."""
 
@@ -79,14 +81,14 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Trial 
     price = price_of(cluster, now_ms)
     views = candidate_views(cluster, request)
     need = sum(leaves * count for count, leaves in request.members)
+    count, largest = _largest(request)
+    roomy = [view for view in views if view.size - view.claimed >= need and view.has_room(count, largest)]
     ways: list[Callable[[Placement, View, Within | None], list[Part] | None]] = [
         Placement.without_loss,
         Placement.at_a_cost,
     ]
     for way in ways:
-        for view in views:
-            if view.size - view.claimed < need:
-                continue
+        for view in roomy:
             journal = Journal()
             placement = Placement(request.id, request.priority, request.sizes(), journal, price)
             parts = _place(way, placement, view, request)
@@ -103,9 +105,15 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Trial 
             if parts is not None:
                 return Trial(
                     request, view.chain, parts,
-                    preemption.victims, preemption.stripped, preemption.displaced, preemption.undo,
+                    preemption.victims, preemption.stripped, preemption.displaced, undo=preemption.undo,
                 )  # fmt: skip
     return None
+
+
+def _largest(request: GangRequest) -> tuple[int, int]:
+    """Return how many members need most devices on one node, and how many devices that is."""
+    largest = max(leaves for _, leaves in request.members)
+    return sum(count for count, leaves in request.members if leaves == largest), largest
 
 
 def _place(
@@ -134,9 +142,11 @@ def _insides(chain: Chain, request: GangRequest) -> Iterator[Within | None]:
             need = -(-sum(leaves * count for count, leaves in request.members) // chain.shape.leaves)
             if per >= need:
                 for cell in range(chain.spec.count(level)):
-                    bits = ((1 << per) - 1) << (cell * per)
-                    if allowed is None or bits & allowed.bits:
-                        yield Within(chain, bits if allowed is None else bits & allowed.bits)
+                    inside = Within.cell(chain, per, cell)
+                    if allowed is None:
+                        yield inside
+                    elif inside.bits & allowed.bits:
+                        yield Within(chain, inside.bits & allowed.bits)
         elif len(request.sizes()) * max(request.sizes()) <= chain.shape.leaves:
             for box in range(len(chain.boxes)):
                 if allowed is None or allowed.bits >> box & 1:

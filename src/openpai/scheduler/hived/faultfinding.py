@@ -39,7 +39,9 @@ class Faults:
         if isinstance(value, dict):
             return {str(key): item for key, item in value.items()}
         if not is_nothing(value):
-            self.add(path, f"this should be a mapping (`key: value` lines), not {_kind(value)}; write its keys below it")
+            self.add(
+                path, f"this should be a mapping (`key: value` lines), not {_kind(value)}; write its keys below it"
+            )
         return {}
 
     def listing(self, path: str, value: object) -> list[Any]:
@@ -95,4 +97,6 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def _kind(value: object) -> str:
-    return {dict: "a mapping", list: "a list"}.get(type(value), "a plain value")
+    if isinstance(value, dict):
+        return "a mapping"
+    return "a list" if isinstance(value, list) else "a plain value"

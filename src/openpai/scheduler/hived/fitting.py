@@ -76,7 +76,7 @@ def _tell_short(faults: Faults, chain: ChainSpec, level: int, asked: list[list[s
     )
     besides = f" beside {pins} pinned" if pins else ""
     message = (
-        f"chain {chain.name} has {chain.count(level)} {chain.types[level - 1]} cells in {chain.tops} top cells, which is "
+        f"chain {chain.name} has {chain.count(level)} {chain.types[level - 1]} cells in {chain.tops} top cells, "
         f"too few for what is promised{besides} ({told}); lower a cellNumber or add physical cells"
     )
     faults.add("virtualClusters", message)
@@ -87,7 +87,7 @@ def _check_nested(faults: Faults, chain: ChainSpec, pins: Sequence[PinnedSpec], 
         for pin in pins:
             if pin is not outer and pin.level <= outer.level and _ancestor(chain, pin, outer.level) == outer.index:
                 message = (
-                    f"pinned cell {pin.id!r} lies inside pinned cell {outer.id!r}, which {owner[outer.id]} has as a whole; "
+                    f"pinned cell {pin.id!r} lies inside pinned cell {outer.id!r}, all of which {owner[outer.id]} has; "
                     "give away only one of the two"
                 )
                 faults.add(f"virtualClusters.{owner[pin.id]}.pinnedCells", message)

@@ -18,7 +18,7 @@ class Right(NamedTuple):
 
     view: View
     level: int
-    index: int
+    cell: int
     number: int
 
 
@@ -108,18 +108,18 @@ def unclaim(gang: str, priority: int, part: Part) -> None:
     """Give back the right to a part."""
     right = part.right
     if right is not None:
-        holding = right.view.holdings[right.level, right.index]
+        holding = right.view.holdings[right.level, right.cell]
         part.box.chain.unclaim(gang, priority, unit_at(part.box, holding, part.mask), part.mask)
 
 
 def reclaim(gang: str, priority: int, part: Part, right: Right) -> None:
     """Claim a part out of a given cell, binding the cell if nothing holds it."""
     chain = part.box.chain
-    holding = right.view.holdings.get((right.level, right.index))
+    holding = right.view.holdings.get((right.level, right.cell))
     if holding is None:
-        holding = chain.bind(right.view, right.level, right.index, right.number)
+        holding = chain.bind(right.view, right.level, right.cell, right.number)
     chain.claim(gang, priority, unit_at(part.box, holding, part.mask), part.mask)
-    part.right = Right(right.view, right.level, right.index, holding.number)
+    part.right = Right(right.view, right.level, right.cell, holding.number)
 
 
 def remove(gang: str, priority: int, part: Part) -> None:

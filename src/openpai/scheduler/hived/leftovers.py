@@ -57,7 +57,7 @@ class LeftoverPlacement:
             cell = tally.tightest(boxes)
             if cell is not None:
                 per = tally.units_per_cell
-                return self._fill(chain, Within(chain, ((1 << per) - 1) << (cell * per)))
+                return self._fill(chain, Within.cell(chain, per, cell))
         return False
 
     def _fill(self, chain: Chain, within: Within | None) -> bool:
@@ -65,7 +65,9 @@ class LeftoverPlacement:
         used: list[Box] = []
         for member in self.order:
             number = self.sizes[member]
-            box = next((box for box in used if free_of(box).bit_count() >= number), None) or _seek(chain, number, within)
+            box = next((box for box in used if free_of(box).bit_count() >= number), None) or _seek(
+                chain, number, within
+            )
             if box is None:
                 self.journal.undo(mark)
                 return False
@@ -91,7 +93,7 @@ class LeftoverPlacement:
 
 
 def _seek(chain: Chain, number: int, within: Within | None) -> Box | None:
-    """Return the best node with `number` devices nobody uses, looking a little for one where they lie close together."""
+    """Return the best node with `number` devices nobody uses, close together if one of the first few has them so."""
     shape = chain.shape
     if number > shape.leaves:
         return None

@@ -94,9 +94,7 @@ class PhysicalReader:
         draft.tops += 1
         self._read_cell(draft, path, keys, len(draft.shape.types), number, "")
 
-    def _read_cell(
-        self, draft: _Draft, path: str, keys: dict[str, Any], level: int, number: int, prefix: str
-    ) -> None:
+    def _read_cell(self, draft: _Draft, path: str, keys: dict[str, Any], level: int, number: int, prefix: str) -> None:
         """Read a cell at or above node level, and all inside it."""
         own = self._look_at(draft, path, keys, level, len(draft.upper[level - draft.shape.node_level]))
         full = f"{prefix}{own if own is not None else number}"
@@ -109,9 +107,7 @@ class PhysicalReader:
         wanted = draft.shape.children[level - 1]
         for i, child in enumerate(self._children(draft, path, keys, level)):
             below = self._faults.mapping(f"{path}.cellChildren[{i}]", child)
-            self._read_cell(
-                draft, f"{path}.cellChildren[{i}]", below, level - 1, number * wanted + i, f"{full}/"
-            )
+            self._read_cell(draft, f"{path}.cellChildren[{i}]", below, level - 1, number * wanted + i, f"{full}/")
 
     def _read_node(self, draft: _Draft, path: str, keys: dict[str, Any], name: str) -> None:
         index = len(draft.nodes)
@@ -154,8 +150,8 @@ class PhysicalReader:
         children = self._faults.listing(f"{path}.cellChildren", keys.get("cellChildren"))
         if children and len(children) != wanted:
             message = (
-                f"{len(children)} children are listed, but a {draft.shape.types[level - 1]} has {wanted}; list {wanted} "
-                f"of them, or change physicalCluster.cellTypes.{draft.shape.types[level - 1]}.childCellNumber"
+                f"{len(children)} children are listed, but a {draft.shape.types[level - 1]} has {wanted}; list as many "
+                f"or change physicalCluster.cellTypes.{draft.shape.types[level - 1]}.childCellNumber"
             )
             self._faults.add(f"{path}.cellChildren", message)
             return (children + [None] * wanted)[:wanted]
@@ -174,7 +170,9 @@ class PhysicalReader:
             self._faults.add(f"{path}.cellChildren", "a device has nothing inside; remove the key")
         pin = self._faults.text(f"{path}.pinnedCellId", keys.get("pinnedCellId"))
         if pin is not None and pin in self.pinned:
-            self._faults.add(f"{path}.pinnedCellId", f"{pin!r} is the name of another cell already; choose another name")
+            self._faults.add(
+                f"{path}.pinnedCellId", f"{pin!r} is the name of another cell already; choose another name"
+            )
         elif pin is not None:
             self.pinned[pin] = PinnedSpec(pin, draft.name, level, index)
         return self._faults.text(f"{path}.cellAddress", keys.get("cellAddress"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.journal import Journal, Part
 from openpai.scheduler.hived.packing import boxes_needed, pack_exactly
 from openpai.scheduler.hived.seeking import (
@@ -23,6 +22,7 @@ from openpai.scheduler.hived.seeking import (
 )
 from openpai.scheduler.hived.shelf import Unit
 from openpai.scheduler.hived.view import View
+
 
 class Placement:
     """One gang on its way into a view."""
@@ -78,7 +78,7 @@ class Placement:
             if tally.units_per_cell < boxes:
                 continue
             cell = tally.tightest(boxes)
-            if cell is not None and self._fill(view, _group(chain, tally.units_per_cell, cell), self.order, False):
+            if cell is not None and self._fill(view, Within.cell(chain, tally.units_per_cell, cell), self.order, False):
                 return True
             if self._in_fresh_group(view, boxes, tally.units_per_cell):
                 return True
@@ -90,14 +90,14 @@ class Placement:
         node = chain.node_level
         if per == chain.groups[0] and view.unserved[node - 1].bit_count() >= boxes:
             cell = chain.pool.parts[node - 1].tightest(boxes)
-            if cell is not None and self._fill(view, _group(chain, per, cell), self.order, False):
+            if cell is not None and self._fill(view, Within.cell(chain, per, cell), self.order, False):
                 return True
         for level in range(node + 1, chain.top + 1):
             if chain.boxes_per[level] >= per and view.unserved[level - 1]:
                 for offer in chain.pool.offers(level):
                     if not offer.bad and not offer.squat:
-                        first = chain.boxes_of(level, offer.index).start // per
-                        if self._fill(view, _group(chain, per, first), self.order, False):
+                        first = chain.boxes_of(level, offer.cell).start // per
+                        if self._fill(view, Within.cell(chain, per, first), self.order, False):
                             return True
                         break
         return False
@@ -116,7 +116,7 @@ class Placement:
                     break
                 cell = richest[0]
             before = len(waiting)
-            waiting = self._fill_some(view, _group(chain, tally.units_per_cell, cell), waiting)
+            waiting = self._fill_some(view, Within.cell(chain, tally.units_per_cell, cell), waiting)
             if len(waiting) == before:
                 break
             boxes = boxes_needed([self.sizes[member] for member in waiting], chain.shape.leaves)
@@ -163,9 +163,11 @@ class Placement:
             return False  # with members of one size every order of filling is as good as any other
         bins: list[tuple[int, Unit | int]] = []
         for shelf in view.shelves.values():
-            for unit in shelf.units.values():
-                if within is None or within.bits >> unit.box.index & 1:
-                    bins.append((room_of(unit).bit_count(), unit))
+            bins += [
+                (room_of(unit).bit_count(), unit)
+                for _, unit in sorted(shelf.units.items())
+                if within is None or within.bits >> unit.box.index & 1
+            ]
         node = view.chain.node_level
         for at, unserved in enumerate(view.unserved):
             for _ in range(unserved.bit_count()):
@@ -187,9 +189,10 @@ class Placement:
         opened: dict[int, Unit] = {}
         for member, (_, bin_), at in zip(self.order, bins, chosen, strict=True):
             number = self.sizes[member]
-            if at not in opened:
-                opened[at] = bin_ if isinstance(bin_, Unit) else self._open(view, within, bin_, spare)
-            unit = opened[at]
+            unit = opened.get(at) or (bin_ if isinstance(bin_, Unit) else self._open(view, within, bin_, spare))
+            if unit is None:
+                return False
+            opened[at] = unit
             if room_of(unit).bit_count() < number:
                 if not unit.holding.claims:
                     view.chain.unbind(unit.holding)
@@ -197,12 +200,15 @@ class Placement:
             self._claim(member, unit, cheapest_mask(unit, number, self.price))
         return True
 
-    def _open(self, view: View, within: Within | None, level: int, spare: dict[int, list[Unit]]) -> Unit:
+    def _open(self, view: View, within: Within | None, level: int, spare: dict[int, list[Unit]]) -> Unit | None:
         """Return a node, or part of one, out of promised cells of a level that nothing served yet."""
         left = spare.setdefault(level, [])
         if not left:
-            offer = next(view.chain.pool.offers(level, within.touches if within else None))
-            left += view.chain.bind(view, level, offer.index).units
+            offer = next(view.chain.pool.offers(level, within.cells if within else None), None)
+            if offer is None:
+                return None
+            units = view.chain.bind(view, level, offer.cell).units
+            left += [unit for unit in units if within is None or within.bits >> unit.box.index & 1]
         return left.pop(0)
 
     def _claim(self, member: int, unit: Unit, mask: int) -> None:
@@ -215,7 +221,3 @@ class Placement:
     def _undo(self, mark: tuple[int, int]) -> None:
         self.journal.undo(mark[0])
         del self._units[mark[1] :]
-
-
-def _group(chain: Chain, per: int, cell: int) -> Within:
-    return Within(chain, ((1 << per) - 1) << (cell * per))

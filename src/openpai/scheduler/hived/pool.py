@@ -6,7 +6,7 @@ Every virtual cluster's unused promise must stay obtainable: a cut that would br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from openpai.scheduler.hived.fitting import level_short
@@ -20,7 +20,7 @@ class Offer(NamedTuple):
     """A cell that may be taken."""
 
     level: int
-    index: int
+    cell: int
     bad: int
     squat: int
 
@@ -134,10 +134,10 @@ class Pool:
             free[at - 1] += self.children[at] - 1
         return not level_short(free, need, self.children)
 
-    def offers(self, level: int, within: Callable[[int, int], bool] | None = None) -> Iterator[Offer]:
+    def offers(self, level: int, within: Callable[[int], int] | None = None) -> Iterator[Offer]:
         """Yield the best cell of `level` that each level of free cells can give, the smallest first.
 
-        `within` says whether a cell (level, index) may be used, wholly or in part.
+        `within` says, as bits, which cells of a level may be used, wholly or in part.
         """
         is_first = True
         for cover in range(level, self.top + 1):
@@ -149,28 +149,33 @@ class Pool:
                     yield offer
             is_first = False
 
-    def _best(self, level: int, cover: int, within: Callable[[int, int], bool] | None) -> Offer | None:
+    def _best(self, level: int, cover: int, within: Callable[[int], int] | None) -> Offer | None:
         by_burden = self._by_burden[cover - 1]
         if within is None:
             bits = by_burden[min(by_burden)]
-            index = (bits & -bits).bit_length() - 1
         else:
-            usable = [(b, i) for i, b in self._where[cover - 1].items() if within(cover, i)]
-            if not usable:
+            usable = within(cover)
+            bits = next((some for _, cells in sorted(by_burden.items()) if (some := cells & usable)), 0)
+            if not bits:
                 return None
-            index = min(usable)[1]
+        index = (bits & -bits).bit_length() - 1
         for at in range(cover - 1, level - 1, -1):
             number = self.children[at]
-            parts = range(index * number, (index + 1) * number)
-            index = min(
-                (part for part in parts if within is None or within(at, part)), key=lambda part: self._burden(at, part)
-            )
+            parts: Iterable[int] = range(index * number, (index + 1) * number)
+            if within is not None:
+                usable = within(at)
+                parts = [part for part in parts if usable >> part & 1]
+            index = min(parts, key=lambda part: self._burden(at, part))
         bad, squat = divmod(self._burden(level, index), WORSE)
         return Offer(level, index, bad, squat)
 
     def free_cells(self, level: int) -> list[int]:
         """Return the free cells of a level, in order."""
         return sorted(self._where[level - 1])
+
+    def burden_of(self, level: int, index: int) -> int:
+        """Return the burden a free cell is filed under."""
+        return self._where[level - 1][index]
 
     def obtainable(self, level: int) -> int:
         """Return how many cells of a level could be had if nothing else were taken."""

@@ -10,7 +10,18 @@ from openpai.scheduler.hived.box import Box
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.journal import Journal, Part, Right, unit_at
 from openpai.scheduler.hived.model import GangRecord, GangRequest, State
-from openpai.scheduler.hived.seeking import Price, Within, cheapest_mask, clean_of, open_clean, room_of, seek_open
+from openpai.scheduler.hived.placing import Placement
+from openpai.scheduler.hived.rights import endow
+from openpai.scheduler.hived.seeking import (
+    Price,
+    Within,
+    cheapest_mask,
+    clean_of,
+    open_clean,
+    room_of,
+    seek_costly,
+    seek_open,
+)
 from openpai.scheduler.hived.shelf import Unit
 from openpai.scheduler.hived.view import View
 
@@ -18,9 +29,7 @@ from openpai.scheduler.hived.view import View
 class Preemption:
     """One gang on its way into a view that is full of gangs with less right."""
 
-    def __init__(
-        self, cluster: Cluster, view: View, request: GangRequest, price: Price, within: Within | None
-    ) -> None:
+    def __init__(self, cluster: Cluster, view: View, request: GangRequest, price: Price, within: Within | None) -> None:
         self.journal = Journal()
         self.victims: set[str] = set()
         self.stripped: set[str] = set()
@@ -32,7 +41,7 @@ class Preemption:
         self._within = within
         self._lower = {
             gang: record
-            for gang, record in cluster.gangs_of[view.name].items()
+            for gang, record in sorted(cluster.gangs_of[view.name].items())
             if record.request.priority < request.priority
             and any(part is not None and part.right is not None and part.right.view is view for part in record.parts)
         }
@@ -43,6 +52,7 @@ class Preemption:
         self.journal.undo()
         for record in self._evicted.values():
             record.lost.clear()
+        self._evicted.clear()
 
     def place(self) -> list[Part] | None:
         """Claim devices for every member; None, without a trace, if even this makes no room."""
@@ -52,9 +62,24 @@ class Preemption:
             part = self._place_member(sizes[member])
             if part is None:
                 self.undo()
-                return None
+                return self._place_after_all(sizes)
             parts[member] = part
         placed = [parts[member] for member in range(len(sizes))]
+        self._sort_out(placed)
+        return placed
+
+    def _place_after_all(self, sizes: tuple[int, ...]) -> list[Part] | None:
+        """Send everybody with less right away, then see who need not go after all."""
+        if len(set(sizes)) == 1:
+            return None  # with members of one size, choosing node by node misses nothing
+        for gang in self._lower:
+            self._evict(gang)
+        request = self._request
+        placement = Placement(request.id, request.priority, sizes, self.journal, self._price_evicted)
+        placed = placement.at_a_cost(self._view, self._within)
+        if placed is None:
+            self.undo()
+            return None
         self._sort_out(placed)
         return placed
 
@@ -62,6 +87,10 @@ class Preemption:
         unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)
         if unit is not None:
             return self._claim(unit, self._view.chain.shape.best(clean_of(unit), number)[0])
+        # Gangs without a right, and those sent away for an earlier member, go before anyone else with a right does.
+        unit = seek_costly(self._view, number, self._within, self._price_evicted)
+        if unit is not None:
+            return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
         found = self._cheapest(number)
         if found is None:
             return None
@@ -78,24 +107,22 @@ class Preemption:
 
     def _price_evicted(self, gangs: set[str]) -> tuple[int, int]:
         """Say what is lost, where gangs that must go anyway cost nothing and lazy ones are spared if possible."""
-        leaving = {
-            gang for gang, record in self._evicted.items() if not record.request.is_lazily_preemptible
-        }
+        leaving = {gang for gang, record in self._evicted.items() if not record.request.is_lazily_preemptible}
         return self._price(gangs - leaving)
 
     def _claim(self, unit: Unit, mask: int) -> Part:
         return self.journal.claim(self._request.id, self._request.priority, unit, mask)
 
     def _unit(self, box: Box, right: Right, region: int) -> Unit:
-        holding = self._view.holdings.get((right.level, right.index))
+        holding = self._view.holdings.get((right.level, right.cell))
         if holding is None:
-            holding = self._view.chain.bind(self._view, right.level, right.index)
+            holding = self._view.chain.bind(self._view, right.level, right.cell)
         return unit_at(box, holding, region)
 
     def _cheapest(self, number: int) -> tuple[Box, Right, list[str], int] | None:
         """Return where sending gangs away makes room for `number` devices at the least loss, and which gangs."""
         best: tuple[Box, Right, list[str], int] | None = None
-        least: tuple[int, int, int, int, int] | None = None
+        least: tuple[int, ...] | None = None
         seen: set[tuple[int, int]] = set()
         for gang, record in self._lower.items():
             if gang in self._evicted:
@@ -105,7 +132,7 @@ class Preemption:
                     continue
                 if self._within is not None and not self._within.bits >> part.box.index & 1:
                     continue
-                holding = self._view.holdings[part.right.level, part.right.index]
+                holding = self._view.holdings[part.right.level, part.right.cell]
                 unit = unit_at(part.box, holding, part.mask)
                 if (part.box.index, unit.mask) in seen or unit.mask.bit_count() < number:
                     continue
@@ -115,13 +142,13 @@ class Preemption:
                     continue
                 work, count = self._price(set(gangs))
                 highest = max(self._lower[gang].request.priority for gang in gangs)
-                rank = (highest, work, count, unit.mask.bit_count(), part.box.index)
+                rank = (highest, work, count, unit.mask.bit_count(), part.box.index, unit.mask)
                 if least is None or rank < least:
                     best, least = (part.box, part.right, gangs, unit.mask), rank
         return best
 
     def _leaving(self, unit: Unit, number: int) -> list[str] | None:
-        """Return the gangs to send away from a unit so that `number` devices are free, or None if that is not enough."""
+        """Return the gangs to send away from a unit so that `number` devices are free, None if that is not enough."""
         missing = number - room_of(unit).bit_count()
         box = unit.box
         there = [
@@ -159,47 +186,17 @@ class Preemption:
     def _sort_out(self, placed: list[Part]) -> None:
         """Tell who must leave, who runs on without a right, and who keeps what it had after all."""
         on_them = {gang for part in placed for gang, mask in part.box.squatters.items() if mask & part.mask}
-        for gang, record in self._evicted.items():
+        dearest = sorted(
+            self._evicted.items(),
+            key=lambda item: (-item[1].request.priority, *(-n for n in self._price({item[0]})), item[0]),
+        )
+        for gang, record in dearest:
             if record.state is State.PREEMPTING:
                 self.displaced.add(gang)
-            elif gang not in on_them and not self._endow(gang, record):
+            elif gang not in on_them and not self._endow(gang):
                 self.stripped.add(gang)
         self.victims = on_them
 
-    def _endow(self, gang: str, record: GangRecord) -> bool:
+    def _endow(self, gang: str) -> bool:
         """Give a gang back what it lost, if it is all still there."""
-        return endow(self.journal, gang, record)
-
-
-def endow(journal: Journal, gang: str, record: GangRecord) -> bool:
-    """Give a gang back the rights it lost; True if it has all of them again, False (and no trace) if one is gone."""
-    mark = journal.mark
-    for member, right in record.lost.items():
-        part = record.parts[member]
-        if part is None:
-            continue
-        target = _servable(part, right)
-        if target is None:
-            journal.undo(mark)
-            return False
-        journal.endow(gang, record.request.priority, part, target)
-    record.lost.clear()
-    return True
-
-
-def _servable(part: Part, right: Right) -> Right | None:
-    """Return the right to claim a part by: the same cell, for the same promise or another of its size."""
-    box = part.box
-    if part.mask & box.claimed:
-        return None
-    view = right.view
-    holding = view.holdings.get((right.level, right.index))
-    if holding is not None:
-        return Right(view, right.level, right.index, holding.number)
-    pool = box.chain.pool
-    cover = pool.cover(right.level, right.index)
-    unserved = view.unserved[right.level - 1]
-    if not cover or not unserved or not pool.is_safe(right.level, cover):
-        return None
-    number = right.number if unserved >> right.number & 1 else (unserved & -unserved).bit_length() - 1
-    return Right(view, right.level, right.index, number)
+        return endow(self._cluster.gangs, self.journal, gang)

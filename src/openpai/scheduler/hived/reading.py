@@ -51,7 +51,7 @@ def read_config(text: str) -> HivedConfig:
     if faults.found:
         raise InvalidConfig(faults.found)
     _warn_of_unowned(faults, chains, clusters, reader.pinned)
-    return HivedConfig(chains, clusters, reader.pinned, skus, tuple(faults.warnings))
+    return HivedConfig(chains, clusters, reader.pinned, skus, tuple(faults.warnings), text)
 
 
 def _warn_of_unowned(

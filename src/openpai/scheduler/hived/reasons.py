@@ -23,17 +23,19 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     kind = view.chain.spec.leaf_type
     counts = {"needed": need, "promised": view.size, "used": view.claimed, "free": free, "bad": view.bad}
     if need > free:
-        told = f"virtual cluster {view.label} uses {view.claimed} of its {view.size} {kind} devices, and this gang needs {need}"
+        told = (
+            f"virtual cluster {view.label} uses {view.claimed} of its {view.size} {kind} devices; this one needs {need}"
+        )
         unblock = f"jobs of {view.name} with the same or a higher priority finishing, {need - free} more devices' worth"
         return Wait(request.id, Code.QUOTA_USED, told, unblock, counts)
     if need > free - view.bad or _is_spoilt(view, request):
         bad = max(view.bad, len(view.chain.bad_boxes))
         told = (
-            f"virtual cluster {view.label} has {free} {kind} devices left, but {bad} devices or nodes of its chain are bad "
-            f"or draining and this gang needs {need}"
+            f"virtual cluster {view.label} has {free} {kind} devices left, but {bad} devices or nodes there are bad or "
+            f"draining and this gang needs {need}"
         )
         return Wait(request.id, Code.BAD_HARDWARE, told, "the bad nodes or devices coming back", counts)
-    if request.topology is not None and request.topology.is_required or request.nodes is not None:
+    if (request.topology is not None and request.topology.is_required) or request.nodes is not None:
         where = f"one {request.topology.cell_type}" if request.topology else "the nodes it may use"
         told = f"virtual cluster {view.label} has {free} {kind} devices left, but too few of them inside {where}"
         return Wait(request.id, Code.OUTSIDE_TOPOLOGY, told, f"jobs inside {where} finishing", counts)
@@ -45,7 +47,7 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
 
 
 def _is_spoilt(view: View, request: GangRequest) -> bool:
-    """Return whether bad hardware is why there is no room: some unit would take the gang's largest member if it were sound."""
+    """Return whether bad hardware is why there is no room for the gang's largest member."""
     if not view.chain.bad_boxes:
         return False
     largest = max(leaves for _, leaves in request.members)
@@ -67,9 +69,9 @@ def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
     kind = chain.spec.leaf_type
     counts = {"needed": need, "free": free}
     if need > free:
-        told = f"an opportunistic gang takes what nobody else uses: {free} {kind} devices at the moment, and it needs {need}"
+        told = f"an opportunistic gang takes what nobody uses: {free} {kind} devices at the moment, and it needs {need}"
     else:
-        told = f"{free} {kind} devices are free at the moment, but too few together: this gang needs {largest} on one node"
+        told = f"{free} {kind} devices are free at the moment, but not together: this gang needs {largest} on one node"
     return Wait(request.id, Code.NO_LEFTOVERS, told, "any jobs finishing, or a priority of 0 or more", counts)
 
 

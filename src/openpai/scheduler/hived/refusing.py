@@ -62,7 +62,7 @@ def _too_large(cluster: Cluster, request: GangRequest) -> str | None:
         if any(_fits_boxes(request, chain.shape.leaves, len(chain.boxes)) for chain in chains):
             return None
         most = max((len(chain.boxes) * chain.shape.leaves for chain in chains), default=0)
-        return f"the gang needs {need} devices, {largest} of them on one node; no part of the cluster is as large ({most})"
+        return f"the gang needs {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
     if request.pinned_cell is not None:
         views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
     else:

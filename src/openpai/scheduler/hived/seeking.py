@@ -27,16 +27,55 @@ Price = Callable[[set[str]], Loss]
 class Within:
     """A set of nodes of one chain to stay inside of."""
 
-    __slots__ = ("bits", "chain")
+    __slots__ = ("_masks", "_span", "bits", "chain")
 
-    def __init__(self, chain: Chain, bits: int) -> None:
+    def __init__(self, chain: Chain, bits: int, span: tuple[int, int] | None = None) -> None:
+        """Take the nodes as bits; `span` is the first of them and their number if they are consecutive."""
         self.chain = chain
         self.bits = bits
+        self._span = span
+        self._masks: dict[int, int] = {}
 
-    def touches(self, level: int, index: int) -> bool:
-        """Return whether some node of a cell is inside."""
-        boxes = self.chain.boxes_of(level, index)
-        return bool((self.bits >> boxes.start) & ((1 << len(boxes)) - 1))
+    @classmethod
+    def cell(cls, chain: Chain, per: int, index: int) -> Within:
+        """Return the nodes of one cell that has `per` of them."""
+        return cls(chain, ((1 << per) - 1) << (index * per), (index * per, per))
+
+    def cells(self, level: int) -> int:
+        """Return the cells of a level that have some of the nodes, as bits."""
+        mask = self._masks.get(level)
+        if mask is None:
+            mask = self._masks[level] = self._find_cells(level)
+        return mask
+
+    def _find_cells(self, level: int) -> int:
+        chain = self.chain
+        node = chain.node_level
+        if level < node:
+            per = chain.per_box(level)
+            return _spread(self.bits, per)
+        per = chain.boxes_per[level]
+        if self._span is not None:
+            first, number = self._span
+            begin = first // per
+            return ((1 << ((first + number - 1) // per - begin + 1)) - 1) << begin
+        mask = 0
+        bits = self.bits
+        while bits:
+            low = bits & -bits
+            bits ^= low
+            mask |= 1 << ((low.bit_length() - 1) // per)
+        return mask
+
+
+def _spread(bits: int, per: int) -> int:
+    """Return `per` bits for each bit."""
+    mask = 0
+    while bits:
+        low = bits & -bits
+        bits ^= low
+        mask |= ((1 << per) - 1) << ((low.bit_length() - 1) * per)
+    return mask
 
 
 def clean_of(unit: Unit) -> int:
@@ -117,16 +156,16 @@ def open_clean(view: View, number: int, within: Within | None) -> Unit | None:
 def _clean_offer(view: View, level: int, number: int, within: Within | None) -> int | None:
     chain = view.chain
     best = None
-    for offer in chain.pool.offers(level, within.touches if within else None):
+    for offer in chain.pool.offers(level, within.cells if within else None):
         if not offer.bad and not offer.squat:
-            return offer.index
+            return offer.cell
         if best is None or offer[2:] < best[2:]:
             best = offer
     if best is None:
         return None
     if level <= chain.node_level and chain.spec.leaves(level) - best.bad - best.squat < number:
         return None
-    return best.index
+    return best.cell
 
 
 def best_unit(holding: Holding, number: int, within: Within | None) -> Unit | None:
@@ -175,8 +214,8 @@ def _costly_cell(view: View, number: int, within: Within | None, price: Price, c
     for at, unserved in enumerate(view.unserved):
         if not unserved or chain.spec.leaves(at + 1) < number:
             continue
-        for offer in chain.pool.offers(at + 1, within.touches if within else None):
-            holding = chain.bind(view, at + 1, offer.index)
+        for offer in chain.pool.offers(at + 1, within.cells if within else None):
+            holding = chain.bind(view, at + 1, offer.cell)
             best: Unit | None = None
             least: Loss = (0, 0)
             for unit in holding.units:

@@ -92,7 +92,7 @@ class Shelf:
     def __init__(self, size: int, whole: int, groups: tuple[int, ...]) -> None:
         """Make an empty shelf for units of `size` devices.
 
-        `whole` has a bit for each key of a unit nobody uses; `groups` is how many units each larger cell holds, by level.
+        `whole` has a bit for each key of a unit nobody uses; `groups` is how many units each larger cell holds.
         """
         self.size = size
         self.whole = whole
@@ -196,6 +196,14 @@ class GuaranteedKeys:
         """Return the key of a unit with `free` devices for its virtual cluster, `dirty` of them used by others."""
         rank = self.tenants - 1 - tenants if tenants < self.tenants else 0
         return free * self._plane + rank * self._row + dirty
+
+    def first_of(self, free: int) -> int:
+        """Return the first key of units with at least `free` devices for their virtual cluster."""
+        return free * self._plane
+
+    def free_of(self, key: int) -> int:
+        """Return how many devices a unit with that key has for its virtual cluster."""
+        return key // self._plane
 
     def lacking(self, number: int, missing: int) -> int:
         """Return the keys of units with room for `number` when `missing` of them are taken from others."""

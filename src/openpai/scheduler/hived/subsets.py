@@ -25,9 +25,7 @@ class NodeShape:
             sizes.append(self.leaves)
         self.sizes = tuple(sizes)
         self.full = (1 << self.leaves) - 1
-        self.cells = tuple(
-            tuple(((1 << size) - 1) << start for start in range(0, self.leaves, size)) for size in sizes
-        )
+        self.cells = tuple(tuple(((1 << size) - 1) << start for start in range(0, self.leaves, size)) for size in sizes)
         self._remembered: dict[tuple[int, int], tuple[int, int]] = {}
         self.ideal = (0, *(self._lowest_level(number) for number in range(1, self.leaves + 1)))
 

@@ -68,6 +68,24 @@ class View:
         """Return how many devices are claimed at lower priorities."""
         return sum(number for at, number in self.claimed_at.items() if at < priority)
 
+    def has_room(self, count: int, number: int) -> bool:
+        """Return whether `count` members of `number` devices could have room, leaving aside who sits there now."""
+        chain = self.chain
+        node = chain.node_level
+        for at, unserved in enumerate(self.unserved):
+            if unserved:
+                inside = chain.boxes_per[at + 1] if at + 1 > node else 1
+                count -= unserved.bit_count() * inside * (chain.spec.leaves(min(at + 1, node)) // number)
+        for level, shelf in self.shelves.items():
+            keys = self.keys[level]
+            found = shelf.present >> keys.first_of(number)
+            while found and count > 0:
+                low = found & -found
+                found ^= low
+                key = low.bit_length() - 1 + keys.first_of(number)
+                count -= shelf.by_key[key].bit_count() * (keys.free_of(key) // number)
+        return count <= 0
+
     def holding_of(self, box: Box, mask: int) -> Holding | None:
         """Return what of this view lies on those devices of a box, if it covers them all."""
         for unit in box.units:
