@@ -6,7 +6,7 @@ from openpai.scheduler.hived.box import Box, Holding
 from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.journal import Part
-from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRecord, State
+from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRecord, NodeHealth, State
 from openpai.scheduler.hived.view import View
 
 
@@ -30,8 +30,8 @@ class Cluster:
         self.freed[""] = 0
         self.borrowed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Devices in use without a guarantee, by virtual cluster."""
-        self.unhealthy: dict[str, tuple[bool, bool, frozenset[int]]] = {}
-        """Per node that is not as it should be: whether it is healthy, whether it drains, which devices are bad."""
+        self.unhealthy: dict[str, NodeHealth] = {}
+        """Nodes that are not as they should be."""
         for chain in self.chains.values():
             for box in chain.boxes:
                 self.boxes.setdefault(box.name, []).append(box)

@@ -6,7 +6,7 @@ changes nothing until it is committed; asking for another, or telling a fact, ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from openpai.protocol.errors import Refused
@@ -15,11 +15,11 @@ from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.deciding import Trial, allowed_nodes, decide
 from openpai.scheduler.hived.dooming import settle_doomed
 from openpai.scheduler.hived.journal import Journal, remove
-from openpai.scheduler.hived.model import Bind, Decision, GangRecord, GangRequest, Preempt, State
+from openpai.scheduler.hived.model import Bind, Decision, GangRecord, GangRequest, NodeHealth, Preempt, State
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.reasons import reason_to_wait
 from openpai.scheduler.hived.refusing import refusal
-from openpai.scheduler.hived.restoring import Reconfigured, moved_to, restore, set_node
+from openpai.scheduler.hived.restoring import Reconfigured, moved_to, restore, set_health
 from openpai.scheduler.hived.rights import endow
 from openpai.scheduler.hived.snapshot import dump, load
 from openpai.scheduler.model import Spot
@@ -196,7 +196,12 @@ class Hived:
     ) -> None:
         """Learn how a node is. What runs there keeps running; what is bad or draining takes nothing new."""
         self.roll_back()
-        set_node(self.cluster, name, is_healthy, is_draining, frozenset(bad_devices))
+        set_health(self.cluster, {name: NodeHealth(is_healthy, is_draining, frozenset(bad_devices))})
+
+    def set_nodes(self, nodes: Mapping[str, NodeHealth]) -> None:
+        """Learn how many nodes are at once, which is quicker than one by one."""
+        self.roll_back()
+        set_health(self.cluster, nodes)
 
     def restore(
         self,

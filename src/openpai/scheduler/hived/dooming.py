@@ -6,8 +6,8 @@ one of them. When enough are sound again, or the cell itself is, the promise is 
 
 from __future__ import annotations
 
-from openpai.scheduler.hived.box import Holding
 from openpai.scheduler.hived.chain import Chain
+from openpai.scheduler.hived.view import View
 
 
 def settle_doomed(chain: Chain) -> None:
@@ -22,22 +22,22 @@ def settle_doomed(chain: Chain) -> None:
     for name in sorted(chain.views):
         view = chain.views[name]
         for level in range(chain.top, 0, -1):
-            while view.unserved[level - 1]:
-                holding_ = _doom_one(chain, name, level)
-                if holding_ is None:
-                    break
-                holding_.is_doomed = True
+            if view.unserved[level - 1]:
+                _doom(chain, view, level)
 
 
-def _doom_one(chain: Chain, name: str, level: int) -> Holding | None:
-    view = chain.views[name]
-    bad = [index for index in _bad_cells(chain, level) if chain.pool.cover(level, index)]
-    if view.unserved[level - 1].bit_count() <= chain.pool.obtainable(level) - len(bad):
-        return None
+def _doom(chain: Chain, view: View, level: int) -> None:
+    pool = chain.pool
+    bad = [index for index in _bad_cells(chain, level) if pool.cover(level, index)]
+    # Each bad cell bound lowers what is wanted, what is to be had and what of it is bad by one: the gap stays known.
+    excess = view.unserved[level - 1].bit_count() - (pool.obtainable(level) - len(bad))
     for index in bad:
-        if chain.pool.is_safe(level, chain.pool.cover(level, index)):
-            return chain.bind(view, level, index)
-    return None
+        if excess <= 0 or not view.unserved[level - 1]:
+            return
+        cover = pool.cover(level, index)
+        if cover and pool.is_safe(level, cover):
+            chain.bind(view, level, index).is_doomed = True
+            excess -= 1
 
 
 def _bad_cells(chain: Chain, level: int) -> list[int]:

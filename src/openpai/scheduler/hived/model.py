@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from openpai.scheduler.hived.box import Box
 from openpai.scheduler.hived.journal import Part, Right
 from openpai.scheduler.model import Spot
 
@@ -99,6 +100,22 @@ class Wait:
 
 
 Decision = Bind | Preempt | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHealth:
+    """How a node is. What is bad or drains takes nothing new; what runs there runs on."""
+
+    is_healthy: bool = True
+    is_draining: bool = False
+    bad_devices: frozenset[int] = frozenset()
+
+    def mask(self, box: Box) -> int:
+        """Return which devices of a node cannot be used."""
+        return box.full if not self.is_healthy or self.is_draining else box.mask_of(tuple(self.bad_devices))
+
+
+SOUND: Final = NodeHealth()
 
 
 class State(StrEnum):

@@ -186,11 +186,12 @@ class Preemption:
     def _sort_out(self, placed: list[Part]) -> None:
         """Tell who must leave, who runs on without a right, and who keeps what it had after all."""
         on_them = {gang for part in placed for gang, mask in part.box.squatters.items() if mask & part.mask}
-        dearest = sorted(
-            self._evicted.items(),
-            key=lambda item: (-item[1].request.priority, *(-n for n in self._price({item[0]})), item[0]),
-        )
-        for gang, record in dearest:
+
+        def dearness(item: tuple[str, GangRecord]) -> tuple[int, int, int, str]:
+            work, count = self._price({item[0]})
+            return -item[1].request.priority, -work, -count, item[0]
+
+        for gang, record in sorted(self._evicted.items(), key=dearness):
             if record.state is State.PREEMPTING:
                 self.displaced.add(gang)
             elif gang not in on_them and not self._endow(gang):

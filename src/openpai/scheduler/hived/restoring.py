@@ -6,7 +6,7 @@ runs on without a guarantee; a device the configuration no longer knows is left 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from openpai.protocol.errors import Refused
@@ -15,7 +15,7 @@ from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.dooming import settle_doomed
 from openpai.scheduler.hived.journal import Journal, Part, Right
-from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRecord, GangRequest, State
+from openpai.scheduler.hived.model import OPPORTUNISTIC, SOUND, GangRecord, GangRequest, NodeHealth, State
 from openpai.scheduler.hived.rights import cell_around, endow
 from openpai.scheduler.hived.view import View
 from openpai.scheduler.model import Spot
@@ -102,8 +102,7 @@ def _find_part(cluster: Cluster, request: GangRequest, spot: Spot | None) -> Par
 def moved_to(config: HivedConfig, old: Cluster) -> tuple[Cluster, Reconfigured]:
     """Return the same gangs in the same places under another configuration, and what became of them."""
     new = Cluster(config)
-    for name, (is_healthy, is_draining, bad) in old.unhealthy.items():
-        set_node(new, name, is_healthy, is_draining, bad)
+    set_health(new, old.unhealthy)
     running = [record for record in old.gangs.values() if record.state is not State.PREEMPTING]
     running.sort(key=lambda record: (-record.request.priority, record.since_ms or 0, record.request.id))
     kept: list[str] = []
@@ -129,15 +128,20 @@ def _type_served(record: GangRecord, member: int) -> str | None:
     return right.view.chain.spec.types[right.level - 1] if right is not None else None
 
 
-def set_node(cluster: Cluster, name: str, is_healthy: bool, is_draining: bool, bad: frozenset[int]) -> None:
-    """Learn how a node is."""
-    if is_healthy and not is_draining and not bad:
-        cluster.unhealthy.pop(name, None)
-    else:
-        cluster.unhealthy[name] = (is_healthy, is_draining, bad)
-    for box in cluster.boxes.get(name, ()):
-        mask = box.full if not is_healthy or is_draining else box.mask_of(tuple(bad))
-        if mask != box.bad:
-            box.chain.set_bad(box, mask)
-            settle_doomed(box.chain)
-    cluster.note_all_freed()
+def set_health(cluster: Cluster, nodes: Mapping[str, NodeHealth]) -> None:
+    """Learn how nodes are."""
+    changed = set()
+    for name, health in nodes.items():
+        if health == SOUND:
+            cluster.unhealthy.pop(name, None)
+        else:
+            cluster.unhealthy[name] = health
+        for box in cluster.boxes.get(name, ()):
+            mask = health.mask(box)
+            if mask != box.bad:
+                box.chain.set_bad(box, mask)
+                changed.add(box.chain.spec.name)
+    for chain in sorted(changed):
+        settle_doomed(cluster.chains[chain])
+    if changed:
+        cluster.note_all_freed()

@@ -10,7 +10,7 @@ from typing import Any
 from openpai.scheduler.hived.box import Holding
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.journal import Part, Right, reclaim
-from openpai.scheduler.hived.model import GangRecord, GangRequest, State, Topology
+from openpai.scheduler.hived.model import GangRecord, GangRequest, NodeHealth, State, Topology
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.view import View
 from openpai.scheduler.model import Spot
@@ -24,8 +24,8 @@ def dump(cluster: Cluster) -> dict[str, Any]:
         "format": FORMAT,
         "config": cluster.config.text,
         "unhealthy": {
-            name: [is_healthy, is_draining, sorted(bad)]
-            for name, (is_healthy, is_draining, bad) in sorted(cluster.unhealthy.items())
+            name: [health.is_healthy, health.is_draining, sorted(health.bad_devices)]
+            for name, health in sorted(cluster.unhealthy.items())
         },
         "holdings": [_holding_out(view, held) for view in _views(cluster) for _, held in sorted(view.holdings.items())],
         "gangs": [_gang_out(record) for _, record in sorted(cluster.gangs.items())],
@@ -36,9 +36,9 @@ def load(data: dict[str, Any]) -> Cluster:
     """Return the state that was dumped."""
     cluster = Cluster(read_config(data["config"]))
     for name, (is_healthy, is_draining, bad) in data["unhealthy"].items():
-        cluster.unhealthy[name] = (is_healthy, is_draining, frozenset(bad))
+        health = cluster.unhealthy[name] = NodeHealth(is_healthy, is_draining, frozenset(bad))
         for box in cluster.boxes.get(name, ()):
-            box.chain.set_bad(box, box.full if not is_healthy or is_draining else box.mask_of(tuple(bad)))
+            box.chain.set_bad(box, health.mask(box))
     for held in data["holdings"]:
         if not held["is_pinned"]:
             view = _view_in(cluster, held)
