@@ -39,19 +39,21 @@ class Trial:
 
 
 def price_of(cluster: Cluster, now_ms: int | None) -> Price:
-    """Return what tells the loss of sending gangs away: work since the last checkpoint, then the number of gangs."""
+    """Return what tells the loss of sending gangs away: work since the last checkpoint, then how many and how large."""
 
     def price(gangs: set[str]) -> Loss:
         work = 0
         count = 0
+        devices = 0
         for gang in gangs:
             record = cluster.gangs[gang]
             if record.state is State.ALLOCATED:
                 count += 1
+                devices += record.leaves
                 if now_ms is not None and record.since_ms is not None:
                     saved = max(record.since_ms, record.checkpoint_ms or 0)
                     work += record.leaves * max(0, now_ms - saved)
-        return work, count
+        return work, count, devices
 
     return price
 

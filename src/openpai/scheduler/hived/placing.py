@@ -100,6 +100,12 @@ class Placement:
                         if self._fill(view, Within.cell(chain, per, first), self.order, False):
                             return True
                         break
+        if view.unserved[node - 1].bit_count() >= boxes:
+            for level in range(node + 1, chain.top + 1):
+                whole = chain.pool.first_whole(level) if chain.boxes_per[level] >= per else None
+                if whole is not None:
+                    first = chain.boxes_of(level, whole).start // per
+                    return self._fill(view, Within.cell(chain, per, first), self.order, False)
         return False
 
     def _in_few_groups(self, view: View, boxes: int) -> bool:

@@ -149,6 +149,35 @@ class Pool:
                     yield offer
             is_first = False
 
+    def several(self, level: int, limit: int, within: Callable[[int], int] | None = None) -> list[int]:
+        """Return up to `limit` cells of `level` to choose among, from each level of free cells that may be used."""
+        cells: list[int] = []
+        usable = -1 if within is None else within(level)
+        is_first = True
+        for cover in range(level, self.top + 1):
+            if not self.free[cover - 1]:
+                continue
+            if is_first or self.is_safe(level, cover):
+                for _, bits in sorted(self._by_burden[cover - 1].items()):
+                    while bits and len(cells) < limit:
+                        low = bits & -bits
+                        bits ^= low
+                        inside = self._inside(level, cover, low.bit_length() - 1)
+                        cells += [cell for cell in inside if usable >> cell & 1][: limit - len(cells)]
+            is_first = False
+        return cells
+
+    def _inside(self, level: int, cover: int, index: int) -> range:
+        number = 1
+        for at in range(level, cover):
+            number *= self.children[at]
+        return range(index * number, (index + 1) * number)
+
+    def first_whole(self, level: int) -> int | None:
+        """Return the first free cell of `level` where nothing is bad or in use; None if there is none."""
+        bits = self._by_burden[level - 1].get(0, 0)
+        return (bits & -bits).bit_length() - 1 if bits else None
+
     def _best(self, level: int, cover: int, within: Callable[[int], int] | None) -> Offer | None:
         by_burden = self._by_burden[cover - 1]
         if within is None:

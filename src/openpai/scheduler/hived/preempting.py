@@ -13,6 +13,7 @@ from openpai.scheduler.hived.model import GangRecord, GangRequest, State
 from openpai.scheduler.hived.placing import Placement
 from openpai.scheduler.hived.rights import endow
 from openpai.scheduler.hived.seeking import (
+    Loss,
     Price,
     Within,
     cheapest_mask,
@@ -105,7 +106,7 @@ class Preemption:
         unit = self._unit(box, right, region)
         return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
 
-    def _price_evicted(self, gangs: set[str]) -> tuple[int, int]:
+    def _price_evicted(self, gangs: set[str]) -> Loss:
         """Say what is lost, where gangs that must go anyway cost nothing and lazy ones are spared if possible."""
         leaving = {gang for gang, record in self._evicted.items() if not record.request.is_lazily_preemptible}
         return self._price(gangs - leaving)
@@ -140,9 +141,9 @@ class Preemption:
                 gangs = self._leaving(unit, number)
                 if gangs is None:
                     continue
-                work, count = self._price(set(gangs))
+                loss = self._price(set(gangs))
                 highest = max(self._lower[gang].request.priority for gang in gangs)
-                rank = (highest, work, count, unit.mask.bit_count(), part.box.index, unit.mask)
+                rank = (highest, *loss, unit.mask.bit_count(), part.box.index, unit.mask)
                 if least is None or rank < least:
                     best, least = (part.box, part.right, gangs, unit.mask), rank
         return best
@@ -187,9 +188,9 @@ class Preemption:
         """Tell who must leave, who runs on without a right, and who keeps what it had after all."""
         on_them = {gang for part in placed for gang, mask in part.box.squatters.items() if mask & part.mask}
 
-        def dearness(item: tuple[str, GangRecord]) -> tuple[int, int, int, str]:
-            work, count = self._price({item[0]})
-            return -item[1].request.priority, -work, -count, item[0]
+        def dearness(item: tuple[str, GangRecord]) -> tuple[int, Loss, str]:
+            work, count, devices = self._price({item[0]})
+            return -item[1].request.priority, (-work, -count, -devices), item[0]
 
         for gang, record in sorted(self._evicted.items(), key=dearness):
             if record.state is State.PREEMPTING:

@@ -23,9 +23,7 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     kind = view.chain.spec.leaf_type
     counts = {"needed": need, "promised": view.size, "used": view.claimed, "free": free, "bad": view.bad}
     if need > free:
-        told = (
-            f"virtual cluster {view.label} uses {view.claimed} of its {view.size} {kind} devices; this one needs {need}"
-        )
+        told = f"virtual cluster {view.label} uses {view.claimed} of its {view.size} {kind} devices; this needs {need}"
         unblock = f"jobs of {view.name} with the same or a higher priority finishing, {need - free} more devices' worth"
         return Wait(request.id, Code.QUOTA_USED, told, unblock, counts)
     if need > free - view.bad or _is_spoilt(view, request):

@@ -66,7 +66,7 @@ def restore(
             if view is not None:
                 record.lost[member] = Right(view, *_hint(view, part, named), 0)
     known = [member for member, part in enumerate(parts) if part is not None]
-    if len(record.lost) == len(known) and endow(cluster.gangs, journal, request.id):
+    if known and len(record.lost) == len(known) and endow(cluster.gangs, journal, request.id):
         return True
     cluster.demote(record, "")
     return False

@@ -17,8 +17,12 @@ from openpai.scheduler.hived.view import View
 CLOSE_LOOKS: Final = 8
 """So many equally full units are looked at for one where the devices lie close together."""
 
-Loss = tuple[int, int]
-"""Work lost, and gangs lost: less is better."""
+COSTS_LOOKED_AT: Final = 16
+"""So many cells are weighed when every one of them is in use by gangs without a right."""
+
+Loss = tuple[int, int, int]
+"""Work lost, gangs lost, devices they have: less is better."""
+NO_LOSS: Final[Loss] = (0, 0, 0)
 
 Price = Callable[[set[str]], Loss]
 """Says what is lost when these gangs are sent away."""
@@ -189,7 +193,7 @@ def best_unit(holding: Holding, number: int, within: Within | None) -> Unit | No
 def seek_costly(view: View, number: int, within: Within | None, price: Price) -> Unit | None:
     """Return the unit where taking `number` devices costs jobs without a guarantee least; None if none has room."""
     best: Unit | None = None
-    least: Loss = (0, 0)
+    least = NO_LOSS
     for unit in _costly_units(view, number, within):
         loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
         if best is None or loss < least:
@@ -209,25 +213,25 @@ def _costly_units(view: View, number: int, within: Within | None) -> list[Unit]:
 
 
 def _costly_cell(view: View, number: int, within: Within | None, price: Price, ceiling: Loss | None) -> Unit | None:
-    """Open a promised cell if that costs less than `ceiling`, and return the unit of it to use."""
+    """Open the promised cell that costs least, if that is less than `ceiling`, and return the unit of it to use."""
     chain = view.chain
+    best: tuple[int, int, int] | None = None
+    least = NO_LOSS if ceiling is None else ceiling
     for at, unserved in enumerate(view.unserved):
         if not unserved or chain.spec.leaves(at + 1) < number:
             continue
-        for offer in chain.pool.offers(at + 1, within.cells if within else None):
-            holding = chain.bind(view, at + 1, offer.cell)
-            best: Unit | None = None
-            least: Loss = (0, 0)
+        for cell in chain.pool.several(at + 1, COSTS_LOOKED_AT, within.cells if within else None):
+            holding = chain.bind(view, at + 1, cell)
             for unit in holding.units:
                 inside = within is None or within.bits >> unit.box.index & 1
                 if inside and room_of(unit).bit_count() >= number:
                     loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
-                    if best is None or loss < least:
-                        best, least = unit, loss
-            if best is not None and (ceiling is None or least < ceiling):
-                return best
+                    if (best is None and ceiling is None) or loss < least:
+                        best, least = (at + 1, cell, holding.units.index(unit)), loss
             chain.unbind(holding)
-    return None
+    if best is None:
+        return None
+    return chain.bind(view, best[0], best[1]).units[best[2]]
 
 
 def squatters_on(unit: Unit, mask: int) -> set[str]:

@@ -1,0 +1,286 @@
+"""The HiveD core behind the platform's entrance to scheduling: asks become devices, and waiting gangs get a queue.
+
+Within a virtual cluster higher priorities go first, then older gangs; a gang that fits may pass one that does not,
+until that one has waited too long. Virtual clusters never wait for each other. Gangs without a guarantee take turns by
+how much their virtual cluster borrows already, measured against what it was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.config import HivedConfig
+from openpai.scheduler.hived.core import Hived
+from openpai.scheduler.hived.model import OPPORTUNISTIC, Code, GangRequest, NodeHealth, State
+from openpai.scheduler.hived.model import Preempt as HivedPreempt
+from openpai.scheduler.hived.model import Wait as HivedWait
+from openpai.scheduler.hived.skus import Skus, devices_for
+from openpai.scheduler.interface import Scheduler
+from openpai.scheduler.model import Decision, Gang, Node, Place, Preempt, Spot, Wait, Why
+
+PATIENCE_MS: Final = 30 * 60 * 1000
+"""A gang that waited this long is not passed any more by gangs of its virtual cluster with no more right."""
+
+AHEAD_MAX: Final = 5
+
+WHY_OF: Final = {
+    Code.QUOTA_USED: Why.NOT_ENOUGH_FREE,
+    Code.NO_LEFTOVERS: Why.NOT_ENOUGH_FREE,
+    Code.FRAGMENTED: Why.FRAGMENTED,
+    Code.OUTSIDE_TOPOLOGY: Why.FRAGMENTED,
+    Code.BAD_HARDWARE: Why.UNHEALTHY_NODES,
+}
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A gang in the queue."""
+
+    gang: Gang
+    request: GangRequest
+    number: int
+    looked_at: int = -1
+    """What `Cluster.freed` was when it was last found not to fit."""
+    answer: HivedWait | None = None
+    behind: str | None = None
+    """The gang that it may not pass."""
+
+    def order(self) -> tuple[int, int, int]:
+        return -self.gang.priority, self.gang.submitted_at_ms, self.number
+
+
+class HivedScheduler(Scheduler):
+    """Schedules a platform's gangs with HiveD."""
+
+    def __init__(self, config: HivedConfig, patience_ms: int = PATIENCE_MS) -> None:
+        self.core = Hived.from_config(config)
+        self.skus = Skus(self.core.cluster)
+        self._patience_ms = patience_ms
+        self._queue: dict[str, _Waiting] = {}
+        self._gangs: dict[str, Gang] = {}
+        """Gangs that hold spots, or for which some are set aside."""
+        self._proposed: dict[str, _Waiting] = {}
+        self._number = 0
+        # A node that nobody reported yet is not there, whatever the configuration says.
+        self._news: dict[str, NodeHealth] = dict.fromkeys(self.core.cluster.boxes, NodeHealth(is_healthy=False))
+
+    @property
+    def cluster(self) -> Cluster:
+        """Return what the core knows, for those who show it."""
+        self._hear()
+        return self.core.cluster
+
+    def set_node(self, node: Node) -> None:
+        """Learn of a node, or that it changed. Gangs that run on it keep their spots."""
+        self.skus.learn(node)
+        if node.name in self.core.cluster.boxes:
+            bad = set(node.bad_devices)
+            for box in self.core.cluster.boxes[node.name]:
+                bad |= set(self.skus.devices_of(box.chain.spec.leaf_type, tuple(node.bad_devices)))
+            self._news[node.name] = NodeHealth(node.is_schedulable, False, frozenset(bad))
+
+    def remove_node(self, name: str) -> None:
+        """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
+        if name in self.core.cluster.boxes:
+            self._news[name] = NodeHealth(is_healthy=False)
+
+    def refusal(self, gang: Gang) -> str | None:
+        """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
+        request = self._request(gang)
+        return request if isinstance(request, str) else self.core.refusal(request)
+
+    def add(self, gang: Gang) -> None:
+        """Let a gang wait. Adding one that waits or runs changes nothing; raises Refused if it never could run."""
+        if gang.id in self._queue or gang.id in self._gangs:
+            return
+        told = self.refusal(gang)
+        request = self._request(gang)
+        if told is not None or isinstance(request, str):
+            raise Refused("InvalidParametersError", str(told), "ask for less, or for another virtual cluster or SKU")
+        self._number += 1
+        self._queue[gang.id] = _Waiting(gang, request, self._number)
+
+    def restore(self, gang: Gang, spots: Iterable[Spot | None]) -> None:
+        """Learn that a gang already runs there, as after a restart; None for members that are over."""
+        if gang.id in self._gangs:
+            return
+        self._queue.pop(gang.id, None)
+        request = self._request(gang)
+        wanted = list(spots)
+        if isinstance(request, str):
+            members = tuple((1, max(1, ask.gpus)) for ask in gang.asks)
+            request = GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type)
+        taken: dict[str, int] = {}
+        found = [
+            self._devices_at(spot, need, request, taken) for spot, need in zip(wanted, request.sizes(), strict=True)
+        ]
+        self.core.restore(request, found, gang.submitted_at_ms)
+        self._gangs[gang.id] = gang
+
+    def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
+        """Return at most `limit` decisions, best right first. Each is set aside until committed or rejected."""
+        self._hear()
+        decisions: list[Decision] = []
+        held_up: dict[str, _Waiting] = {}
+        for waiting in self._in_order():
+            if len(decisions) >= limit:
+                break
+            has_reserved = waiting.gang.id in self.core.cluster.gangs
+            may_pass = waiting.gang.priority < 0 or has_reserved
+            blocker = None if may_pass else held_up.get(waiting.gang.virtual_cluster)
+            waiting.behind = blocker.gang.id if blocker is not None else None
+            if blocker is None:
+                decision = self._decide(waiting, now_ms)
+                if decision is not None:
+                    decisions.append(decision)
+                elif waiting.gang.priority >= 0 and now_ms - waiting.gang.submitted_at_ms >= self._patience_ms:
+                    held_up[waiting.gang.virtual_cluster] = waiting
+        return tuple(decisions)
+
+    def _in_order(self) -> list[_Waiting]:
+        borrowed = self.core.cluster.borrowed
+        size = {name: sum(view.size for view in self.core.cluster.views_of(name)) for name in self.core.cluster.views}
+
+        def right(waiting: _Waiting) -> tuple[int, float, int, int]:
+            name = waiting.gang.virtual_cluster
+            # Sharing what is left over in proportion to what was promised.
+            share = borrowed.get(name, 0) / max(1, size.get(name, 0)) if waiting.gang.priority < 0 else 0.0
+            minus_priority, submitted, number = waiting.order()
+            return minus_priority, share, submitted, number
+
+        return sorted(self._queue.values(), key=right)
+
+    def _decide(self, waiting: _Waiting, now_ms: int) -> Decision | None:
+        gang = waiting.gang
+        cluster = self.core.cluster
+        freed = cluster.freed["" if gang.priority < 0 else gang.virtual_cluster]
+        record = cluster.gangs.get(gang.id)
+        if record is None and waiting.looked_at == freed:
+            return None
+        if record is not None and record.state is State.PREEMPTING and record.victims:
+            return None  # its victims were named once and are on their way out
+        answer = self.core.schedule(waiting.request, now_ms)
+        if isinstance(answer, HivedWait):
+            waiting.looked_at, waiting.answer = freed, answer
+            return None
+        self._send_back(answer.displaced)
+        self.core.commit(gang.id, now_ms)
+        if isinstance(answer, HivedPreempt):
+            told = f"{gang.job or gang.id} has more right to these devices: its virtual cluster was promised them"
+            return Preempt(gang.id, answer.victims, told)
+        del self._queue[gang.id]
+        self._gangs[gang.id] = gang
+        self._proposed[gang.id] = waiting
+        kind = cluster.chains[answer.chain].spec.leaf_type
+        spots = tuple([Spot(spot.node, self.skus.gpus_of(kind, spot.devices)) for spot in answer.spots])
+        return Place(gang.id, spots)
+
+    def _send_back(self, displaced: Iterable[str]) -> None:
+        """Gangs whose reservation was taken are looked at again."""
+        for gang in displaced:
+            if gang in self._queue:
+                self._queue[gang].looked_at = -1
+
+    def commit(self, gang: str) -> None:
+        """The placement proposed for `gang` became a fact."""
+        self._proposed.pop(gang, None)
+
+    def reject(self, gang: str) -> None:
+        """The placement proposed for `gang` did not become a fact: it waits again, where it was in the queue."""
+        waiting = self._proposed.pop(gang, None) or self._queue.get(gang)
+        if waiting is not None:
+            self.core.release(gang)
+            self._gangs.pop(gang, None)
+            waiting.looked_at = -1
+            self._queue[gang] = waiting
+
+    def release(self, gang: str, members: Iterable[int] | None = None) -> None:
+        """These members (all when None) hold their spots no longer. A gang without spots is forgotten."""
+        self.core.release(gang, members)
+        if gang not in self.core.cluster.gangs:
+            self._gangs.pop(gang, None)
+            self._proposed.pop(gang, None)
+
+    def cancel(self, gang: str) -> None:
+        """A waiting gang wants nothing any more. Unknown gangs are ignored."""
+        if self._queue.pop(gang, None) is not None:
+            self.core.cancel(gang)
+
+    def why(self, gang: str) -> Wait | None:
+        """Return why a gang waits; None when it does not."""
+        waiting = self._queue.get(gang)
+        if waiting is None:
+            return None
+        same = [other for other in self._queue.values() if other.gang.virtual_cluster == waiting.gang.virtual_cluster]
+        ahead = sorted((other for other in same if other.order() < waiting.order()), key=_Waiting.order)
+        names = tuple(other.gang.job or other.gang.id for other in reversed(ahead[-AHEAD_MAX:]))
+        code, told, unblock = self._reason(waiting)
+        return Wait(gang, code, told, unblock, names, len(ahead) + 1)
+
+    def _reason(self, waiting: _Waiting) -> tuple[Why, str, str]:
+        record = self.core.cluster.gangs.get(waiting.gang.id)
+        if record is not None:
+            told = f"its devices are reserved; {len(record.victims)} jobs with less right to them are being stopped"
+            return Why.NOT_ENOUGH_FREE, told, "these jobs ending"
+        if waiting.behind in self._queue:
+            first = self._queue[waiting.behind].gang
+            told = f"{first.job or first.id} has waited long in the same virtual cluster and goes first"
+            higher = first.priority > waiting.gang.priority
+            return Why.BEHIND_HIGHER_PRIORITY if higher else Why.BEHIND_OLDER_JOB, told, "that job starting or leaving"
+        if waiting.answer is None:
+            return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
+        return WHY_OF[waiting.answer.code], waiting.answer.told, waiting.answer.unblock
+
+    def _hear(self) -> None:
+        """Tell the core all news of nodes at once."""
+        if self._news:
+            news, self._news = self._news, {}
+            self.core.set_nodes(news)
+
+    def _request(self, gang: Gang) -> GangRequest | str:
+        """Return what a gang asks of the core, or why it cannot be said."""
+        kind = gang.sku_type
+        if gang.pinned_cell is not None and kind is not None:
+            return "it names both a SKU and a pinned cell; name one of the two"
+        cluster = self.core.cluster
+        if gang.pinned_cell is not None and gang.pinned_cell in cluster.config.pinned:
+            kind = cluster.config.chains[cluster.config.pinned[gang.pinned_cell].chain].leaf_type
+        if kind is not None:
+            sku = self.skus.of(kind)
+        elif gang.priority == OPPORTUNISTIC or gang.virtual_cluster not in cluster.views:
+            sku = self.skus.smallest(chain.spec.leaf_type for chain in cluster.chains.values())
+        else:
+            views = cluster.views[gang.virtual_cluster].values()
+            sku = self.skus.smallest(view.chain.spec.leaf_type for view in views)
+        members = []
+        for ask in gang.asks:
+            devices = devices_for(ask, sku)
+            if isinstance(devices, str):
+                return devices
+            members.append((1, devices))
+        return GangRequest(
+            gang.id, gang.virtual_cluster, tuple(members), gang.priority,
+            gang.sku_type, gang.pinned_cell, gang.is_lazily_preemptible,
+        )  # fmt: skip
+
+    def _devices_at(self, spot: Spot | None, need: int, request: GangRequest, taken: dict[str, int]) -> Spot | None:
+        """Return the devices behind a spot's GPUs; for devices without GPUs, as many free ones as it needs."""
+        if spot is None:
+            return None
+        for box in self.core.cluster.boxes.get(spot.node, ()):
+            kind = box.chain.spec.leaf_type
+            if request.leaf_type not in (None, kind):
+                continue
+            devices = self.skus.devices_of(kind, spot.devices)
+            if devices and set(devices) <= set(box.devices):
+                return Spot(spot.node, devices)
+            free = box.full & ~(box.claimed | box.squat | taken.get(spot.node, 0))
+            if not spot.devices and free.bit_count() >= need:
+                mask = box.chain.shape.best(free, need)[0]
+                taken[spot.node] = taken.get(spot.node, 0) | mask
+                return Spot(spot.node, box.numbers(mask))
+        return spot

@@ -1,0 +1,84 @@
+"""How many devices an ask comes to, and which GPUs those devices are.
+
+A SKU says what one device brings along: an ask takes as many devices as its scarcest resource needs. Where the
+configuration names no SKU for a type of device, the nodes themselves say what an equal share of them is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.config import SkuSpec
+from openpai.scheduler.model import Ask, Node
+
+
+class Skus:
+    """The SKUs of a cluster, given or found out."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._given = cluster.config.skus
+        self._found: dict[str, SkuSpec] = {}
+
+    def learn(self, node: Node) -> None:
+        """Learn what a node has, for the types of device no SKU is given for."""
+        for box in self._cluster.boxes.get(node.name, ()):
+            kind = box.chain.spec.leaf_type
+            if kind in self._given:
+                continue
+            devices = len(box.devices)
+            gpus = 1 if node.gpus else 0
+            share = SkuSpec(gpus, node.cpus // devices, node.memory_mb // devices)
+            known = self._found.get(kind, share)
+            smallest = SkuSpec(
+                max(known.gpus, gpus), min(known.cpus, share.cpus), min(known.memory_mb, share.memory_mb)
+            )
+            self._found[kind] = smallest
+
+    def of(self, kind: str) -> SkuSpec | None:
+        """Return the SKU of a type of device, None if nothing is known of it yet."""
+        return self._given.get(kind) or self._found.get(kind)
+
+    def known(self) -> Mapping[str, SkuSpec]:
+        """Return all SKUs by type of device."""
+        kinds = dict.fromkeys(chain.spec.leaf_type for chain in self._cluster.chains.values())
+        return {kind: sku for kind in kinds if (sku := self.of(kind)) is not None}
+
+    def smallest(self, kinds: Iterable[str]) -> SkuSpec | None:
+        """Return the smallest amount of each resource over some types, for a gang that names no type."""
+        found = [sku for kind in kinds if (sku := self.of(kind)) is not None]
+        if not found:
+            return None
+        return SkuSpec(
+            min(sku.gpus for sku in found), min(sku.cpus for sku in found), min(sku.memory_mb for sku in found)
+        )
+
+    def gpus_of(self, kind: str, devices: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the numbers of the GPUs that some devices of a type stand for."""
+        sku = self.of(kind)
+        per = 1 if sku is None else sku.gpus
+        return tuple([device * per + at for device in devices for at in range(per)])
+
+    def devices_of(self, kind: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the devices that some GPUs belong to; none for a type that has no GPUs."""
+        sku = self.of(kind)
+        per = 1 if sku is None else sku.gpus
+        return tuple(sorted({gpu // per for gpu in gpus})) if per else ()
+
+
+def devices_for(ask: Ask, sku: SkuSpec | None) -> int | str:
+    """Return how many devices an ask comes to, or why no number of them would do."""
+    if sku is None:
+        return max(1, ask.gpus)
+    most = 1
+    for wanted, each, noun in (
+        (ask.gpus, sku.gpus, "GPUs"),
+        (ask.cpus, sku.cpus, "CPUs"),
+        (ask.memory_mb, sku.memory_mb, "MB of memory"),
+    ):
+        if wanted and not each:
+            return f"it asks for {wanted} {noun}, and a device of this type comes with none"
+        if wanted:
+            most = max(most, -(-wanted // each))
+    return most
