@@ -1,0 +1,265 @@
+"""The laws of the HiveD core, over random histories on small clusters.
+
+No device is used twice. A virtual cluster is never denied what it was promised, and never given more: a placer that
+tries everything says what would fit. A gang is placed as a whole or not at all. A decision leaves no trace until it is
+committed. A scheduler loaded from a snapshot and one that went on from the start give the same answers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.auditing import audit
+from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.core import Hived
+from openpai.scheduler.hived.model import Bind, GangRequest, NodeHealth, Preempt, State, Topology, Wait
+from openpai.scheduler.hived.view import View
+
+TYPES = {
+    "SWITCH": {"childCellType": "GPU", "childCellNumber": 2},
+    "NODE": {"childCellType": "SWITCH", "childCellNumber": 2, "isNodeLevel": True},
+    "RACK": {"childCellType": "NODE", "childCellNumber": 2},
+    "ROW": {"childCellType": "RACK", "childCellNumber": 2},
+}
+
+
+def row(name: str) -> dict[str, Any]:
+    racks = [{"cellChildren": [{"cellAddress": f"{name}{rack}{node}"} for node in range(2)]} for rack in range(2)]
+    return {"cellType": "ROW", "cellChildren": racks}
+
+
+def promises(**cells: int) -> list[dict[str, Any]]:
+    return [{"cellType": kind.replace("_", "."), "cellNumber": number} for kind, number in cells.items()]
+
+
+ROWS = {
+    "physicalCluster": {"cellTypes": TYPES, "physicalCells": [row("a"), row("b")]},
+    "virtualClusters": {
+        "A": {"virtualCells": promises(ROW_RACK=1, ROW_RACK_NODE=2)},
+        "B": {"virtualCells": promises(ROW_RACK_NODE=1, ROW_RACK_NODE_SWITCH=2)},
+        "C": {"virtualCells": promises(ROW_RACK=1)},
+    },
+}
+MIXED = {
+    "physicalCluster": {
+        "cellTypes": TYPES,
+        "physicalCells": [
+            {"cellType": "RACK", "cellChildren": [{"cellAddress": "a0", "pinnedCellId": "P"}, {"cellAddress": "a1"}]},
+            {
+                "cellType": "RACK",
+                "cellChildren": [
+                    {"cellAddress": "a2"},
+                    {"cellAddress": "a3", "cellChildren": [{"pinnedCellId": "Q"}, {}]},
+                ],
+            },
+            {"cellType": "NODE", "cellAddress": "z0"},
+            {"cellType": "NODE", "cellAddress": "z1"},
+        ],
+    },
+    "virtualClusters": {
+        "A": {"virtualCells": promises(RACK_NODE=1, NODE=1), "pinnedCells": [{"pinnedCellId": "P"}]},
+        "B": {"virtualCells": promises(RACK_NODE_SWITCH=2, NODE=1), "pinnedCells": [{"pinnedCellId": "Q"}]},
+    },
+}
+
+
+def fits(sizes: list[int], rooms: list[int]) -> bool:
+    """Try everything."""
+    if not sizes:
+        return True
+    tried = set()
+    for at, room in enumerate(rooms):
+        if room >= sizes[0] and room not in tried:
+            tried.add(room)
+            if fits(sizes[1:], [*rooms[:at], room - sizes[0], *rooms[at + 1 :]]):
+                return True
+    return False
+
+
+def promised_rooms(cluster: Cluster, view: View, priority: int) -> list[int]:
+    """Return the room in each node, or part of one, that a view was promised, with lower priorities gone."""
+    chain = view.chain
+    rooms = []
+    for held in view.holdings.values():
+        for unit in held.units:
+            room = unit.mask & ~unit.box.bad
+            for gang, mask in unit.box.claims.items():
+                if cluster.gangs[gang].request.priority >= priority:
+                    room &= ~mask
+            rooms.append(room.bit_count())
+    for at, unserved in enumerate(view.unserved):
+        nodes = chain.boxes_per[at + 1] if at + 1 > chain.node_level else 1
+        rooms += [chain.spec.leaves(min(at + 1, chain.node_level))] * (unserved.bit_count() * nodes)
+    return rooms
+
+
+def is_room(cluster: Cluster, request: GangRequest) -> bool:
+    """Return whether some chain has room for a gang by what was promised, or by what is left over."""
+    sizes = sorted(request.sizes(), reverse=True)
+    if request.priority < 0:
+        return any(
+            fits(sizes, [(box.full & ~(box.claimed | box.squat | box.bad)).bit_count() for box in chain.boxes])
+            for chain in cluster.chains.values()
+        )
+    if request.pinned_cell is not None:
+        views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+    else:
+        views = list(cluster.views[request.virtual_cluster].values())
+    return any(fits(sizes, promised_rooms(cluster, view, request.priority)) for view in views)
+
+
+def written(core: Hived) -> str:
+    return json.dumps(core.snapshot(), sort_keys=True)
+
+
+some_members = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=2)
+some_wish = st.one_of(st.none(), st.none(), st.builds(Topology, st.sampled_from(["RACK", "NODE"]), st.booleans()))
+
+
+class Histories(RuleBasedStateMachine):
+    """Two schedulers hear the same; the second is now and then replaced by what a snapshot of the first gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    @initialize(config=st.sampled_from([ROWS, MIXED]))
+    def begin(self, config: dict[str, Any]) -> None:
+        self.core = Hived.from_text(json.dumps(config))
+        self.mirror = Hived.from_text(json.dumps(config))
+
+    @rule(
+        data=st.data(),
+        members=some_members,
+        priority=st.sampled_from([-1, 0, 0, 5, 10]),
+        wish=some_wish,
+        dice=st.tuples(st.booleans(), st.booleans(), st.integers(0, 9), st.booleans()),
+    )
+    def submit(
+        self,
+        data: st.DataObject,
+        members: list[tuple[int, int]],
+        priority: int,
+        wish: Topology | None,
+        dice: tuple[bool, bool, int, bool],
+    ) -> None:
+        is_lazy, is_pinned, is_committed, is_paid = dice
+        core = self.core
+        owner = data.draw(st.sampled_from(sorted(core.cluster.views)))
+        pins = [pin for name, pin in core.cluster.pins if name == owner]
+        pin = pins[0] if pins and is_pinned and priority >= 0 else None
+        self.count += 1
+        request = GangRequest(f"g{self.count}", owner, tuple(members), priority, None, pin, is_lazy, wish)
+        before = written(core)
+        try:
+            decision = core.schedule(request)
+        except Refused:
+            with pytest.raises(Refused):
+                self.mirror.schedule(request)
+            return
+        assert self.mirror.schedule(request) == decision
+        assert written(core) == before
+        self._judge(request, decision)
+        if isinstance(decision, Wait) or not is_committed:
+            return
+        self._both("schedule", request)
+        self._both("commit", request.id, self.count)
+        if isinstance(decision, Preempt) and is_paid:
+            self._pay(request, decision)
+
+    def _pay(self, request: GangRequest, decision: Preempt) -> None:
+        for victim in decision.victims:
+            self._both("release", victim)
+        again = self.core.schedule(request)
+        assert self.mirror.schedule(request) == again
+        if not self._has_bad():
+            assert isinstance(again, Bind)
+            assert again.spots == decision.spots
+        if isinstance(again, Bind):
+            self._both("schedule", request)
+            self._both("commit", request.id, self.count)
+
+    def _judge(self, request: GangRequest, decision: object) -> None:
+        is_strict = request.topology is not None and request.topology.is_required
+        room = is_room(self.core.cluster, request)
+        if isinstance(decision, Wait):
+            assert not room or is_strict or (self._has_bad() and request.priority >= 0)
+        elif not self._has_bad():
+            assert room
+        if isinstance(decision, Bind | Preempt):
+            assert [len(spot.devices) for spot in decision.spots] == list(request.sizes())
+            spots = [(spot.node, device) for spot in decision.spots for device in spot.devices]
+            assert len(set(spots)) == len(spots)
+        if isinstance(decision, Preempt):
+            assert request.priority >= 0
+            for victim in decision.victims:
+                record = self.core.cluster.gangs[victim]
+                has_less = record.request.priority < request.priority
+                assert has_less or all(part is None or part.right is None for part in record.parts)
+
+    def _has_bad(self) -> bool:
+        return any(chain.bad_boxes for chain in self.core.cluster.chains.values())
+
+    def _both(self, name: str, *rest: Any) -> None:
+        for core in (self.core, self.mirror):
+            getattr(core, name)(*rest)
+
+    @precondition(lambda self: self.core.cluster.gangs)
+    @rule(data=st.data(), is_whole=st.integers(0, 4))
+    def finish(self, data: st.DataObject, is_whole: int) -> None:
+        gang = data.draw(st.sampled_from(sorted(self.core.cluster.gangs)))
+        record = self.core.cluster.gangs[gang]
+        if is_whole or record.state is State.PREEMPTING:
+            self._both("release", gang)
+        else:
+            self._both("release", gang, [data.draw(st.integers(0, len(record.parts) - 1))])
+
+    @rule(data=st.data(), dice=st.tuples(st.booleans(), st.booleans()), bad=st.sets(st.integers(0, 3), max_size=2))
+    def change_node(self, data: st.DataObject, dice: tuple[bool, bool], bad: set[int]) -> None:
+        name = data.draw(st.sampled_from(sorted(self.core.cluster.boxes)))
+        self._both("set_nodes", {name: NodeHealth(dice[0], dice[1] and bool(bad), frozenset(bad))})
+
+    @rule()
+    def mend_everything(self) -> None:
+        self._both("set_nodes", dict.fromkeys(self.core.cluster.boxes, NodeHealth()))
+
+    @rule()
+    def restart(self) -> None:
+        self.mirror = Hived.from_snapshot(json.loads(json.dumps(self.core.snapshot())))
+
+    @rule()
+    def reconfigure(self) -> None:
+        before = {gang: self.core.spots_held(gang) for gang in self.core.cluster.gangs}
+        report = self.core.reconfigure(self.core.cluster.config)
+        assert self.mirror.reconfigure(self.mirror.cluster.config) == report
+        after = {gang: self.core.spots_held(gang) for gang in self.core.cluster.gangs}
+        assert after == {gang: spots for gang, spots in before.items() if gang not in report.waiting}
+
+    @invariant()
+    def the_books_are_right(self) -> None:
+        if hasattr(self, "core"):
+            assert audit(self.core.cluster) == []
+            assert written(self.core) == written(self.mirror)
+
+
+def test_the_laws_hold_over_random_histories() -> None:
+    run_state_machine_as_test(
+        Histories,
+        settings=settings(
+            max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
