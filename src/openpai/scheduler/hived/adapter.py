@@ -15,7 +15,7 @@ from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.core import Hived
-from openpai.scheduler.hived.model import OPPORTUNISTIC, Code, GangRequest, NodeHealth, State
+from openpai.scheduler.hived.model import Code, GangRequest, NodeHealth, State
 from openpai.scheduler.hived.model import Preempt as HivedPreempt
 from openpai.scheduler.hived.model import Wait as HivedWait
 from openpai.scheduler.hived.skus import Skus, devices_for
@@ -248,14 +248,11 @@ class HivedScheduler(Scheduler):
             return "it names both a SKU and a pinned cell; name one of the two"
         cluster = self.core.cluster
         if gang.pinned_cell is not None and gang.pinned_cell in cluster.config.pinned:
-            kind = cluster.config.chains[cluster.config.pinned[gang.pinned_cell].chain].leaf_type
-        if kind is not None:
+            sku = self.skus.of(cluster.config.chains[cluster.config.pinned[gang.pinned_cell].chain].leaf_type)
+        elif kind is not None:
             sku = self.skus.of(kind)
-        elif gang.priority == OPPORTUNISTIC or gang.virtual_cluster not in cluster.views:
-            sku = self.skus.smallest(chain.spec.leaf_type for chain in cluster.chains.values())
         else:
-            views = cluster.views[gang.virtual_cluster].values()
-            sku = self.skus.smallest(view.chain.spec.leaf_type for view in views)
+            kind, sku = self.skus.choose(gang)
         members = []
         for ask in gang.asks:
             devices = devices_for(ask, sku)
@@ -264,7 +261,7 @@ class HivedScheduler(Scheduler):
             members.append((1, devices))
         return GangRequest(
             gang.id, gang.virtual_cluster, tuple(members), gang.priority,
-            gang.sku_type, gang.pinned_cell, gang.is_lazily_preemptible,
+            kind, gang.pinned_cell, gang.is_lazily_preemptible,
         )  # fmt: skip
 
     def _devices_at(self, spot: Spot | None, need: int, request: GangRequest, taken: dict[str, int]) -> Spot | None:

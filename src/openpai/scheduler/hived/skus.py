@@ -6,11 +6,11 @@ configuration names no SKU for a type of device, the nodes themselves say what a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import SkuSpec
-from openpai.scheduler.model import Ask, Node
+from openpai.scheduler.model import Ask, Gang, Node
 
 
 class Skus:
@@ -45,14 +45,27 @@ class Skus:
         kinds = dict.fromkeys(chain.spec.leaf_type for chain in self._cluster.chains.values())
         return {kind: sku for kind in kinds if (sku := self.of(kind)) is not None}
 
-    def smallest(self, kinds: Iterable[str]) -> SkuSpec | None:
-        """Return the smallest amount of each resource over some types, for a gang that names no type."""
-        found = [sku for kind in kinds if (sku := self.of(kind)) is not None]
-        if not found:
-            return None
-        return SkuSpec(
+    def choose(self, gang: Gang) -> tuple[str | None, SkuSpec | None]:
+        """Return the type and SKU for a gang that names none: what its virtual cluster has and what can serve it.
+
+        If all of them can, the type stays open and each resource counts as the smallest amount of it.
+        """
+        cluster = self._cluster
+        chains = list(cluster.chains.values())
+        if gang.priority >= 0 and gang.virtual_cluster in cluster.views:
+            chains = [view.chain for view in cluster.views[gang.virtual_cluster].values()]
+        kinds = list(dict.fromkeys(chain.spec.leaf_type for chain in chains))
+        known = {kind: sku for kind in kinds if (sku := self.of(kind)) is not None}
+        serving = [kind for kind, sku in known.items() if all(_can_serve(ask, sku) for ask in gang.asks)]
+        if serving and len(serving) < len(known):
+            return serving[0], known[serving[0]]
+        if not known:
+            return None, None
+        found = known.values()
+        smallest = SkuSpec(
             min(sku.gpus for sku in found), min(sku.cpus for sku in found), min(sku.memory_mb for sku in found)
         )
+        return None, smallest
 
     def gpus_of(self, kind: str, devices: tuple[int, ...]) -> tuple[int, ...]:
         """Return the numbers of the GPUs that some devices of a type stand for."""
@@ -65,6 +78,10 @@ class Skus:
         sku = self.of(kind)
         per = 1 if sku is None else sku.gpus
         return tuple(sorted({gpu // per for gpu in gpus})) if per else ()
+
+
+def _can_serve(ask: Ask, sku: SkuSpec) -> bool:
+    return not isinstance(devices_for(ask, sku), str)
 
 
 def devices_for(ask: Ask, sku: SkuSpec | None) -> int | str:

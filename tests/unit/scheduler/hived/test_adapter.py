@@ -1,0 +1,239 @@
+"""The HiveD core behind the platform's entrance: asks become devices, gangs wait in a fair order, and it says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.adapter import HivedScheduler
+from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.model import Ask, Gang, Node, Place, Preempt, Spot, Why
+
+CONFIG = """
+physicalCluster:
+  skuTypes:
+    V100: {gpu: 1, cpu: 4, memory: 8192Mi}
+    CPU: {cpu: 2, memory: 4096Mi}
+  cellTypes:
+    V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
+    V100-POOL: {childCellType: V100-NODE, childCellNumber: 2}
+    CPU-NODE: {childCellType: CPU, childCellNumber: 4, isNodeLevel: true}
+  physicalCells:
+  - cellType: V100-POOL
+    cellChildren: [{cellAddress: n0}, {cellAddress: n1, pinnedCellId: mine}]
+  - {cellType: CPU-NODE, cellAddress: c0}
+virtualClusters:
+  default:
+    virtualCells:
+    - {cellType: V100-POOL.V100-NODE, cellNumber: 1}
+    pinnedCells: [{pinnedCellId: mine}]
+  cpu:
+    virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]
+"""
+
+NODES = (Node("n0", 16, 32768, 4), Node("n1", 16, 32768, 4), Node("c0", 8, 16384, 0))
+
+
+@pytest.fixture
+def scheduler() -> HivedScheduler:
+    made = HivedScheduler(read_config(CONFIG))
+    for node in NODES:
+        made.set_node(node)
+    return made
+
+
+def gang(name: str, *gpus: int, **more: Any) -> Gang:
+    return Gang(name, tuple(Ask(1, 1024, number) for number in gpus), **{"sku_type": "V100", **more})
+
+
+def placed(scheduler: HivedScheduler, now_ms: int = 0) -> dict[str, Any]:
+    return {decision.gang: decision for decision in scheduler.decide(now_ms, 100)}
+
+
+def test_a_gang_gets_its_spots_and_gives_them_back(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("one", 2, 2))
+    assert placed(scheduler) == {"one": Place("one", (Spot("n0", (0, 1)), Spot("n0", (2, 3))))}
+    scheduler.commit("one")
+    scheduler.add(gang("two", 4))
+    assert placed(scheduler) == {}
+    scheduler.release("one", [0])
+    assert placed(scheduler) == {}
+    scheduler.release("one", [1])
+    assert set(placed(scheduler)) == {"two"}
+
+
+def test_what_is_set_aside_is_not_given_twice(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("one", 4))
+    scheduler.add(gang("two", 4))
+    assert set(placed(scheduler)) == {"one"}
+    assert placed(scheduler) == {}
+    scheduler.reject("one")
+    assert set(placed(scheduler)) == {"one"}
+
+
+@pytest.mark.parametrize(
+    ("ask", "sku", "devices"),
+    [
+        (Ask(1, 1024, 2), "V100", 2),
+        (Ask(9, 1024, 1), "V100", 3),
+        (Ask(1, 8193, 1), "V100", 2),
+        (Ask(1, 1024, 0), "V100", 1),
+    ],
+)
+def test_the_scarcest_resource_says_how_many_devices(
+    scheduler: HivedScheduler, ask: Ask, sku: str, devices: int
+) -> None:
+    scheduler.add(Gang("g", (ask,), sku_type=sku))
+    assert len(placed(scheduler)["g"].spots[0].devices) == devices
+
+
+def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> None:
+    scheduler.add(Gang("g", (Ask(3, 1024, 0),), "cpu"))
+    assert placed(scheduler) == {"g": Place("g", (Spot("c0", ()),))}
+    scheduler.add(Gang("h", (Ask(6, 1024, 0),), "cpu"))
+    assert placed(scheduler) == {}
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        (Gang("g", (Ask(1, 1, 1),), "cpu", sku_type="CPU"), "comes with none"),
+        (Gang("g", (Ask(1, 1, 5),), sku_type="V100"), "up to 5 on one node"),
+        (Gang("g", (Ask(1, 1, 1),), "nowhere"), "no virtual cluster 'nowhere'"),
+        (Gang("g", (Ask(1, 1, 1),), "cpu"), "comes with none"),
+        (Gang("g", (Ask(1, 1, 1),), sku_type="V100", pinned_cell="mine"), "both a SKU and a pinned cell"),
+        (Gang("g", (Ask(1, 1, 1),), sku_type="K80"), "no device type 'K80'"),
+    ],
+)
+def test_what_could_never_run_is_refused(scheduler: HivedScheduler, wish: Gang, told: str) -> None:
+    assert told in (scheduler.refusal(wish) or "")
+    with pytest.raises(Refused, match=told):
+        scheduler.add(wish)
+
+
+def test_a_pinned_cell_is_used_by_name(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("g", 4, sku_type=None, pinned_cell="mine"))
+    assert placed(scheduler)["g"].spots[0].node == "n1"
+
+
+def test_a_gang_that_names_no_sku_gets_one_that_serves_it(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("g", 1, sku_type=None, priority=-1))
+    assert placed(scheduler)["g"].spots[0].node in ("n0", "n1")
+
+
+def test_nodes_nobody_reported_are_not_used() -> None:
+    scheduler = HivedScheduler(read_config(CONFIG))
+    scheduler.add(gang("g", 1))
+    assert placed(scheduler) == {}
+    why = scheduler.why("g")
+    assert why is not None
+    assert why.code is Why.UNHEALTHY_NODES
+    scheduler.set_node(NODES[0])
+    assert set(placed(scheduler)) == {"g"}
+
+
+def test_bad_devices_and_lost_nodes_take_nothing_new(scheduler: HivedScheduler) -> None:
+    scheduler.set_node(Node("n0", 16, 32768, 4, bad_devices=frozenset({0})))
+    scheduler.add(gang("g", 3))
+    assert placed(scheduler)["g"].spots == (Spot("n0", (1, 2, 3)),)
+    scheduler.release("g")
+    scheduler.remove_node("n0")
+    scheduler.add(gang("h", 1))
+    assert placed(scheduler) == {}
+
+
+def test_preemption_is_proposed_once_and_then_carried_out(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("low", 4, priority=10))
+    placed(scheduler)
+    scheduler.commit("low")
+    scheduler.add(gang("high", 4, priority=100, job="ann~urgent"))
+    decision = placed(scheduler)["high"]
+    assert isinstance(decision, Preempt)
+    assert decision.victims == ("low",)
+    scheduler.commit("high")
+    assert placed(scheduler) == {}
+    why = scheduler.why("high")
+    assert why is not None
+    assert "1 jobs with less right" in why.told
+    scheduler.release("low")
+    assert isinstance(placed(scheduler)["high"], Place)
+
+
+def test_a_cancelled_preemption_spares_its_victims(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("low", 4, priority=10))
+    placed(scheduler)
+    scheduler.commit("low")
+    scheduler.add(gang("high", 4, priority=100))
+    placed(scheduler)
+    scheduler.cancel("high")
+    assert scheduler.why("high") is None
+    scheduler.add(gang("same", 4, priority=10))
+    assert placed(scheduler) == {}
+
+
+def test_priority_then_age_decide_who_goes_first(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("young", 4, submitted_at_ms=2, job="u~young"))
+    scheduler.add(gang("old", 4, submitted_at_ms=1, job="u~old"))
+    scheduler.add(gang("high", 4, priority=5, submitted_at_ms=3, job="u~high"))
+    why = scheduler.why("young")
+    assert why is not None
+    assert (why.position, why.ahead, why.code) == (3, ("u~old", "u~high"), Why.NOT_YET_LOOKED_AT)
+    assert set(placed(scheduler)) == {"high"}
+    why = scheduler.why("old")
+    assert why is not None
+    assert why.code is Why.NOT_ENOUGH_FREE
+    assert "uses 4 of its 4 V100 devices" in why.told
+
+
+def test_a_gang_that_waited_long_is_not_passed_for_ever(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("half", 2))
+    placed(scheduler)
+    scheduler.add(gang("whole", 4, submitted_at_ms=0, job="u~whole"))
+    scheduler.add(gang("passing", 1, submitted_at_ms=1))
+    assert set(placed(scheduler, 1_000)) == {"passing"}
+    scheduler.add(gang("late", 1, submitted_at_ms=2, job="u~late"))
+    assert placed(scheduler, 3_600_000) == {}
+    why = scheduler.why("late")
+    assert why is not None
+    assert why.code is Why.BEHIND_OLDER_JOB
+    assert "u~whole" in why.told
+    scheduler.release("half")
+    scheduler.release("passing")
+    assert set(placed(scheduler, 3_600_001)) == {"whole"}
+
+
+def test_guests_take_turns_by_what_their_virtual_cluster_borrows(text_of_racks: Callable[..., str]) -> None:
+    scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK.NODE": 2}, "b": {"RACK.NODE": 1}})))
+    for name in scheduler.core.cluster.boxes:
+        scheduler.set_node(Node(name, 4, 4096, 4))
+    for number in range(6):
+        for owner in ("a", "b"):
+            ask = (Ask(1, 1024, 2),)
+            scheduler.add(Gang(f"{owner}{number}", ask, owner, -1, submitted_at_ms=0 if owner == "b" else 1))
+    order = [decision.gang for _ in range(6) for decision in scheduler.decide(0, 1)]
+    assert sorted(name[0] for name in order) == ["a"] * 4 + ["b"] * 2
+
+
+def test_running_gangs_are_taken_up_after_a_restart(scheduler: HivedScheduler) -> None:
+    scheduler.restore(gang("g", 2, 1), [Spot("n0", (1, 2)), None])
+    scheduler.restore(Gang("c", (Ask(3, 1024, 0),), "cpu"), [Spot("c0", ())])
+    scheduler.add(gang("next", 2))
+    assert placed(scheduler)["next"].spots == (Spot("n0", (0, 3)),)
+    scheduler.add(Gang("big", (Ask(6, 1024, 0),), "cpu"))
+    assert "big" not in placed(scheduler)
+    scheduler.release("c")
+    assert set(placed(scheduler)) == {"big"}
+
+
+def test_devices_of_unknown_worth_are_equal_shares_of_their_node() -> None:
+    document = yaml.safe_load(CONFIG)
+    del document["physicalCluster"]["skuTypes"]
+    scheduler = HivedScheduler(read_config(yaml.safe_dump(document)))
+    for node in NODES:
+        scheduler.set_node(node)
+    scheduler.add(Gang("g", (Ask(8, 1024, 1),), sku_type="V100"))
+    assert len(placed(scheduler)["g"].spots[0].devices) == 2
