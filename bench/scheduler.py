@@ -17,7 +17,7 @@ import resource
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from openpai.scheduler.hived.core import Hived
@@ -41,6 +41,7 @@ class Run:
         self.node_ms: list[float] = []
         self.gangs = self.pods = self.rejected = self.preempted = self.rounds = 0
         self.started = perf_counter()
+        self.started_cpu = process_time()
 
     def submit(self, op: dict[str, Any]) -> None:
         """Schedule and commit one gang, sending victims away if it takes that."""
@@ -109,10 +110,13 @@ class Run:
     def told(self) -> dict[str, Any]:
         """Return the counts of this phase."""
         wall_s = perf_counter() - self.started
+        cpu_s = process_time() - self.started_cpu
         return {
             "wall_s": round(wall_s, 3),
             "gangs": self.gangs,
+            "pods": self.pods,
             "gangs_per_s": round(self.gangs / wall_s) if wall_s else 0,
+            "gangs_per_cpu_s": round(self.gangs / cpu_s) if cpu_s else 0,
             "pods_per_s": round(self.pods / wall_s) if wall_s else 0,
             "gang_ms": spread(self.gang_ms),
             "gang_p50_ms_by_devices": {
