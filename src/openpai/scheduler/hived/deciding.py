@@ -50,8 +50,9 @@ def price_of(cluster: Cluster, now_ms: int | None) -> Price:
             if record.state is State.ALLOCATED:
                 count += 1
                 devices += record.leaves
-                if now_ms is not None and record.since_ms is not None:
-                    saved = max(record.since_ms, record.checkpoint_ms or 0)
+                if now_ms is not None:
+                    # A gang of unknown age was there before anyone wrote it down: it has most to lose.
+                    saved = max(record.since_ms or 0, record.checkpoint_ms or 0)
                     work += record.leaves * max(0, now_ms - saved)
         return work, count, devices
 
