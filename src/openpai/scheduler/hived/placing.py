@@ -219,7 +219,7 @@ class Placement:
         left = spare.setdefault(level, [])
         if not left:
             offer = next(view.chain.pool.offers(level, within.cells if within else None), None)
-            if offer is None:
+            if offer is None or not view.unserved[level - 1]:
                 return None
             units = view.chain.bind(view, level, offer.cell).units
             left += [unit for unit in units if within is None or within.bits >> unit.box.index & 1]
