@@ -9,10 +9,11 @@ from openpai.scheduler.hived.view import View
 
 def refusal(cluster: Cluster, request: GangRequest) -> str | None:
     """Return why a gang could not run even if everything were free and healthy, or None."""
-    return _broken_rule(cluster, request) or _too_large(cluster, request)
+    return broken_rule(cluster, request) or too_large(cluster, request)
 
 
-def _broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
+def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
+    """Return what is wrong with a request whatever the cluster's size, or None."""
     name = request.virtual_cluster
     told = None
     if name not in cluster.views:
@@ -54,7 +55,8 @@ def _type_fault(cluster: Cluster, request: GangRequest) -> str | None:
     return None
 
 
-def _too_large(cluster: Cluster, request: GangRequest) -> str | None:
+def too_large(cluster: Cluster, request: GangRequest) -> str | None:
+    """Return why nothing is large enough for a gang that breaks no rule, or None."""
     need = sum(count * leaves for count, leaves in request.members)
     largest = max(leaves for _, leaves in request.members)
     if request.priority == OPPORTUNISTIC:
