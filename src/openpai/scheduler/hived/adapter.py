@@ -18,7 +18,8 @@ from openpai.scheduler.hived.model import Code, GangRequest, NodeHealth
 from openpai.scheduler.hived.model import Preempt as HivedPreempt
 from openpai.scheduler.hived.model import Wait as HivedWait
 from openpai.scheduler.hived.queueing import Queue, Waiting
-from openpai.scheduler.hived.skus import Skus, devices_for
+from openpai.scheduler.hived.restoring import Reconfigured
+from openpai.scheduler.hived.skus import Skus
 from openpai.scheduler.interface import Scheduler
 from openpai.scheduler.model import Decision, Gang, Node, Place, Preempt, Spot, Wait, Why
 
@@ -26,6 +27,8 @@ PATIENCE_MS: Final = 30 * 60 * 1000
 """A gang that waited this long is not passed any more by gangs of its virtual cluster with no more right."""
 
 AHEAD_MAX: Final = 5
+
+ABSENT: Final = NodeHealth(is_healthy=False)
 
 WHY_OF: Final = {
     Code.QUOTA_USED: Why.NOT_ENOUGH_FREE,
@@ -52,7 +55,8 @@ class HivedScheduler(Scheduler):
         self._proposed: dict[str, Waiting] = {}
         self._number = 0
         # A node that nobody reported yet is not there, whatever the configuration says.
-        self._news: dict[str, NodeHealth] = dict.fromkeys(self.core.cluster.boxes, NodeHealth(is_healthy=False))
+        self._news: dict[str, NodeHealth] = dict.fromkeys(self.core.cluster.boxes, ABSENT)
+        self._nodes: dict[str, Node] = {}
 
     @property
     def cluster(self) -> Cluster:
@@ -62,6 +66,7 @@ class HivedScheduler(Scheduler):
 
     def set_node(self, node: Node) -> None:
         """Learn of a node, or that it changed. Gangs that run on it keep their spots."""
+        self._nodes[node.name] = node
         self.skus.learn(node)
         if node.name in self.core.cluster.boxes:
             bad = set(node.bad_devices)
@@ -71,12 +76,27 @@ class HivedScheduler(Scheduler):
 
     def remove_node(self, name: str) -> None:
         """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
+        self._nodes.pop(name, None)
         if name in self.core.cluster.boxes:
-            self._news[name] = NodeHealth(is_healthy=False)
+            self._news[name] = ABSENT
+
+    def reconfigure(self, config: HivedConfig) -> Reconfigured:
+        """Go on under another configuration. Nobody is stopped for it; see the answer for who lost a guarantee."""
+        report = self.core.reconfigure(config)
+        self.skus = Skus(self.core.cluster)
+        self._news = dict.fromkeys(self.core.cluster.boxes, ABSENT)
+        for node in list(self._nodes.values()):
+            self.set_node(node)
+        waiting = [*self._queue.all(), *self._reserving.values()]
+        self._queue, self._reserving = Queue(), {}
+        for each in waiting:
+            request = self.skus.request(each.gang)
+            self._queue.add(each if isinstance(request, str) else Waiting(each.gang, request, each.number))
+        return report
 
     def refusal(self, gang: Gang) -> str | None:
         """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
-        request = self._request(gang)
+        request = self.skus.request(gang)
         return request if isinstance(request, str) else self.core.refusal(request)
 
     def add(self, gang: Gang) -> None:
@@ -84,7 +104,7 @@ class HivedScheduler(Scheduler):
         if gang.id in self._queue or gang.id in self._reserving or gang.id in self._gangs:
             return
         told = self.refusal(gang)
-        request = self._request(gang)
+        request = self.skus.request(gang)
         if told is not None or isinstance(request, str):
             raise Refused("InvalidParametersError", str(told), "ask for less, or for another virtual cluster or SKU")
         self._number += 1
@@ -95,14 +115,14 @@ class HivedScheduler(Scheduler):
         if gang.id in self._gangs:
             return
         self._queue.remove(gang.id)
-        request = self._request(gang)
+        request = self.skus.request(gang)
         wanted = list(spots)
         if isinstance(request, str):
             members = tuple((1, max(1, ask.gpus)) for ask in gang.asks)
             request = GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type)
         taken: dict[str, int] = {}
         found = [
-            self._devices_at(spot, need, request, taken) for spot, need in zip(wanted, request.sizes(), strict=True)
+            self.skus.devices_at(spot, need, request, taken) for spot, need in zip(wanted, request.sizes(), strict=True)
         ]
         self.core.restore(request, found, gang.submitted_at_ms)
         self._gangs[gang.id] = gang
@@ -159,7 +179,11 @@ class HivedScheduler(Scheduler):
 
     def _decide(self, waiting: Waiting, now_ms: int) -> Decision | HivedWait:
         gang = waiting.gang
-        answer = self.core.schedule(waiting.request, now_ms)
+        try:
+            answer = self.core.schedule(waiting.request, now_ms)
+        except Refused as refused:
+            # It was accepted under another configuration; the next one may have what it asks for again.
+            return HivedWait(gang.id, Code.TOO_LARGE, refused.message, "a configuration that has what it asks for")
         if isinstance(answer, HivedWait):
             return answer
         self.core.commit(gang.id, now_ms)
@@ -234,44 +258,3 @@ class HivedScheduler(Scheduler):
         if self._news:
             news, self._news = self._news, {}
             self.core.set_nodes(news)
-
-    def _request(self, gang: Gang) -> GangRequest | str:
-        """Return what a gang asks of the core, or why it cannot be said."""
-        kind = gang.sku_type
-        if gang.pinned_cell is not None and kind is not None:
-            return "it names both a SKU and a pinned cell; name one of the two"
-        cluster = self.core.cluster
-        if gang.pinned_cell is not None and gang.pinned_cell in cluster.config.pinned:
-            sku = self.skus.of(cluster.config.chains[cluster.config.pinned[gang.pinned_cell].chain].leaf_type)
-        elif kind is not None:
-            sku = self.skus.of(kind)
-        else:
-            kind, sku = self.skus.choose(gang)
-        members = []
-        for ask in gang.asks:
-            devices = devices_for(ask, sku)
-            if isinstance(devices, str):
-                return devices
-            members.append((1, devices))
-        return GangRequest(
-            gang.id, gang.virtual_cluster, tuple(members), gang.priority,
-            kind, gang.pinned_cell, gang.is_lazily_preemptible,
-        )  # fmt: skip
-
-    def _devices_at(self, spot: Spot | None, need: int, request: GangRequest, taken: dict[str, int]) -> Spot | None:
-        """Return the devices behind a spot's GPUs; for devices without GPUs, as many free ones as it needs."""
-        if spot is None:
-            return None
-        for box in self.core.cluster.boxes.get(spot.node, ()):
-            kind = box.chain.spec.leaf_type
-            if request.leaf_type not in (None, kind):
-                continue
-            devices = self.skus.devices_of(kind, spot.devices)
-            if devices and set(devices) <= set(box.devices):
-                return Spot(spot.node, devices)
-            free = box.full & ~(box.claimed | box.squat | taken.get(spot.node, 0))
-            if not spot.devices and free.bit_count() >= need:
-                mask = box.chain.shape.best(free, need)[0]
-                taken[spot.node] = taken.get(spot.node, 0) | mask
-                return Spot(spot.node, box.numbers(mask))
-        return spot

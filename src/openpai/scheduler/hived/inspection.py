@@ -184,7 +184,7 @@ class _Look:
         return f"{prefix}/{self.spec.inner[box][level - 1][index % per]}"
 
     def cell(self, level: int, address: str, children: list[Cell], leaf: tuple[str, bool, int]) -> Cell:
-        """Return one cell; its children say how it is, or `leaf` if it has none (state, whether it is bad, priority)."""
+        """Return one cell. Its children say how it is, or `leaf` does: state, whether it is bad, priority."""
         state, is_bad, priority = leaf
         if children:
             states = {child["cellState"] for child in children}

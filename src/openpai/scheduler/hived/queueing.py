@@ -72,6 +72,10 @@ class Queue:
         """Return a gang that waits."""
         return self._waiting.get(gang)
 
+    def all(self) -> list[Waiting]:
+        """Return every gang that waits."""
+        return list(self._waiting.values())
+
     def lane_of(self, gang: str) -> Lane:
         """Return the lane a gang stands in."""
         return self._lane_of[gang]

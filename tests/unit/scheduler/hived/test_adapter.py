@@ -237,3 +237,26 @@ def test_devices_of_unknown_worth_are_equal_shares_of_their_node() -> None:
         scheduler.set_node(node)
     scheduler.add(Gang("g", (Ask(8, 1024, 1),), sku_type="V100"))
     assert len(placed(scheduler)["g"].spots[0].devices) == 2
+
+
+def test_a_new_configuration_keeps_what_runs_and_what_waits(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("one", 4))
+    placed(scheduler)
+    scheduler.commit("one")
+    scheduler.add(gang("two", 4))
+    scheduler.add(gang("pinned", 1, sku_type=None, pinned_cell="mine"))
+    scheduler.add(Gang("cpu", (Ask(1, 1024, 0),), "cpu"))
+    assert set(placed(scheduler)) == {"pinned", "cpu"}
+    scheduler.reject("cpu")
+    document = yaml.safe_load(CONFIG)
+    del document["virtualClusters"]["cpu"]
+    del document["virtualClusters"]["default"]["pinnedCells"]
+    document["virtualClusters"]["default"]["virtualCells"][0]["cellNumber"] = 2
+    report = scheduler.reconfigure(read_config(yaml.safe_dump(document)))
+    assert (report.kept, report.demoted) == (("one",), ("pinned",))
+    decision = placed(scheduler)
+    assert isinstance(decision["two"], Preempt)
+    assert decision["two"].victims == ("pinned",)
+    why = scheduler.why("cpu")
+    assert why is not None
+    assert "no virtual cluster 'cpu'" in why.told
