@@ -136,9 +136,6 @@ class Hived:
     def _settle_costs(self, record: GangRecord, trial: Trial, at_ms: int | None) -> None:
         gang = record.request.id
         gangs = self.cluster.gangs
-        for name in trial.displaced:
-            gangs[name].parts = []
-            self.cancel(name)
         for name in trial.victims:
             record.state = State.PREEMPTING
             record.since_ms = None
@@ -147,6 +144,10 @@ class Hived:
             gangs[name].state = State.BEING_PREEMPTED
         for name in trial.stripped:
             self.cluster.demote(gangs[name], gang)
+        # Only now: whoever the displaced gangs waited for must know first that it is still in somebody's way.
+        for name in sorted(trial.displaced):
+            gangs[name].parts = []
+            self.cancel(name)
         self.cluster.note_freed(record.request.virtual_cluster)
 
     def roll_back(self) -> None:
@@ -196,7 +197,10 @@ class Hived:
         for name in victims:
             record = self.cluster.gangs.get(name)
             if record is not None and record.lost and not record.threats:
-                endow(self.cluster.gangs, Journal(), name)
+                if endow(self.cluster.gangs, Journal(), name):
+                    self.cluster.promote(record)
+                elif record.lazily_preempted_by is None:
+                    self.cluster.demote(record, "")
 
     def _give_back(self, virtual_cluster: str) -> None:
         """Let gangs that were preempted lazily have their guarantee again once there is room for it."""
