@@ -132,6 +132,7 @@ class Hived:
             self._settle_costs(record, trial, at_ms)
         if trial.chain.bad_boxes:
             settle_doomed(trial.chain)
+            self.cluster.note_all_freed()
 
     def _settle_costs(self, record: GangRecord, trial: Trial, at_ms: int | None) -> None:
         gang = record.request.id
