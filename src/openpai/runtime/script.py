@@ -1,0 +1,186 @@
+"""The two shell texts a task attempt is made of: the platform's wrapper and the user's own script.
+
+The wrapper is constant and asks nothing of a machine or an image but a POSIX `sh`. It claims the launch ticket, runs
+the user's script, passes SIGTERM on, and leaves one exit report. The ticket makes an attempt run at most once: whoever
+creates the file first owns the attempt, be it the wrapper of this server's launch, of a dead server's launch that
+arrives late, or a server that creates it to declare a launch dead. A report counts only when its last line is there,
+so a reader never sees half of one.
+
+Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER]`; an empty WORK_DIR means where it is. Files in
+TASK_DIR: `user.sh` (read), `grace` (read on SIGTERM, if there: seconds instead of GRACE_S), `ticket` and `exit`
+(written). When the attempt began and ended are the times of these two files: a shell cannot tell the time by itself.
+Files in LOG_DIR: `stdout.log`, `stderr.log`, `runtime.log`, all appended to. LAUNCHER is put in front of the user's
+shell; leave it away and the wrapper finds out whether `env --default-signal` is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+TICKET_FILE: Final = "ticket"
+EXIT_FILE: Final = "exit"
+SCRIPT_FILE: Final = "user.sh"
+GRACE_FILE: Final = "grace"
+HOSTS_FILE: Final = "hosts"
+FENCED: Final = "fenced"
+"""First word of a ticket that a server created so that no wrapper can run the attempt any more."""
+LAUNCHER: Final = ("env", "--default-signal=INT,QUIT")
+"""Undoes what a shell does to background commands: it makes them deaf to SIGINT and SIGQUIT."""
+
+_EXIT_END: Final = "end"
+
+_WRAPPER: Final = r"""dir=$1 logs=$2 work=$3 grace=$4 launcher=${5-probe}
+exec 3>>"$logs/runtime.log" || exit 74
+note() { echo "[openpai-runtime] $*" >&3; }
+
+# Who this shell is: field 22 of its stat line tells it from a later process with the same number, field 5 whether it
+# leads its process group and may therefore signal the whole group.
+stat= target=
+{ read -r stat; } 2>/dev/null <"/proc/$$/stat"
+set -- ${stat##*) }
+born=${20:-0}
+if [ "${3:-}" = "$$" ]; then target=0; fi
+
+set -C
+{ echo "$$ $born" >"$dir/ticket"; } 2>/dev/null || exit 75
+set +C
+owner=
+{ read -r owner _; } 2>/dev/null <"$dir/ticket"
+[ "$owner" = "$$" ] || exit 75
+
+uptime() { up=0; { read -r up _; } 2>/dev/null </proc/uptime; up=${up%%.*}; }
+uptime
+since=$up
+
+finish() {
+    trap '' TERM USR1
+    uptime
+    note "task ended with exit code $1 after $((up - since)) s"
+    set -C
+    if { printf 'code %s\nend\n' "$1" >"$dir/exit"; } 2>/dev/null && [ "$target" = 0 ]; then
+        kill -KILL 0
+    fi
+    exit "$1"
+}
+
+child= told= again= code=
+on_term() {
+    trap '' TERM
+    told=1 again=1
+    { read -r grace; } 2>/dev/null <"$dir/grace"
+    note "SIGTERM: the task has $grace s to end"
+    [ -z "$child" ] || kill -TERM "${target:-$child}" 2>/dev/null
+    { sleep "$grace" || sleep "${grace%%.*}"; kill -USR1 "$$"; } >/dev/null 2>&1 3>&- &
+}
+on_usr1() {
+    again=1
+    [ -n "$told" ] || return 0
+    note "the task did not end within $grace s after SIGTERM and is killed"
+    [ "$target" = 0 ] || kill -KILL "$child" 2>/dev/null
+    finish 137
+}
+# Handled, not ignored: what a shell ignores its children ignore too, and a task may signal its own group.
+trap on_term TERM
+trap on_usr1 USR1
+trap 'again=1' HUP INT QUIT USR2 ALRM
+
+shell=sh
+if command -v bash >/dev/null 2>&1; then shell=bash; fi
+if [ "$launcher" = probe ]; then
+    launcher=
+    if env --default-signal=INT,QUIT true 2>/dev/null; then launcher='env --default-signal=INT,QUIT'; fi
+fi
+if [ -n "$work" ] && ! cd "$work" 2>&3; then
+    note "the working directory cannot be entered"
+    finish 1
+fi
+PAI_WORK_DIR=$PWD
+export PAI_WORK_DIR
+
+note "task starts"
+$launcher "$shell" "$dir/user.sh" </dev/null >>"$logs/stdout.log" 2>>"$logs/stderr.log" 3>&- &
+child=$!
+[ -z "$told" ] || kill -TERM "$child" 2>/dev/null
+
+# A signal interrupts `wait`, which then says nothing about the child: ask again. A child that was already asked about
+# is unknown (127) the second time.
+again=1
+while [ -n "$again" ]; do
+    again=
+    wait "$child"
+    got=$?
+    if [ "$got" != 127 ] || [ -z "$code" ]; then code=$got; fi
+done
+finish "$code"
+"""
+
+_TRAP: Final = "trap 'exit 143' TERM"
+
+_PROLOGUE: Final = f"""set -e
+if [ -n "${{BASH_VERSION-}}" ]; then set -o pipefail; fi
+{_TRAP}
+"""
+
+
+def wrapper() -> str:
+    """Return the text of the script that runs one task attempt; the same for every task."""
+    return _WRAPPER
+
+
+def user_script(commands: str) -> str:
+    """Return the script the user's shell runs: it ends at the first command that fails.
+
+    On SIGTERM the shell waits for the command it is running, which heard the signal too and may be saving its work,
+    and then ends with 143. A script that says what to do on SIGTERM replaces this.
+    """
+    return f"{_PROLOGUE}{commands.rstrip()}\n"
+
+
+def in_subshell(commands: str) -> str:
+    """Return `commands` so that an `exit` among them ends only them, and SIGTERM is met as in `user_script`."""
+    return f"(\n{_TRAP}\n{commands.rstrip()}\n)"
+
+
+@dataclass(frozen=True, slots=True)
+class ExitText:
+    """What an exit report says. `reason` and `message` are empty when the wrapper wrote it."""
+
+    code: int
+    reason: str = ""
+    message: str = ""
+
+    def text(self) -> str:
+        """Return the report as the file `exit` holds it."""
+        told = self.message.replace("\n", " ")
+        return f"code {self.code}\nreason {self.reason}\nmessage {told}\n{_EXIT_END}\n"
+
+    @classmethod
+    def parse(cls, text: str) -> ExitText | None:
+        """Return what the file says, or None unless its last line is there."""
+        lines = text.splitlines()
+        if not lines or lines[-1] != _EXIT_END or not text.endswith("\n"):
+            return None
+        fields = dict(line.partition(" ")[::2] for line in lines[:-1])
+        try:
+            return cls(int(fields.get("code", "")), fields.get("reason", ""), fields.get("message", ""))
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Who owns a task attempt: a wrapper (`pid`, and `born` in clock ticks since boot), or nobody ever (`pid` None)."""
+
+    pid: int | None
+    born: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Ticket | None:
+        """Return what the file says, or None for a ticket that its owner could not finish writing."""
+        words = text.split()
+        if not text.endswith("\n") or not words:
+            return None
+        if words[0] == FENCED:
+            return cls(None)
+        return cls(int(words[0]), int(words[1])) if len(words) == 2 and words[0].isdigit() else None
