@@ -85,6 +85,10 @@ class Client:
             body["expiration"] = expiration_s
         return Login.read(self._wire.send("POST", f"{API}/authn/basic/login", json=body).json())
 
+    def whoami(self) -> str:
+        """Return the name of the user this client's token belongs to."""
+        return str(self._get("/tokens/check")["username"])
+
     def logout(self) -> None:
         """Revoke this client's token."""
         self._wire.send("DELETE", f"{API}/authn/basic/logout")
