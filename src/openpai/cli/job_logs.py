@@ -48,7 +48,10 @@ def logs(
     tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines.")] = None,
     json: output.Json = False,
 ) -> None:
-    """Print a task's log: the first task's, or the one's that made the job fail."""
+    """Print what a task wrote, or follow it with -f.
+
+    Without --role and --index this is the task that made the job fail, or the first.
+    """
     with session.connect() as pai:
         if follow:
             _follow(pai, name, role, index, stream, json)

@@ -25,7 +25,10 @@ def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=50000, help="How many at most.")] = 20,
     json: output.Json = False,
 ) -> None:
-    """List jobs, newest first: your own unless --user or --all says otherwise."""
+    """List jobs, newest first.
+
+    Your own jobs, unless --user or --all says otherwise.
+    """
     with session.connect() as pai:
         own = pai.user or pai.whoami()
         owner = "" if all_ else user or own
@@ -119,7 +122,7 @@ def why(name: Name, json: output.Json = False) -> None:
 
 
 def config(name: Name, json: output.Json = False) -> None:
-    """Print a job's file as the platform understood it, secrets masked."""
+    """Print a job's file, its secrets masked."""
     with session.connect() as pai:
         text = pai.config(name)
     if json:

@@ -57,7 +57,10 @@ def submit(
     ] = None,
     json: output.Json = False,
 ) -> int:
-    """Submit a job file. The platform has promised to run it when this returns."""
+    """Submit a job file.
+
+    The platform has promised to run the job when this returns.
+    """
     content = jobfile.changed(jobfile.read(file), name, set_ or ())
     with session.connect() as pai:
         try:
@@ -88,7 +91,7 @@ def _faults_told(file: str, content: bytes, refusal: InvalidProtocol) -> str:
 
 
 def check(file: File, json: output.Json = False) -> int:
-    """Check a job file without a server: every fault at once, each with its line."""
+    """Check a job file offline: every fault, with its line."""
     from openpai.protocol.reading import read_job
 
     content = jobfile.read(file)

@@ -40,7 +40,10 @@ def wait(
     ] = None,
     json: output.Json = False,
 ) -> int:
-    """Wait until a job is over; the exit code says whether it succeeded."""
+    """Wait until a job is over.
+
+    The exit code says whether it succeeded.
+    """
     with session.connect() as pai:
         job = pai.wait(name, timeout)
     if json:

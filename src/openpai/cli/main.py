@@ -72,9 +72,17 @@ def _tell(error: PaiError) -> int:
     return exit_for(error)
 
 
+def _misused(told: str, context: typer.Context | None) -> int:
+    if told.startswith("Usage:"):
+        sys.stderr.write(told + "\n")
+        return Exit.REFUSED
+    path = "pai" if context is None else context.command_path
+    return _tell(Refused("InvalidParametersError", told, f"see {path} --help"))
+
+
 def _invoke() -> int:
     try:
-        result = app(standalone_mode=False)
+        result = app(standalone_mode=False, prog_name="pai")
     except PaiError as error:
         return _tell(error)
     except (KeyboardInterrupt, typer.Abort):
@@ -85,11 +93,10 @@ def _invoke() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except Exception as error:
+        # What the command line library raises for a wrong use is private to it, but all of it can be told.
         usage = getattr(error, "format_message", None)
         if usage is not None:
-            context = getattr(error, "ctx", None)
-            help_ = f"{context.command_path} --help" if context is not None else "pai --help"
-            return _tell(Refused("InvalidParametersError", usage(), f"see {help_}"))
+            return _misused(usage(), getattr(error, "ctx", None))
         if os.environ.get("PAI_DEBUG"):
             raise
         bug = Broken(f"{type(error).__name__}: {error}")
