@@ -39,7 +39,7 @@ def narrate(before: Job, stepped: Stepped) -> tuple[Line, ...]:
 def _beginnings(before: Job, last: Job) -> Iterator[Line]:
     if before.attempt != last.attempt:
         return
-    starting = [task for task in last.tasks.values() if task.grant is not None and _was(before, task).grant is None]
+    starting = [task for task in last.tasks.values() if task.grant is not None and _waited(before, task)]
     if starting:
         count = "its 1 task" if len(last.tasks) == 1 else f"{len(starting)} of its {len(last.tasks)} tasks"
         yield Line("Granted", f"devices were granted to {count}", last.attempt)
@@ -100,6 +100,11 @@ def _job_moves(before: Job, after: Job) -> Iterator[Line]:
     elif after.is_final:
         is_bad = after.phase is JobPhase.FAILED
         yield Line(after.phase.capitalize(), f"the job {_ended(after)}", after.attempt, is_warning=is_bad)
+
+
+def _waited(before: Job, task: Task) -> bool:
+    was = before.tasks[task.id]
+    return was.attempt == task.attempt and was.grant is None
 
 
 def _was(before: Job, task: Task) -> Task:

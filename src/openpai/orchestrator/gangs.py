@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase
+from openpai.orchestrator.specs import spec_of
 from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
-from openpai.protocol.writing import load_spec
 from openpai.scheduler.model import Ask, Gang
 
 
@@ -55,7 +55,7 @@ def waiting(job: Job) -> Iterator[Members]:
 
 def describe(record: JobRecord, members: Members, spec: JobSpec | None = None) -> Gang:
     """Return a gang as the scheduler wants to know it."""
-    spec = spec or load_spec(record.spec_text, {})
+    spec = spec or spec_of(record)
     asks = {
         role.name: Ask(role.resources.cpus, role.resources.memory_mb, role.resources.gpus) for role in spec.task_roles
     }
