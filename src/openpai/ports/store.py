@@ -302,8 +302,11 @@ class JobQueries(Protocol):
         """Return the finished attempts of a job, oldest first."""
         ...
 
-    async def task_attempts(self, job: str, job_attempt: int) -> tuple[TaskAttemptRow, ...]:
-        """Return every task attempt of one job attempt, by role, index and attempt. Tasks never granted have none."""
+    async def task_attempts(self, job: str, job_attempt: int, task: TaskId | None = None) -> tuple[TaskAttemptRow, ...]:
+        """Return every task attempt of one job attempt, or of one task in it, by role, index and attempt.
+
+        Tasks never granted have none.
+        """
         ...
 
     async def events(self, job: str, kind: str | None = None) -> tuple[EventRow, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from openpai.lifecycle.model import AttemptKey
+from openpai.lifecycle.model import AttemptKey, TaskId
 from openpai.ports.store import EventRow, JobAttemptRow, JobFilter, JobPage, JobRow, TaskAttemptRow
 from openpai.store import rows
 from openpai.store.database import Database
@@ -77,10 +77,12 @@ class SqlJobQueries:
         found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
         return tuple(_attempt_row(row) for row in found)
 
-    async def task_attempts(self, job: str, job_attempt: int) -> tuple[TaskAttemptRow, ...]:
+    async def task_attempts(self, job: str, job_attempt: int, task: TaskId | None = None) -> tuple[TaskAttemptRow, ...]:
         """Return every task attempt of one job attempt; see `JobQueries.task_attempts`."""
         t = task_attempts.c
         query = sa.select(task_attempts).where(t.job == job, t.job_attempt == job_attempt)
+        if task is not None:
+            query = query.where(t.role == task.role, t.task_index == task.index)
         query = query.order_by(t.role, t.task_index, t.attempt)
         found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
         return tuple(_task_row(dict(row)) for row in found)
