@@ -38,7 +38,9 @@ def _scalar(text: str) -> str:
         value: Any = yaml.safe_load(text)
     except yaml.YAMLError:
         value = text
-    if not isinstance(value, str | int | float | bool) or text == "":
+    is_quoted = isinstance(value, str) and text[:1] in ("'", '"')
+    # Plain text stays as it was typed: YAML would fold its lines and read dates and lists into it.
+    if not is_quoted and not isinstance(value, int | float | bool):
         value = text
     return json.dumps(value, ensure_ascii=False)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, Final
 from openpai.protocol.errors import Refused
 
 URL_DEFAULT: Final = "http://127.0.0.1:9186"
+_ADDRESS: Final = re.compile(r"https?://[^\s/]+(/\S*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +32,14 @@ class Credentials:
 
 def normal_url(url: str) -> str:
     """Return an address in the form under which credentials are kept; raise Refused for what is no address."""
-    address = url.strip().rstrip("/")
+    address = url.strip()
     if "://" not in address:
         address = f"http://{address}"
-    scheme, _, rest = address.partition("://")
-    if scheme not in ("http", "https") or not rest or " " in rest:
+    if not _ADDRESS.fullmatch(address):
         raise Refused(
             "InvalidParametersError", f"{url!r} is not the address of a server", "write it like http://host:9186"
         )
-    return f"{scheme}://{rest.removesuffix('/api/v2')}"
+    return address.rstrip("/").removesuffix("/api/v2")
 
 
 def credentials_file(environment: Mapping[str, str] = os.environ) -> Path:
