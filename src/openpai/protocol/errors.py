@@ -92,7 +92,7 @@ class Fault:
     """Dotted path in the file, as in `taskRoles.worker.instances`; empty for the file itself."""
     message: str
     line: int | None = None
-    """Line in the file, counted from 1; None when there is no such place (a key that is missing altogether)."""
+    """Line in the file, counted from 1; for a missing key, of what should hold it; None when that is the whole file."""
     allowed: str = ""
     suggestion: str = ""
     """The nearest legal spelling, when there is one near enough."""

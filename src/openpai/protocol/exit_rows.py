@@ -111,7 +111,7 @@ ROWS: Final[tuple[Row, ...]] = (
         (_WAIT, _ADMIN)),
     Row(-1200, "UserContainerDockerOOMKilled", "PAI_DOCKER/USER_CONTAINER", _USER, _RUN, _P,
         "The task used more memory than it asked for and was killed.", "Use more than resourcePerInstance.memoryMB.",
-        ("Ask for more memoryMB.", "Use less memory, for example smaller batches.", "Spread the work over more tasks.")),
+        ("Ask for more memoryMB.", "Use less memory, say by smaller batches.", "Spread the work over more tasks.")),
     Row(-1201, "ContainerDockerCreationError", "PAI_DOCKER/UNKNOWN", _UNKNOWN, _LAU, _U,
         "The container could not be made.", "Start a container from an image that is broken.",
         (_EVENTS, _WAIT, _ADMIN)),
