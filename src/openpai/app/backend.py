@@ -6,4 +6,18 @@ from openpai.app.datadir import DataDir
 from openpai.app.settings import Settings
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
-from openpai.protocol.errors import Refused
+
+
+def open_backend(settings: Settings, data: DataDir, clock: Clock) -> Backend:
+    """Return the backend that the settings name, not opened yet."""
+    if settings.backend == "process":
+        from openpai.backends.process.backend import ProcessBackend
+
+        return ProcessBackend(
+            data.tasks / "process",
+            data.logs,
+            clock,
+            nodes=settings.nodes or 1,
+            gpus_per_node=settings.gpus_per_node,
+        )
+    raise NotImplementedError

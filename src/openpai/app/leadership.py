@@ -36,7 +36,7 @@ class Leadership:
         logs: LogReader,
         clock: Clock,
         holder: str,
-        housekeeping: Callable[[], Awaitable[None]],
+        housekeeping: Callable[[], Awaitable[object]],
     ) -> None:
         self._store = store
         self._backend = backend

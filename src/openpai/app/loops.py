@@ -36,7 +36,7 @@ class Resync(Exception):
     """The desk cannot be trusted any more: lead again from the store."""
 
 
-async def lead(office: Office, holder: str, housekeeping: Callable[[], Awaitable[None]]) -> None:
+async def lead(office: Office, holder: str, housekeeping: Callable[[], Awaitable[object]]) -> None:
     """Run every loop until this server leads no longer; raises LeaseLost or Resync."""
     loops = (
         _nudged(office, office.nudges.place, lambda: place(office)),

@@ -14,7 +14,7 @@ from openpai.orchestrator.specs import spec_of
 from openpai.ports.backend import LaunchTask, RegistryAuth
 from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
-from openpai.protocol.templates import image_of, render_auth, render_commands, render_text
+from openpai.protocol.templates import image_of, render_auth, render_commands, render_value
 from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self
 from openpai.runtime.plugins import with_plugins
 
@@ -59,7 +59,7 @@ def _view(record: JobRecord, spec: JobSpec) -> JobView:
 
 
 def _commands(spec: JobSpec, role: str) -> str:
-    return with_plugins(spec, role, render_commands(spec, role), lambda text: render_text(spec, role, text))
+    return with_plugins(spec, role, render_commands(spec, role), lambda text: str(render_value(text, spec, role)))
 
 
 def _auth(spec: JobSpec, role: str) -> RegistryAuth | None:

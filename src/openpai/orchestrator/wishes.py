@@ -14,14 +14,14 @@ from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator import gangs
 from openpai.orchestrator.leading import adopt
 from openpai.orchestrator.office import Office, Secrets
-from openpai.orchestrator.specs import spec_of
 from openpai.orchestrator.recording import RACES_MAX, News, build_change, record
+from openpai.orchestrator.specs import spec_of
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import NodeView, Submitted
 from openpai.ports.store import Event, JobRecord, JobStore, NewJob, Saved
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, JobSpec
-from openpai.protocol.priorities import priority_class_of, priority_of
+from openpai.protocol.priorities import asked_class, priority
 from openpai.protocol.reading import read_job
 from openpai.protocol.writing import dump_spec, to_yaml
 from openpai.runtime.plugins import unsupported_plugins
@@ -92,10 +92,10 @@ class Wishes:
             user=user,
             name=spec.name,
             virtual_cluster=spec.virtual_cluster,
-            priority=priority_of(spec),
+            priority=priority(spec.extras),
             spec_text=dump_spec(spec),
             sealed=self._secrets.seal(spec.secrets),
-            priority_class=priority_class_of(spec),
+            priority_class=asked_class(spec.extras),
         )
 
     async def _find(self, user: str, name: str) -> str:
