@@ -71,7 +71,8 @@ on_term() {
     { read -r grace; } 2>/dev/null <"$dir/grace"
     note "SIGTERM: the task has $grace s to end"
     [ -z "$child" ] || kill -TERM "${target:-$child}" 2>/dev/null
-    { sleep "$grace" || sleep "${grace%%.*}"; kill -USR1 "$$"; } >/dev/null 2>&1 3>&- &
+    # Where there is no `sleep`, whoever sent SIGTERM keeps the time.
+    { { sleep "$grace" || sleep "${grace%%.*}"; } && kill -USR1 "$$"; } >/dev/null 2>&1 3>&- &
 }
 on_usr1() {
     again=1
@@ -152,16 +153,16 @@ class ExitText:
 
     def text(self) -> str:
         """Return the report as the file `exit` holds it."""
-        told = self.message.replace("\n", " ")
+        told = " ".join(self.message.split())
         return f"code {self.code}\nreason {self.reason}\nmessage {told}\n{_EXIT_END}\n"
 
     @classmethod
     def parse(cls, text: str) -> ExitText | None:
         """Return what the file says, or None unless its last line is there."""
-        lines = text.splitlines()
-        if not lines or lines[-1] != _EXIT_END or not text.endswith("\n"):
+        *lines, last = text.removesuffix("\n").split("\n")
+        if last != _EXIT_END or not text.endswith("\n"):
             return None
-        fields = dict(line.partition(" ")[::2] for line in lines[:-1])
+        fields = dict(line.partition(" ")[::2] for line in lines)
         try:
             return cls(int(fields.get("code", "")), fields.get("reason", ""), fields.get("message", ""))
         except ValueError:

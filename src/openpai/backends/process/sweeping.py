@@ -16,7 +16,7 @@ from openpai.backends.process.processes import kill_strays, marked
 
 _ROUNDS_MAX: Final = 100
 _PAUSE_S: Final = 0.02
-"""Between two looks, because what was killed takes a moment to die. One that cannot die is given up after two seconds."""
+"""Between two looks: what was killed takes a moment to die. What cannot die is given up after two seconds."""
 Waiting = TypeVar("Waiting")
 
 
