@@ -9,7 +9,7 @@ from openpai.protocol.findings import Finding, listed, nearest
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, TaskRole
 from openpai.protocol.parsing import Path
 from openpai.protocol.references import entries, mapping
-from openpai.protocol.templates import SCOPES, Scope, references, resolve, scope_of
+from openpai.protocol.templates import SCOPES, Scope, is_reference, references, resolve, scope_of
 
 PLUGINS: Final = ("ssh", "cmd", "git", "tensorboard", "teamwise_storage")
 _HIVED_KEYS: Final = (
@@ -50,6 +50,9 @@ def _unresolved(spec: JobSpec) -> Iterator[Finding]:
     for index, prerequisite in enumerate(spec.prerequisites):
         auth = prerequisite.auth
         if auth is not None:
+            at: Path = ("prerequisites", index, "auth", "password")
+            if auth.password and not is_reference(auth.password):
+                yield Finding(at, "is written out", "a secret, referred to as <% $secrets.registry_password %>")
             for key, text in (("username", auth.username), ("password", auth.password)):
                 yield from _unresolved_in(("prerequisites", index, "auth", key), text, {"secrets": spec.secrets})
 

@@ -27,6 +27,9 @@ _TAG: Final = "tag:yaml.org,2002:"
 _SCALAR_TAGS: Final = frozenset(_TAG + name for name in ("int", "float", "bool", "null"))
 _CONTAINER_TAGS: Final = frozenset({None, "!", _TAG + "map", _TAG + "seq"})
 
+# Stands for the key of a merge; no file can hold it, and a quoted "<<" is a key like any other.
+_MERGE: Final = "<<\0"
+
 Path = tuple[str | int, ...]
 """Keys and list indices that lead from the top of a document to a place in it."""
 
@@ -151,8 +154,10 @@ class _Builder:
         if "\0" in text:
             self._refuse(event, "holds a NUL character, which no program can be given")
         owner = self._open[-1] if self._open else None
-        is_key = owner is not None and owner.key is None and type(owner.items) is dict
-        value = text if is_key and event.tag is None else self._value(event)
+        if owner is not None and owner.key is None and type(owner.items) is dict and event.tag is None:
+            value = _MERGE if text == "<<" and event.implicit[0] else text
+        else:
+            value = self._value(event)
         if event.anchor is not None:
             self._anchors[event.anchor] = (value, len(text) + 1)
         self._put(value, event)
@@ -184,7 +189,7 @@ class _Builder:
         done = self._open.pop()
         if done.anchor is not None:
             self._anchors[done.anchor] = (done.items, self._weight - done.weight_before)
-        if self._open and self._open[-1].key == "<<" and type(self._open[-1].items) is dict:
+        if self._open and self._open[-1].key is _MERGE:
             self._merge(self._open[-1], done.items, event)
 
     def _alias(self, event: Any) -> None:
@@ -206,7 +211,7 @@ class _Builder:
             owner.lines.append(line)
         elif owner.key is None:
             self._key(owner, value, event, line)
-        elif owner.key == "<<":
+        elif owner.key is _MERGE:
             # An inline mapping is merged when it is complete; until then the key stays pending.
             if is_filled:
                 self._merge(owner, value, event)
@@ -224,7 +229,7 @@ class _Builder:
             path = path_text(self._path())
             first = owner.lines[owner.key]
             self.faults.append(Fault(path, f"is given twice, first on line {first}", line, "each key once"))
-        if owner.key != "<<":
+        if owner.key is not _MERGE:
             owner.lines[owner.key] = line
 
     def _merge(self, owner: _Open, value: Any, event: Any) -> None:
@@ -247,7 +252,9 @@ class _Builder:
         if not self._open:
             return ""
         owner = self._open[-1]
-        return len(owner.items) if type(owner.items) is list else owner.key or ""
+        if type(owner.items) is list:
+            return len(owner.items)
+        return "<<" if owner.key is _MERGE else owner.key or ""
 
     def _path(self) -> Path:
         return tuple(step for step in (*(one.at for one in self._open), self._step()) if step != "")

@@ -15,6 +15,7 @@ from openpai.protocol.schema import TASKS_MAX
 
 MASK: Final = "******"
 _ROLE_KEYS: Final = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
+_MASKED: Final = "is masked, as in a configuration that was shown"
 _ANY: Final = ""
 
 Names = Mapping[str, Any]
@@ -113,7 +114,10 @@ def _mask_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
     secrets = document.get("secrets")
     for key, value in mapping(secrets).items():
         if value == MASK:
-            yield Finding(("secrets", key), "is masked, as in a configuration that was shown", "the secret itself")
+            yield Finding(("secrets", key), _MASKED, "the secret itself")
+    for index, one in enumerate(map(mapping, entries(document.get("prerequisites")))):
+        if mapping(one.get("auth")).get("password") == MASK:
+            yield Finding(("prerequisites", index, "auth", "password"), _MASKED, "a reference to a secret")
 
 
 def _dangling(path: Path, name: str, what: str, legal: Names) -> Iterator[Finding]:

@@ -33,6 +33,11 @@ def render(text: str, scope: Scope) -> str:
     return _REFERENCE.sub(lambda match: _replacement(match, scope), text)
 
 
+def is_reference(text: str) -> bool:
+    """Return whether a text is nothing but one reference."""
+    return _REFERENCE.fullmatch(text.strip()) is not None
+
+
 def references(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield each reference in a text as written, its scope, and the steps into it."""
     if "<%" in text:

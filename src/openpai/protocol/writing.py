@@ -13,6 +13,7 @@ from openpai.protocol.documents import document_of, spec_of
 from openpai.protocol.job import JobSpec
 from openpai.protocol.references import MASK
 from openpai.protocol.scalars import resolve
+from openpai.protocol.templates import is_reference
 
 _TEXT_TAG: Final = "tag:yaml.org,2002:str"
 _WIDTH: Final = 120
@@ -25,12 +26,27 @@ def to_document(spec: JobSpec) -> dict[str, Any]:
 
 
 def to_yaml(spec: JobSpec, mask_secrets: bool = True) -> str:
-    """Return the job as a file of version 2; every secret's value is `******` unless they are asked for."""
-    document = document_of(spec)
-    if mask_secrets and spec.secrets:
-        document["secrets"] = dict.fromkeys(spec.secrets, MASK)
-    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    """Return the job as a file of version 2; secrets and passwords are `******` unless they are asked for."""
+    text: str = yaml.dump(
+        _masked(spec) if mask_secrets else document_of(spec),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=_WIDTH,
+    )
     return text
+
+
+def _masked(spec: JobSpec) -> dict[str, Any]:
+    document = document_of(spec)
+    if spec.secrets:
+        document["secrets"] = dict.fromkeys(spec.secrets, MASK)
+    for prerequisite in document.get("prerequisites", ()):
+        password = prerequisite.get("auth", {}).get("password", "")
+        # A reference to a secret gives nothing away, and shows how to write it.
+        if password and not is_reference(password):
+            prerequisite["auth"]["password"] = MASK
+    return document
 
 
 def dump_spec(spec: JobSpec) -> str:
