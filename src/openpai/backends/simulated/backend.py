@@ -29,7 +29,7 @@ class SimulatedBackend:
 
     async def open(self) -> None:
         """Connect, and hear of whatever is there already."""
-        self._feed = self._cluster.connect(self._has_news.set)
+        self._feed = self._cluster.connect(self._wake)
         self.advance_to(self._clock.now_ms())
 
     async def close(self) -> None:
@@ -80,6 +80,10 @@ class SimulatedBackend:
         if self._feed is None:
             raise Broken("the simulated backend is used before it was opened or after it was closed")
         return self._feed
+
+    def _wake(self) -> None:
+        self._has_news.set()
+        self._wait_for_next()
 
     def _wait_for_next(self) -> None:
         if self._is_driven or self._feed is None:

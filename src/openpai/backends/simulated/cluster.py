@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(slots=True, eq=False)
 class Feed:
-    """What one connected server has not heard yet. `wake` is called whenever there is something new."""
+    """What one connected server has not heard yet. `wake` is called for news and for changes of what is due."""
 
     wake: Callable[[], None]
     is_open: bool = True
@@ -138,6 +138,9 @@ class SimulatedCluster:
         task = self._tasks.get(key)
         if task is not None and task.exit is None and task.program.when_told is not None:
             self._follow(task, task.program.when_told)
+            # Nobody who waits for what was due next knows of this.
+            for feed in self._feeds:
+                feed.wake()
 
     def lose(self, key: AttemptKey, now_ms: int) -> None:
         """Let a running task vanish without a report of its own."""
@@ -181,8 +184,6 @@ class SimulatedCluster:
         if known is not None:
             self._tell(known)
             return
-        if launch.key in self._forgotten:
-            return
         task = Task(launch.key, launch.grant, launch.node, launch.devices, Program())
         self._tasks[launch.key] = task
         why_not = self._why_not(launch)
@@ -207,6 +208,8 @@ class SimulatedCluster:
                 return ExitReport(1, ExitReason.STALE_GRANT, told)
         for device in launch.devices:
             self._newest_grant[node.name, device] = launch.grant
+        if launch.key in self._forgotten:
+            return ExitReport(1, ExitReason.ABSENT, "it was over and forgotten before this launch arrived")
         if not node.is_healthy:
             return ExitReport(1, ExitReason.LAUNCH_FAILED, node.told)
         return self._faults.launch_failure(launch)
