@@ -54,7 +54,7 @@ async def task_attempt_of(
     # A role the job does not have is never looked up: it may hold characters no database takes.
     history = await task_of(request, row, attempt, task.role, task.index)
     for found in history.attempts:
-        if found.key.task_attempt == task_attempt:
+        if found.key.task_attempt == task_attempt and found.granted_at_ms is not None:
             return found
     raise Refused(
         "NoTaskLogError",

@@ -157,7 +157,7 @@ def _container(job: JobRow, row: TaskAttemptRow | None, attempt: AttemptView) ->
         "containerNodeName": slot.node if slot else None,
         "containerPorts": _ports(slot),
         "containerGpus": ",".join(map(str, slot.devices)) if slot else None,
-        "containerLog": logs_path(job, row) if row else None,
+        "containerLog": logs_path(job, row) if row and row.granted_at_ms is not None else None,
         "containerExitCode": code,
         "containerExitSpec": None if code is None else exit_spec(code, diagnosis),
         "containerExitDiagnostics": None if code is None else diagnostics(message, diagnosis),
