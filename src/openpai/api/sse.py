@@ -12,6 +12,7 @@ import asyncio
 import codecs
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Final, NamedTuple
 
 from openpai.api.answers import encoded
@@ -84,10 +85,11 @@ async def log_events(
     """Yield a followed log as events. Without the event `end` at its end, the client is to come back."""
     events = LogEvents(offsets)
     try:
-        async for chunk in _with_signs_of_life(chunks, keep_alive_s):
-            event = KEEP_ALIVE if chunk is None else events.of(chunk)
-            if event:
-                yield event
+        async with aclosing(_with_signs_of_life(chunks, keep_alive_s)) as pieces:
+            async for chunk in pieces:
+                event = KEEP_ALIVE if chunk is None else events.of(chunk)
+                if event:
+                    yield event
     except Unavailable:
         return
     except Refused:
