@@ -72,7 +72,7 @@ class ProcessBackend:
         async with contextlib.AsyncExitStack() as opening:
             (self._root / TRASH).mkdir(mode=0o700, parents=True, exist_ok=True)
             self._logs_root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            opening.enter_context(lock(self._root))
+            await opening.enter_async_context(lock(self._root))
             self._nodes = {node.name: node for node in await self._see_machine()}
             root = str(self._root)
             self._grants = opening.enter_context(contextlib.closing(NewestGrants(self._root / ".grants")))
