@@ -64,7 +64,7 @@ class Steps:
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("STEP")
         table.add_column("TOOK", justify="right")
-        for name, seconds in self.took:
+        for name, seconds in [*self.took, ("together", sum(seconds for _, seconds in self.took))]:
             table.add_row(name, f"{seconds:.2f}s" if seconds < 10 else span(seconds))
         return table
 
@@ -75,7 +75,17 @@ class Platform:
 
     process: subprocess.Popen[bytes]
     url: str
-    data_dir: Path
+    directory: Path
+
+    @property
+    def data_dir(self) -> Path:
+        """Return where it keeps everything."""
+        return self.directory / "data"
+
+    @property
+    def password_file(self) -> Path:
+        """Return where the administrator's password is."""
+        return self.directory / "admin-password"
 
     def stop(self) -> None:
         """End the server; its tasks have ended before."""
@@ -129,7 +139,7 @@ def start_platform(port: int, directory: Path, password: str) -> Platform:
         process.kill()
         process.wait()
         raise
-    return Platform(process, json.loads(ready.read_text())["url"], directory / "data")
+    return Platform(process, json.loads(ready.read_text())["url"], directory)
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -> None:
@@ -186,22 +196,25 @@ def end_job(pai: Client, name: str) -> None:
         console.print(f"[red]could not stop {name}: {error.message}[/]")
 
 
-def report(platform: Platform, job: JobDetail, accuracy: float, steps: Steps, password_file: Path) -> None:
+def report(platform: Platform, job: JobDetail, accuracy: float, steps: Steps) -> None:
+    """Tell what was reached, how long each step took, and where everything is."""
     console.print(f"\n[bold green]The network reads {accuracy:.1%} of unseen handwritten digits.[/]")
     console.print(f"accuracy={accuracy:.4f}\n")
     console.print(steps.table())
-    pai = Path(sys.executable).with_name("pai")
     logs = platform.data_dir / "logs"
     console.print(f"\nLogs of every task   {logs if logs.is_dir() else platform.data_dir}", soft_wrap=True)
     console.print(f"The platform         {platform.url} (REST: {platform.url}/docs)", soft_wrap=True)
-    console.print(f"User and password    admin, in {password_file}", soft_wrap=True)
-    login = f"{pai} login --url {platform.url} --user admin --password-stdin < {password_file}"
-    console.print(f"Log in               {login}", soft_wrap=True)
-    console.print(f"Read a log           {pai} job logs {job.name} --role worker --index 2\n", soft_wrap=True)
+    console.print(f"User and password    admin, in {platform.password_file}", soft_wrap=True)
 
 
 def stay(platform: Platform) -> None:
     """Keep the platform up until Ctrl-C, or until it ends by itself."""
+    pai = Path(sys.executable).with_name("pai")
+    login = f"{pai} login --url {platform.url} --user admin --password-stdin < {platform.password_file}"
+    console.print(f"Try it yourself      {login}", soft_wrap=True)
+    console.print(
+        f"                     {pai} job submit {ROOT / 'examples' / '01-hello.yaml'} --watch\n", soft_wrap=True
+    )
     console.print("The platform stays up; [bold]Ctrl-C[/] ends it.")
     try:
         code = platform.process.wait()
@@ -227,7 +240,7 @@ def demo(port: int, stays: bool) -> None:
             entry = guest.login("admin", password)
         with Client(platform.url, entry.token, user=entry.user) as pai:
             job, accuracy = train(pai, steps)
-        report(platform, job, accuracy, steps, password_file)
+        report(platform, job, accuracy, steps)
         if accuracy < ACCURACY_MIN:
             raise DemoFailed(f"accuracy {accuracy} is below {ACCURACY_MIN}")
         if stays:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openpai.cli import jobfile, output, session
+from openpai.cli import jobfile, output, session, words
 from openpai.cli.exits import Exit
-from openpai.protocol.errors import InvalidProtocol
+from openpai.protocol.errors import InvalidProtocol, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client, JobDetail
@@ -69,6 +69,10 @@ def submit(
             refusal.message = _faults_told(file, content, refusal)
             refusal.advice = "nothing was submitted; mend the lines named above"
             raise
+        except Refused as refusal:
+            if refusal.code == "ConflictJobError":
+                refusal.advice = f"submit it under another name: pai job submit {file} --name NAME"
+            raise
         for warning in job.warnings:
             output.warn(warning)
         if json:
@@ -108,9 +112,7 @@ def check(file: File, json: output.Json = False) -> int:
     for warning in found.warnings:
         output.warn(warning)
     spec = found.spec
-    gpus = f", {spec.gpus_total} GPUs" if spec.gpus_total else ""
-    output.say(
-        f"{file} is a good job file: {spec.name}, {spec.tasks_total} tasks{gpus}.",
-    )
+    gpus = f", {words.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
+    output.say(f"{file} is a good job file: {spec.name}, {words.plural(spec.tasks_total, 'task')}{gpus}.")
     output.next_step(f"pai job submit {file} --watch")
     return Exit.OK

@@ -45,7 +45,7 @@ def login(
         answer = {"url": address, "user": entry.user, "admin": entry.is_admin, "credentials": str(path)}
         output.document(answer)
         return
-    rank = " (admin)" if entry.is_admin else ""
+    rank = ", an administrator" if entry.is_admin else ""
     output.say(f"Logged in at {address} as [bold]{entry.user}[/]{rank}.")
     output.next_step("pai job submit FILE --watch", "pai node list")
 

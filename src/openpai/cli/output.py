@@ -50,7 +50,7 @@ def json_line(value: Any) -> None:
 
 def say(what: RenderableType = "") -> None:
     """Print something for a person; text may hold Rich markup."""
-    console().print(what)
+    console().print(what, soft_wrap=isinstance(what, str))
 
 
 def next_step(*commands: str) -> None:

@@ -74,15 +74,14 @@ def diagnosis(job: JobDetail) -> str:
     if job.state != "FAILED":
         return ""
     which = f"task {job.trigger_role}-{job.trigger_index}" if job.trigger_role else "the job"
-    told = [job.trigger_message, job.exit_diagnostics, *_advice(job)]
-    text = "\n".join(dict.fromkeys(part.strip() for part in told if part.strip()))
+    text = job.exit_diagnostics.strip() or "\n".join(filter(None, [job.trigger_message, *_advice(job)]))
     return f"[bold red]Why:[/] {escape(which)}: {escape(text or job.exit_phrase or 'no diagnosis')}"
 
 
 def _advice(job: JobDetail) -> list[str]:
     spec = (job.document.get("jobStatus") or {}).get("appExitSpec") or {}
     solution = spec.get("solution") or ()
-    return [f"- {line}" for line in ([solution] if isinstance(solution, str) else solution)]
+    return [f"advice: {line}" for line in ([solution] if isinstance(solution, str) else solution)]
 
 
 def task_list(tasks: Sequence[TaskView], now_ms: int) -> Table:

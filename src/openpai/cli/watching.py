@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group, RenderableType
@@ -43,6 +43,8 @@ class Glance:
     lines: list[str]
     log_of: str
     is_away: bool = False
+    has_waited: bool = False
+    """Whether the job waited at the look before as well."""
 
 
 def _glances(pai: Client, name: str) -> Iterator[Glance]:
@@ -56,11 +58,13 @@ def _glances(pai: Client, name: str) -> Iterator[Glance]:
         except Unavailable:
             if last is None or time.monotonic() - seen_at > AWAY_MAX_S:
                 raise
-            yield Glance(last.job, last.waits, [], tail.task, is_away=True)
+            yield replace(last, lines=[], is_away=True)
             continue
         seen_at = time.monotonic()
         tail.look_at(job)
-        last = Glance(job, waits, tail.finish(job) if job.is_final else tail.lines(), tail.task)
+        has_waited = last is not None and last.job.state == job.state
+        lines = tail.finish(job) if job.is_final else tail.lines()
+        last = Glance(job, waits, lines, tail.task, has_waited=has_waited)
         yield last
         if job.is_final:
             return
@@ -108,12 +112,25 @@ def _watch_live(pai: Client, name: str, console: Console) -> JobDetail:
 
 def _changes(before: Glance | None, glance: Glance) -> Iterator[str]:
     job = glance.job
-    if before is None or before.job.state != job.state:
-        yield f"[bold]{escape(job.name)}[/] {words.styled(job.state)}"
+    of_job = f"[bold]{escape(job.name)}[/] {words.styled(job.state)}"
+    has_moved = before is None or before.job.state != job.state
+    if has_moved and not job.is_final:
+        yield of_job
     if glance.is_away and not (before and before.is_away):
         yield "[red]the platform does not answer; trying again ...[/]"
-    told = {wait.told for wait in before.waits} if before else set()
-    yield from (f"waits: {escape(wait.told)}" for wait in glance.waits if wait.told not in told)
+    # Nearly every job waits for the blink of an eye; only what still waits at the second look is worth a line.
+    if not has_moved and before is not None and glance.waits and glance.waits[0].told not in _told(before):
+        yield f"waits: {escape(glance.waits[0].told)}"
+    yield from _task_changes(before, job)
+    if has_moved and job.is_final:
+        yield of_job
+
+
+def _told(glance: Glance) -> set[str]:
+    return {wait.told for wait in glance.waits} if glance.has_waited else set()
+
+
+def _task_changes(before: Glance | None, job: JobDetail) -> Iterator[str]:
     if len(job.tasks) > TASKS_LIVE:
         if before is None or _done(before.job) != _done(job):
             yield f"{_done(job)[0]}/{len(job.tasks)} tasks done: {words.counts(task.state for task in job.tasks)}"
@@ -134,8 +151,9 @@ def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
         # The end of a job is told after the last of its log, as it happened.
         for line in () if glance.job.is_final else changes:
             console.print(f"{now} {line}", soft_wrap=True)
-        for line in glance.lines:
-            console.print(f"{glance.log_of} | {line}", markup=False, soft_wrap=True)
+        # Past Rich, which takes a hundred times as long for a line that needs no styling.
+        console.file.writelines(f"{glance.log_of} | {line}\n" for line in glance.lines)
+        console.file.flush()
         for line in changes if glance.job.is_final else ():
             console.print(f"{now} {line}", soft_wrap=True)
         before = glance

@@ -74,7 +74,7 @@ def test_watch_without_a_terminal_prints_each_change_and_the_log(pai, platform, 
     log = 'event: log\ndata: {"stream": "stdout", "offset": 0, "text": "step 1\\nstep 2"}\n\nevent: end\ndata: {}\n\n'
     platform.on("POST", "/jobs", {"user": "ann", "name": "hello"}, status=202)
     waiting = detail("WAITING") | {"taskRoles": {}}
-    platform.on("GET", "/jobs/ann~hello", waiting, detail("RUNNING"), detail("SUCCEEDED", appExitCode=0))
+    platform.on("GET", "/jobs/ann~hello", waiting, waiting, detail("RUNNING"), detail("SUCCEEDED", appExitCode=0))
     platform.on("GET", "/jobs/ann~hello/why", {"waits": [{"code": "NO_ROOM", "told": "all is [full]"}]})
     has_log(platform, "ps", 0, log)
     told = pai("job", "submit", job_file, "--watch")
