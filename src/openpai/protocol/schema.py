@@ -22,6 +22,7 @@ SECTIONS_MAX: Final = 500
 """How many task roles, prerequisites or deployments a job may have: far beyond any real one."""
 TASKS_MAX: Final = 10_000
 PORTS_MAX: Final = 1_000
+LABELS_MAX: Final = 100
 COUNT_MAX: Final = 2**31 - 1
 CPUS_MAX: Final = 100_000
 
@@ -36,6 +37,7 @@ Version = Annotated[Any, AfterValidator(_text_or_number), WithJsonSchema({"type"
 ProtocolVersion = Literal[2, "2"]
 Word = Annotated[str, Field(pattern=WORD_PATTERN, max_length=WORD_MAX)]
 Minimum = Annotated[int, Field(ge=-1, le=COUNT_MAX)]
+PortCount = Annotated[int, Field(ge=1, le=PORTS_MAX)]
 Texts = list[str]
 
 
@@ -139,7 +141,7 @@ class ResourcesSection(Section):
     cpu: int = _required("CPU cores for each task.", 4, ge=1, le=CPUS_MAX)
     memory_mb: int = _required("Memory for each task, in MiB.", 8192, alias="memoryMB", ge=1, le=COUNT_MAX)
     gpu: int = _required("GPUs for each task; 0 for none.", 1, ge=0, le=CPUS_MAX)
-    ports: dict[Word, Annotated[int, Field(ge=1, le=PORTS_MAX)]] | None = _optional(
+    ports: Annotated[dict[Word, PortCount], Field(max_length=LABELS_MAX)] | None = _optional(
         "How many ports each task gets under each label; their numbers come in environment variables.", {"http": 1}
     )
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from openpai.protocol.schema import COUNT_MAX, CPUS_MAX, PORTS_MAX, TASKS_MAX
+from openpai.protocol.schema import COUNT_MAX, CPUS_MAX, LABELS_MAX, PORTS_MAX, SECTIONS_MAX, TASKS_MAX
 
 Minimum = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 Memory = Annotated[int, Field(ge=1, le=COUNT_MAX)]
@@ -35,7 +35,7 @@ class TaskRoleV1(_Open):
     memory_mb: Memory | None = Field(default=None, alias="memoryMB")
     shm_mb: Memory | None = Field(default=None, alias="shmMB")
     gpu_number: Annotated[int, Field(ge=0, le=CPUS_MAX)] | None = None
-    port_list: list[PortV1] | None = None
+    port_list: Annotated[list[PortV1], Field(max_length=LABELS_MAX)] | None = None
     min_failed_task_count: Minimum | None = None
     min_succeeded_task_count: Minimum | None = None
 
@@ -45,7 +45,7 @@ class JobV1(_Open):
 
     job_name: str = Field(min_length=1, max_length=250)
     image: str = Field(pattern=r"^\S+$")
-    task_roles: list[TaskRoleV1] = Field(min_length=1)
+    task_roles: list[TaskRoleV1] = Field(min_length=1, max_length=SECTIONS_MAX)
     auth_file: str | None = None
     data_dir: str | None = None
     output_dir: str | None = None

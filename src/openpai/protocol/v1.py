@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from shlex import quote
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from openpai.protocol.findings import Finding, findings_of, listed, nearest
+from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of, listed, nearest
 from openpai.protocol.parsing import Path
 from openpai.protocol.references import mapping
 from openpai.protocol.schema import NAME_PATTERN, WORD_PATTERN
@@ -59,7 +60,7 @@ def upgrade(old: Mapping[str, Any]) -> Upgraded:
     except ValidationError as error:
         result.faults = findings_of(error)
         return result
-    result.warnings.extend(_unknown_keys(old))
+    result.warnings.extend(islice(_unknown_keys(old), FAULTS_MAX))
     names = _role_names(old, result)
     if result.faults:
         return result

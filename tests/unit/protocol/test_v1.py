@@ -154,3 +154,8 @@ def test_names_that_fall_together_are_a_fault() -> None:
 def test_comments_are_allowed() -> None:
     text = json.dumps(old(), indent=2).replace('"image"', '// which image\n  "image"')
     assert read_job(text).spec.name == "old"
+
+
+def test_a_megabyte_of_unknown_keys_is_answered_with_the_first_few() -> None:
+    warnings = read(old(**{f"x{index}": 1 for index in range(20_000)})).warnings
+    assert len(warnings) == 100
