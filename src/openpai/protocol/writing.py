@@ -18,6 +18,8 @@ from openpai.protocol.templates import is_reference
 _TEXT_TAG: Final = "tag:yaml.org,2002:str"
 _WIDTH: Final = 120
 _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+# PyYAML's own writer, used where libyaml is missing, loses line separators beyond ASCII unless it escapes them.
+_IS_FAST: Final = hasattr(yaml, "CSafeDumper")
 
 
 def to_document(spec: JobSpec) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def to_yaml(spec: JobSpec, mask_secrets: bool = True) -> str:
         _masked(spec) if mask_secrets else document_of(spec),
         Dumper=_Dumper,
         sort_keys=False,
-        allow_unicode=True,
+        allow_unicode=_IS_FAST,
         width=_WIDTH,
     )
     return text
