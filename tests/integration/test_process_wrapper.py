@@ -131,6 +131,16 @@ def test_a_directory_that_is_gone_ends_a_late_wrapper(attempt: Attempt) -> None:
     assert subprocess.run(arguments, check=False, start_new_session=True, capture_output=True).returncode == 75
 
 
+def test_a_wrapper_that_shares_its_group_with_strangers_does_not_begin(attempt: Attempt) -> None:
+    attempt.write("echo ran")
+    where = str(attempt.directory)
+    inner = [*attempt.shell, f"{where}/wrapper.sh", where, where, "", "1"]
+    # The trailing command keeps the outer shell, which leads the group, from becoming the wrapper.
+    outer = subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", *inner], check=False, start_new_session=True)
+    assert outer.returncode == 64
+    assert attempt.said() == ""
+
+
 def test_a_program_saves_its_work_on_sigterm_and_the_script_goes_no_further(attempt: Attempt) -> None:
     program = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
     attempt.write(f'sh -c "{program}"\necho never')

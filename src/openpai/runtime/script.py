@@ -31,16 +31,19 @@ LAUNCHER: Final = ("env", "--default-signal=INT,QUIT")
 _EXIT_END: Final = "end"
 
 _WRAPPER: Final = r"""dir=$1 logs=$2 work=$3 grace=$4 launcher=${5-probe}
-exec 3>>"$logs/runtime.log" || exit 74
+exec 3>>"$logs/runtime.log" 4>>"$logs/stdout.log" 5>>"$logs/stderr.log" || exit 74
 note() { echo "[openpai-runtime] $*" >&3; }
 
-# Who this shell is: field 22 of its stat line tells it from a later process with the same number, field 5 whether it
-# leads its process group and may therefore signal the whole group.
-stat= target=
+# Field 22 of the stat line tells this shell from a later process with the same number. Field 5 is its process group,
+# which it is going to kill: that must be its own, or the group of a container's first process, which nothing kills.
+stat=
 { read -r stat; } 2>/dev/null <"/proc/$$/stat"
 set -- ${stat##*) }
 born=${20:-0}
-if [ "${3:-}" = "$$" ]; then target=0; fi
+if [ "${3:-}" != "$$" ] && [ "$$" != 1 ] && [ "$PPID" != 1 ]; then
+    note "the wrapper must lead a process group of its own"
+    exit 64
+fi
 
 set -C
 { echo "$$ $born" >"$dir/ticket"; } 2>/dev/null || exit 75
@@ -53,32 +56,35 @@ uptime() { up=0; { read -r up _; } 2>/dev/null </proc/uptime; up=${up%%.*}; }
 uptime
 since=$up
 
+report() {
+    uptime
+    set -C
+    { printf 'code %s\nend\n' "$1" >"$dir/exit"; } 2>/dev/null || return
+    note "task ended with exit code $1 after $((up - since)) s"
+}
 finish() {
     trap '' TERM USR1
-    uptime
-    note "task ended with exit code $1 after $((up - since)) s"
-    set -C
-    if { printf 'code %s\nend\n' "$1" >"$dir/exit"; } 2>/dev/null && [ "$target" = 0 ]; then
-        kill -KILL 0
-    fi
-    exit "$1"
+    # Without a report this exit code is all there is to tell, and it must not become that of a kill.
+    if [ -s "$dir/exit" ] || report "$1"; then kill -KILL 0; fi
+    reported=
+    { read -r _ reported; } 2>/dev/null <"$dir/exit"
+    exit "${reported:-$1}"
 }
 
-child= told= again= code=
+told= again=
 on_term() {
     trap '' TERM
     told=1 again=1
     { read -r grace; } 2>/dev/null <"$dir/grace"
     note "SIGTERM: the task has $grace s to end"
-    [ -z "$child" ] || kill -TERM "${target:-$child}" 2>/dev/null
+    kill -TERM 0
     # Where there is no `sleep`, whoever sent SIGTERM keeps the time.
-    { { sleep "$grace" || sleep "${grace%%.*}"; } && kill -USR1 "$$"; } >/dev/null 2>&1 3>&- &
+    { { sleep "$grace" || sleep "${grace%%.*}"; } && kill -USR1 "$$"; } >/dev/null 2>&1 3>&- 4>&- 5>&- &
 }
 on_usr1() {
     again=1
     [ -n "$told" ] || return 0
     note "the task did not end within $grace s after SIGTERM and is killed"
-    [ "$target" = 0 ] || kill -KILL "$child" 2>/dev/null
     finish 137
 }
 # Handled, not ignored: what a shell ignores its children ignore too, and a task may signal its own group.
@@ -100,18 +106,25 @@ PAI_WORK_DIR=$PWD
 export PAI_WORK_DIR
 
 note "task starts"
-$launcher "$shell" "$dir/user.sh" </dev/null >>"$logs/stdout.log" 2>>"$logs/stderr.log" 3>&- &
+# A shell of its own waits for the task in the foreground, where no signal interrupts it, and reports: bash forgets how
+# a child ended when a signal comes between. It handles signals like this one, so as not to end before the task does.
+(
+    trap 'told=1' TERM
+    trap : HUP INT QUIT USR1 USR2 ALRM
+    code=143
+    if [ -z "$told" ]; then
+        $launcher "$shell" "$dir/user.sh" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
+        code=$?
+    fi
+    report "$code"
+    exit "$code"
+) &
 child=$!
-[ -z "$told" ] || kill -TERM "$child" 2>/dev/null
-
-# A signal interrupts `wait`, which then says nothing about the child: ask again. A child that was already asked about
-# is unknown (127) the second time.
 again=1
 while [ -n "$again" ]; do
     again=
     wait "$child"
-    got=$?
-    if [ "$got" != 127 ] || [ -z "$code" ]; then code=$got; fi
+    code=$?
 done
 finish "$code"
 """

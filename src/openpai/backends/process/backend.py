@@ -37,6 +37,7 @@ from openpai.ports.clock import Clock
 
 SWEEP_EVERY_S: Final = 30.0
 _ACTIONS_PER_TURN: Final = 16
+_READ_AGAIN_S: Final = 0.5
 _WRAPPER_IS_LATE_S: Final = 1.5
 """How much longer than the grace period the wrapper may take to kill its group before the server does."""
 _WILL_NEVER_FIT: Final = frozenset({errno.E2BIG, errno.ENAMETOOLONG})
@@ -222,16 +223,23 @@ class ProcessBackend:
         if attempt.pid is None:
             return
         kill_group(attempt.pid)
-        status = reap(attempt.pid)
-        report = attempt.directory.report()
+        self._conclude(attempt, attempt.pid, reap(attempt.pid))
+
+    def _conclude(self, attempt: Attempt, group: int, status: int | None) -> None:
+        try:
+            report = attempt.directory.report()
+            ticket = None if report else attempt.directory.ticket()
+        except OSError:
+            # Out of file descriptors, perhaps. How a task ended must not be lost, so it is asked for again.
+            asyncio.get_running_loop().call_later(_READ_AGAIN_S, self._conclude, attempt, group, status)
+            return
         if report is None:
-            ticket = attempt.directory.ticket()
             report = verdict(attempt, ticket, status, self._clock.now_ms())
             with contextlib.suppress(OSError):
                 attempt.directory.fence()
                 attempt.directory.write_report(report)
         # A device is free, and a task that was told to end has ended, only when the last process is gone.
-        if attempt.is_told_to_end or attempt.devices or is_group_left(attempt.pid):
+        if attempt.is_told_to_end or attempt.devices or is_group_left(group):
             self._sweeper.soon((attempt, report))
         else:
             self._over((attempt, report))
