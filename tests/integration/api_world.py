@@ -1,12 +1,13 @@
-"""A whole platform but for its backend: real store, orchestrator and scheduler behind the real API.
+"""A platform that runs nothing by itself: the real store, wishes, lifecycle and logs behind the real API.
 
-The test is the backend: it says which tasks ran and how they ended, and writes their logs.
+The test is the scheduler and the backend: it says what is granted, which tasks ran and how they ended, and it
+writes their logs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,16 +21,24 @@ from openpai.api.app import create_api
 from openpai.api.passwords import hash_password
 from openpai.api.services import Services, Settings
 from openpai.lifecycle.diagnosis import diagnose
-from openpai.lifecycle.model import AttemptKey, ExitReport, Fact, TaskExited, TaskStarted
+from openpai.lifecycle.model import (
+    AttemptKey,
+    ExitReport,
+    Fact,
+    JobPhase,
+    TaskExited,
+    TaskId,
+    TasksGranted,
+    TaskStarted,
+)
+from openpai.lifecycle.stepping import step
 from openpai.logs.files import FileLogs
-from openpai.orchestrator.office import Office
-from openpai.orchestrator.placing import place
-from openpai.orchestrator.recording import News, record
+from openpai.orchestrator.recording import build_change
 from openpai.orchestrator.wishes import Wishes
-from openpai.ports.backend import NodeSeen
-from openpai.ports.store import User
-from openpai.scheduler.fifo import FifoScheduler
-from openpai.scheduler.model import Node
+from openpai.ports.platform import NodeView
+from openpai.ports.store import Saved, Slot, User
+from openpai.protocol.writing import load_spec
+from openpai.scheduler.model import Wait, Why
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
@@ -49,6 +58,19 @@ class HandClock:
 
     def now_ms(self) -> int:
         return self.at_ms
+
+
+class Here(Wishes):
+    """The real wishes, and a cluster of one node to look at."""
+
+    node = NodeView("n1", "10.0.0.1", True, "", "H200", 4, 1, 4096, 64, 2, 1, (1,), 1)
+    wait = Wait("gang", Why.NOT_ENOUGH_FREE, "2 of 2 GPUs are in use", "wait for ann~first to end", ("ann~first",), 1)
+
+    async def nodes(self) -> tuple[NodeView, ...]:
+        return (self.node,)
+
+    async def why(self, user: str, name: str) -> tuple[Wait, ...]:
+        return (self.wait,) if name == "second" else ()
 
 
 class Names:
@@ -87,7 +109,7 @@ class World:
     api: FastAPI
     http: httpx.AsyncClient
     clock: HandClock
-    office: Office
+    store: SqlJobStore
     wishes: Wishes
     queries: SqlJobQueries
     users: SqlUserStore
@@ -97,6 +119,7 @@ class World:
     over: set[AttemptKey]
     tokens: dict[str, str] = field(default_factory=dict)
     is_ready: bool = True
+    granted: int = 0
 
     async def login(self, user: str) -> dict[str, str]:
         """Return the headers of somebody who is logged in."""
@@ -127,12 +150,31 @@ class World:
         return id_
 
     async def grant(self) -> None:
-        """Let the scheduler place what fits."""
-        await place(self.office)
+        """Give every job that waits what it asks for, on a node without end."""
+        for found in await self.store.active():
+            if found.job.phase is not JobPhase.QUEUED:
+                continue
+            roles = {role.name: role.resources for role in load_spec(found.spec_text, {}).task_roles}
+            slots = {id_: self._slot(roles[id_.role].gpus, roles[id_.role].ports) for id_ in found.job.tasks}
+            grants = {id_: slot.grant for id_, slot in slots.items()}
+            await self._save(found.job.id, TasksGranted(found.job.attempt, grants, self.clock.at_ms), slots=slots)
+
+    def _slot(self, gpus: int, ports: Mapping[str, int]) -> Slot:
+        first = self.granted
+        self.granted += 10
+        devices = tuple(range(first, first + gpus))
+        named = {label: tuple(range(20_000 + first, 20_000 + first + count)) for label, count in ports.items()}
+        return Slot("n1", "10.0.0.1", devices, named, self.granted)
 
     async def tell(self, job: str, *facts: Fact) -> None:
         """Let the platform hear of something that happened to a job."""
-        await record(self.office, {job: News(facts)})
+        await self._save(job, *facts)
+
+    async def _save(self, job: str, *facts: Fact, slots: Mapping[TaskId, Slot] | None = None) -> None:
+        before = await self.store.load(job)
+        assert before is not None
+        change = build_change(before, step(before.job, facts), slots or {}, self.clock.at_ms)
+        assert await self.store.save([change], None) == (Saved.YES,)
 
     async def started(self, key: AttemptKey) -> None:
         """Let a task attempt be seen running."""
@@ -164,22 +206,14 @@ async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
     for name in ("root", "ann", "bob"):
         await users.add_user(User(name, _HASH, name == "root", clock.at_ms))
     logs = FileLogs(root / "logs", over.__contains__, period_s=0.02)
-    vault = Vault(Fernet.generate_key().decode())
-    wishes = Wishes(store, vault, clock, Names())
-    epoch = await store.lease("here/test", clock.at_ms, 60_000)
-    assert epoch is not None
-    backend: Any = None  # the test itself
-    office = wishes.office = Office(store, backend, FifoScheduler(), vault, logs, clock, epoch)
-    office.nodes["n1"] = NodeSeen("n1", "10.0.0.1", 4, 4096, 2, gpu_model="H200", bad_devices=frozenset())
-    office.scheduler.set_node(Node("n1", 4, 4096, 2))
+    wishes = Here(store, Vault(Fernet.generate_key().decode()), clock, Names())
     manners = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
     world: World
     services = Services(wishes, queries, users, logs, clock, manners, lambda: world.is_ready)
     api = create_api(services)
     transport = httpx.ASGITransport(api, client=("192.0.2.7", 4711))
     async with httpx.AsyncClient(transport=transport, base_url="http://pai") as http:
-        world = World(api, http, clock, office, wishes, queries, users, logs, root / "logs", database, over)
+        world = World(api, http, clock, store, wishes, queries, users, logs, root / "logs", database, over)
         yield world
     await logs.close()
-    api.state.desk.passwords.close()
     database.close()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from starlette.responses import Response
 
 from openpai.protocol.errors import PaiError
+
+T = TypeVar("T")
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -45,10 +47,10 @@ def refusal(error: PaiError, headers: Mapping[str, str] | None = None) -> Respon
     return reply(error.as_dict(), error.status, headers)
 
 
-async def encoded_list(rows: Sequence[Any]) -> bytes:
-    """Return a long list as JSON, letting others have their turn in between."""
+async def encoded_list(rows: Sequence[T], shape: Callable[[T], Any]) -> bytes:
+    """Return a long list as JSON, each row in its shape, letting others have their turn in between."""
     parts: list[bytes] = []
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        parts.append(encoded(rows[start : start + _ROWS_AT_ONCE])[1:-1])
+        parts.append(encoded([shape(row) for row in rows[start : start + _ROWS_AT_ONCE]])[1:-1])
         await asyncio.sleep(0)
     return b"[" + b",".join(parts) + b"]"

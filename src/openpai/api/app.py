@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI, Request
@@ -22,7 +20,8 @@ from openpai.api.services import Services
 from openpai.api.sessions import Sessions
 from openpai.protocol.errors import Broken, PaiError, Refused
 
-_ROUTERS: Final = (info, authn, tokens, users, lists, jobs, tasks, logs, nodes, health)
+# Routes are tried in this order, so what is asked most comes first.
+_ROUTERS: Final = (lists, jobs, tasks, logs, nodes, tokens, authn, users, info, health)
 _TOO_FAST: Final = "this client sends too many requests"
 
 
@@ -33,7 +32,6 @@ def create_api(services: Services) -> FastAPI:
         title="OpenPAI",
         version=settings.version,
         description="The REST API of an open AI platform. Errors are `{code, message}`; times are in milliseconds.",
-        lifespan=_closing_desk,
     )
     desk = api.state.desk = Desk(
         services=services,
@@ -55,12 +53,6 @@ def create_api(services: Services) -> FastAPI:
         body_max_bytes=settings.body_max_bytes,
     )
     return api
-
-
-@asynccontextmanager
-async def _closing_desk(api: FastAPI) -> AsyncIterator[None]:
-    yield
-    api.state.desk.passwords.close()
 
 
 async def _told(request: Request, error: Exception) -> Response:

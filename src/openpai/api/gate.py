@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from openpai.api.answers import refusal
 from openpai.api.limits import Buckets, TooMany
 from openpai.api.sessions import Sessions
-from openpai.protocol.errors import Broken, PaiError, Refused
+from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
 _log = structlog.get_logger(__name__)
 
@@ -60,7 +60,7 @@ class Gate:
             return
         except TooMany as error:
             await refusal(error, error.headers())(scope, receive, passage.send)
-        except PaiError as error:
+        except (Refused, Unavailable) as error:
             await self._answer(passage, error)
         except Exception:
             _log.exception("a request failed", method=scope["method"], path=scope["path"])

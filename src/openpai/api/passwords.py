@@ -46,7 +46,3 @@ class Passwords:
     async def matches(self, password: str, password_hash: str | None) -> bool:
         """Return whether a password is the right one; takes equally long for a user who does not exist."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, is_password, password, password_hash)
-
-    def close(self) -> None:
-        """Let go of the threads."""
-        self._threads.shutdown(wait=False, cancel_futures=True)

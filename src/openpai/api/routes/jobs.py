@@ -83,7 +83,7 @@ async def events(
     """Return the job's history, newest first."""
     row = await job_for(request, caller, job)
     found = await desk(request).services.jobs.events(row.id, kind)
-    data = await encoded_list([event(line) for line in found])
+    data = await encoded_list(found, event)
     return Response(b'{"totalCount":%d,"data":%b}' % (len(found), data), media_type="application/json")
 
 

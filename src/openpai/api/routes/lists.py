@@ -51,7 +51,7 @@ async def jobs(request: Request, caller: SignedIn, query: Annotated[JobsQuery, Q
     is_counted = query.with_total_count == "true"
     page = _NO_JOBS if where is None else await here.services.jobs.jobs(where, count=is_counted)
     now_ms = here.services.clock.now_ms()
-    data = await encoded_list([shapes.summary(row, now_ms) for row in page.jobs])
+    data = await encoded_list(page.jobs, lambda row: shapes.summary(row, now_ms))
     if is_counted:
         data = b'{"totalCount":%d,"data":%b}' % (page.total or 0, data)
     return Response(data, media_type=JSON)
