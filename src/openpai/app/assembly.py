@@ -97,7 +97,7 @@ class _IsOver:
         found = office.desk.records.get(key.job) if office else None
         if found is not None:
             return not is_current(found.job, key)
-        rows = await self._queries.task_attempts(key.job, key.job_attempt)
+        rows = await self._queries.task_attempts(key.job, key.job_attempt, key.task)
         return any(row.key == key and row.phase in TASK_FINAL for row in rows)
 
 
