@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from openpai.backends.docker.backend import DockerBackend
-from openpai.backends.docker.containers import name_of
+from openpai.backends.docker.containers import ROOT_LABEL, name_of
 from openpai.backends.docker.engine import Engine, NoContainer
 from openpai.backends.host.directory import TaskDirectory
 from openpai.lifecycle.model import AttemptKey
@@ -86,7 +86,7 @@ class DockerHarness:
         asked = Engine(self.url)
         try:
             # What the tests started carries the label of this root.
-            for name in await asked.names(backend._label):  # type: ignore[attr-defined]
+            for name in await asked.names(f"{ROOT_LABEL}={backend._scope}"):  # type: ignore[attr-defined]
                 await asked.remove(name)
         finally:
             await asked.close()

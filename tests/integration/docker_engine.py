@@ -111,6 +111,8 @@ def _end(started: subprocess.Popen[bytes], home: Path) -> None:
     except subprocess.TimeoutExpired:
         started.kill()
         started.wait()
+    # A mount that dockerd leaves behind keeps its directory from being removed.
+    subprocess.run(["umount", str(home / "exec" / "netns" / "default")], check=False, capture_output=True)
     shutil.rmtree(home, ignore_errors=True)
 
 

@@ -21,12 +21,14 @@ from typing import Any, Final
 import structlog
 
 from openpai.backends.docker.attempts import Attempt
-from openpai.backends.docker.containers import ROOT_LABEL, Limits, attempt_of, verdict
-from openpai.backends.docker.engine import Engine, EngineError, NoContainer
+from openpai.backends.docker.books import Books
+from openpai.backends.docker.containers import Limits
+from openpai.backends.docker.engine import Engine, EngineError
 from openpai.backends.docker.images import Images
 from openpai.backends.docker.launching import Launcher
 from openpai.backends.docker.machine import machine_of
 from openpai.backends.docker.recovery import left_without_container
+from openpai.backends.docker.watching import Watcher
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.locking import lock
@@ -39,14 +41,12 @@ from openpai.protocol.errors import Unavailable
 
 log: Final = structlog.get_logger(__name__)
 COMPARE_EVERY_S: Final = 30.0
-_LISTEN_AGAIN_S: Final = (0.2, 1.0, 5.0)
 _WRAPPER_IS_LATE_S: Final = 1.5
 """How much longer than the grace period the wrapper may take to end its task before the container is killed."""
-_KILL_AGAIN_S: Final = 5.0
+_TELL_AGAIN_S: Final = 1.0
 _LAST_WORDS_S: Final = 10.0
 """How long closing waits for the removal of what was forgotten."""
 _ACTIONS_PER_TURN: Final = 32
-_BEGUN: Final = frozenset({"running", "exited", "dead", "stopped"})
 
 
 class DockerBackend:
@@ -72,15 +72,10 @@ class DockerBackend:
         self._compare_every_s = compare_every_s
         # The Engine may serve several platforms; each knows its own by where its directories are.
         self._scope = hashlib.sha256(str(self._root).encode()).hexdigest()[:32]
-        self._attempts: dict[AttemptKey, Attempt] = {}
-        self._containers: dict[str, Attempt] = {}
-        self._leaving: set[str] = set()
-        self._changed: dict[AttemptKey, Attempt] = {}
-        self._has_news = asyncio.Event()
+        self._books = Books()
         self._work: set[asyncio.Task[None]] = set()
         self._removals: set[asyncio.Task[None]] = set()
         self._nodes: dict[str, NodeSeen] = {}
-        self._silence = ""
         self._opened = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
@@ -104,30 +99,33 @@ class DockerBackend:
             self._trash = Trash(str(self._root))
             opening.push_async_callback(self._trash.close)
             opening.push_async_callback(self._end_work)
+            scope, root = self._scope, str(self._root)
+            self._watcher = Watcher(self._engine, self._books, self._over, root=root, scope=scope, clock=self._clock)
             try:
-                await self._compare()
+                await self._watcher.compare()
             except EngineError as error:
                 raise _unavailable(self._url, str(error)) from error
-            for attempt in await asyncio.to_thread(left_without_container, str(self._root), set(self._attempts)):
-                self._know(attempt)
-                self._announce(attempt)
-            self._do(self._listen())
-            self._do(self._compare_forever())
+            for attempt in await asyncio.to_thread(left_without_container, root, self._books):
+                self._books.add(attempt)
+                self._books.announce(attempt)
+            self._do(self._watcher.listen_forever())
+            self._do(self._watcher.compare_forever(self._compare_every_s))
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
         """Let go of everything but the tasks."""
         if self._removals:
             await asyncio.wait(self._removals, timeout=_LAST_WORDS_S)
-        for attempt in self._attempts.values():
+        for attempt in self._books:
             attempt.call_off()
         await self._opened.aclose()
 
     async def nodes(self) -> tuple[NodeSeen, ...]:
         """Return this machine, or the nodes that share it; not healthy while the Engine does not answer."""
-        if not self._silence:
+        told = self._watcher.silence
+        if not told:
             return tuple(self._nodes.values())
-        return tuple(replace(node, is_healthy=False, told=self._silence) for node in self._nodes.values())
+        return tuple(replace(node, is_healthy=False, told=told) for node in self._nodes.values())
 
     async def apply(self, actions: Sequence[Action]) -> None:
         """Start making the world agree with `actions`; an action that cannot be done ends in news."""
@@ -144,26 +142,20 @@ class DockerBackend:
 
     async def observe(self) -> tuple[TaskSeen, ...]:
         """Return every attempt that is on its way, runs, or is not forgotten."""
-        return tuple(attempt.seen() for attempt in self._attempts.values())
+        return tuple(attempt.seen() for attempt in self._books)
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for attempts that began or ended and return them as they are now."""
-        while not self._changed:
-            self._has_news.clear()
-            await self._has_news.wait()
-        changed, self._changed = self._changed, {}
-        return tuple(attempt.seen() for attempt in changed.values())
-
-    # What is asked of us.
+        return await self._books.news()
 
     def _launch(self, action: LaunchTask) -> None:
-        known = self._attempts.get(action.key)
+        known = self._books.get(action.key)
         if known is not None:
             if known.started_at_ms is not None or known.exit is not None:
-                self._announce(known)
+                self._books.announce(known)
             return
         attempt = Attempt(TaskDirectory(str(self._root), action.key), action.grant, action.devices)
-        self._know(attempt)
+        self._books.add(attempt)
         try:
             why_not = self._why_not(action)
         except OSError as error:
@@ -197,7 +189,7 @@ class DockerBackend:
         if report is not None:
             self._over(attempt, replace(report, ended_at_ms=self._clock.now_ms()))
             return
-        await self._look(attempt)
+        await self._watcher.look(attempt)
         if attempt.told_to_end.is_set() and attempt.exit is None:
             self._signal(attempt)
 
@@ -208,13 +200,13 @@ class DockerBackend:
         self._over(attempt, replace(report, ended_at_ms=self._clock.now_ms()))
 
     def _kill(self, action: KillTask) -> None:
-        attempt = self._attempts.get(action.key)
+        attempt = self._books.get(action.key)
         if attempt is None:
             attempt = Attempt(TaskDirectory(str(self._root), action.key))
-            self._know(attempt)
+            self._books.add(attempt)
             self._refuse(attempt, ExitReport(0, ExitReason.ABSENT, "there was nothing to end"))
         elif attempt.exit is not None:
-            self._announce(attempt)
+            self._books.announce(attempt)
         else:
             is_first = not attempt.told_to_end.is_set()
             attempt.grace_s = action.grace_s if is_first else min(action.grace_s, attempt.grace_s)
@@ -237,28 +229,28 @@ class DockerBackend:
             attempt.deadline = loop.call_later(patience_s, self._destroy, attempt)
 
     def _destroy(self, attempt: Attempt) -> None:
-        if attempt.exit is None:
-            # Once more if the Engine did not hear it.
-            attempt.deadline = asyncio.get_running_loop().call_later(_KILL_AGAIN_S, self._destroy, attempt)
-            self._do(self._tell(attempt, "SIGKILL"))
+        self._do(self._tell(attempt, "SIGKILL"))
 
     async def _tell(self, attempt: Attempt, signal: str) -> None:
-        with contextlib.suppress(EngineError):
-            await self._engine.signal(attempt.container, signal)
-            await self._look(attempt)
+        """Send a signal; again and again while the Engine does not hear it."""
+        while attempt.exit is None:
+            try:
+                await self._engine.signal(attempt.container, signal)
+            except EngineError:
+                await asyncio.sleep(_TELL_AGAIN_S)
+            else:
+                await self._watcher.look(attempt)
+                return
 
     def _forget(self, key: AttemptKey) -> None:
-        attempt = self._attempts.get(key)
+        attempt = self._books.get(key)
         if attempt is None:
             return
         if attempt.exit is None:
             attempt.is_to_be_forgotten = True
             self._kill(KillTask(key, 0.0))
             return
-        del self._attempts[key]
-        del self._containers[attempt.container]
-        self._changed.pop(key, None)
-        self._leaving.add(attempt.container)
+        self._books.drop(attempt)
         self._do(self._remove(attempt), among=self._removals)
 
     async def _remove(self, attempt: Attempt) -> None:
@@ -269,102 +261,18 @@ class DockerBackend:
                 await self._engine.remove(attempt.container)
                 self._trash.take(attempt.directory)
         finally:
-            self._leaving.discard(attempt.container)
-
-    # What we see.
-
-    async def _listen(self) -> None:
-        """Hear of every end as it happens; while the Engine is silent, try again and again."""
-        tries = 0
-        while True:
-            since_s = self._clock.now_ms() / 1000 - 1
-            try:
-                await self._compare()
-                self._silence, tries = "", 0
-                async for name in self._engine.ends(self._label, since_s):
-                    attempt = self._containers.get(name)
-                    if attempt is not None and attempt.exit is None:
-                        self._do(self._look(attempt))
-            except EngineError as error:
-                self._silence = f"the container Engine does not answer: {error}"
-            await asyncio.sleep(_LISTEN_AGAIN_S[min(tries, len(_LISTEN_AGAIN_S) - 1)])
-            tries += 1
-
-    async def _compare_forever(self) -> None:
-        """Compare now and then what is there with what we know, in case an event was lost."""
-        while True:
-            await asyncio.sleep(self._compare_every_s)
-            with contextlib.suppress(EngineError):
-                await self._compare()
-
-    async def _compare(self) -> None:
-        """Learn of containers we do not know, and look at those that are not as we know them."""
-        # Only what had begun before we looked can be missed.
-        begun = {attempt for attempt in self._attempts.values() if attempt.started_at_ms is not None}
-        there = await self._engine.names(self._label)
-        for name in there.keys() - self._containers.keys() - self._leaving:
-            await self._adopt(name)
-        for attempt in [attempt for attempt in self._attempts.values() if attempt.exit is None]:
-            state = there.get(attempt.container)
-            if (attempt in begun and state != "running") or (attempt not in begun and state in _BEGUN):
-                await self._look(attempt)
-
-    async def _adopt(self, name: str) -> None:
-        try:
-            state = await self._engine.inspect(name)
-        except NoContainer:
-            return
-        owner = attempt_of(state)
-        # A container that was made but not started waits for its launch to be told again.
-        if owner is None or owner.key in self._attempts or not state.has_begun:
-            return
-        attempt = Attempt(TaskDirectory(str(self._root), owner.key), owner.grant, owner.devices)
-        self._know(attempt)
-        await self._look(attempt)
-
-    async def _look(self, attempt: Attempt) -> None:
-        """Learn whether an attempt has begun or ended. What cannot be seen now is looked at again later."""
-        try:
-            state = await self._engine.inspect(attempt.container)
-        except NoContainer:
-            if attempt.exit is None:
-                told = "its container vanished: somebody removed it"
-                lost = ExitReport(137, ExitReason.LOST, told, ended_at_ms=self._clock.now_ms())
-                self._over(attempt, attempt.directory.report() or lost)
-            return
-        except EngineError:
-            return
-        if attempt.exit is not None or not state.has_begun:
-            return
-        is_new = attempt.started_at_ms is None
-        attempt.started_at_ms = attempt.started_at_ms or state.started_at_ms or self._clock.now_ms()
-        if state.has_ended:
-            self._over(attempt, verdict(state, attempt.directory.report()))
-        elif is_new:
-            self._announce(attempt)
+            self._books.leaving.discard(attempt.container)
 
     def _over(self, attempt: Attempt, report: ExitReport) -> None:
+        if attempt.exit is not None:
+            return
         with contextlib.suppress(OSError):
             attempt.directory.write_report(report)
         attempt.end(report)
         if attempt.is_to_be_forgotten:
             self._forget(attempt.key)
         else:
-            self._announce(attempt)
-
-    # Our own books.
-
-    @property
-    def _label(self) -> str:
-        return f"{ROOT_LABEL}={self._scope}"
-
-    def _know(self, attempt: Attempt) -> None:
-        self._attempts[attempt.key] = attempt
-        self._containers[attempt.container] = attempt
-
-    def _announce(self, attempt: Attempt) -> None:
-        self._changed[attempt.key] = attempt
-        self._has_news.set()
+            self._books.announce(attempt)
 
     def _do(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]] | None = None) -> None:
         """Let something go on in the background until it is done or the backend is closed."""

@@ -103,23 +103,24 @@ def attempt_of(state: ContainerState) -> Owner | None:
         return None
 
 
-def verdict(state: ContainerState, written: ExitReport | None) -> ExitReport:
+def verdict(state: ContainerState, written: ExitReport | None, *, is_told_to_end: bool) -> ExitReport:
     """Return how an attempt ended whose container ended like this and whose wrapper wrote that, if anything.
 
     The wrapper's own report goes first: it cannot be changed by what happens to the container later.
     """
     code = written.code if written is not None else state.exit_code
     ended_at_ms = written.ended_at_ms if written is not None else state.ended_at_ms
+    reason, told = ExitReason.EXITED, state.error
     # One process of many may be killed for memory and the task may cope; then it was no failure.
     if state.is_oom_killed and code != 0:
-        told = "it used more memory than it asked for and was killed"
-        return ExitReport(code, ExitReason.OOM_KILLED, told, state.started_at_ms, ended_at_ms)
-    if written is not None:
-        return ExitReport(code, written.reason, written.message, state.started_at_ms, ended_at_ms)
-    told = state.error
-    if code == _KILLED and not told:
-        told = "killed before it could report: it had not ended within its grace period, or somebody killed it"
-    return ExitReport(code, ExitReason.EXITED, told, state.started_at_ms, ended_at_ms)
+        reason, told = ExitReason.OOM_KILLED, "it used more memory than it asked for and was killed"
+    elif written is not None:
+        reason, told = written.reason, written.message
+    elif code == _KILLED and is_told_to_end:
+        told = "killed: it had not ended within its grace period"
+    elif code == _KILLED:
+        reason, told = ExitReason.LOST, "killed from outside without a report: by somebody, or with the Engine"
+    return ExitReport(code, reason, told, state.started_at_ms, ended_at_ms)
 
 
 def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from openpai.backends.docker.attempts import Attempt
+from openpai.backends.docker.books import Books
 from openpai.backends.host.directory import task_directories
-from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.lifecycle.model import ExitReason, ExitReport
 
 
-def left_without_container(root: str, known: Container[AttemptKey]) -> list[Attempt]:
+def left_without_container(root: str, known: Books) -> list[Attempt]:
     """Return every attempt below `root` that is over, except those that are known.
 
     A directory whose attempt nobody claimed is no attempt yet: its launch will be told again.
