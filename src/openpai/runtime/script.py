@@ -71,10 +71,10 @@ finish() {
     exit "${reported:-$1}"
 }
 
-told= again=
+told=
 on_term() {
     trap '' TERM
-    told=1 again=1
+    told=1
     { read -r grace; } 2>/dev/null <"$dir/grace"
     note "SIGTERM: the task has $grace s to end"
     kill -TERM 0
@@ -82,7 +82,6 @@ on_term() {
     { { sleep "$grace" || sleep "${grace%%.*}"; } && kill -USR1 "$$"; } >/dev/null 2>&1 3>&- 4>&- 5>&- &
 }
 on_usr1() {
-    again=1
     [ -n "$told" ] || return 0
     note "the task did not end within $grace s after SIGTERM and is killed"
     finish 137
@@ -90,7 +89,7 @@ on_usr1() {
 # Handled, not ignored: what a shell ignores its children ignore too, and a task may signal its own group.
 trap on_term TERM
 trap on_usr1 USR1
-trap 'again=1' HUP INT QUIT USR2 ALRM
+trap : HUP INT QUIT USR2 ALRM
 
 shell=sh
 if command -v bash >/dev/null 2>&1; then shell=bash; fi
@@ -120,11 +119,11 @@ note "task starts"
     exit "$code"
 ) &
 child=$!
-again=1
-while [ -n "$again" ]; do
-    again=
+while :; do
     wait "$child"
     code=$?
+    # A signal ends `wait` too early, and in bash sometimes one that was dealt with before.
+    if [ -s "$dir/exit" ] || ! kill -0 "$child" 2>/dev/null; then break; fi
 done
 finish "$code"
 """
