@@ -49,6 +49,9 @@ async def test_every_route_is_described(world: World) -> None:
     for path, methods in paths.items():
         for method, described in methods.items():
             assert described["description"].endswith("."), (method, path)
+            assert "422" not in described["responses"]
+            error = described["responses"]["default"]["content"]["application/json"]["schema"]
+            assert error == {"$ref": "#/components/schemas/Error"}
     submit = paths["/api/v2/jobs"]["post"]
     assert submit["requestBody"]["content"].keys() == {"text/yaml"}
     assert submit["security"] == [{"token": []}]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -25,12 +26,35 @@ _ROUTERS: Final = (lists, jobs, tasks, logs, nodes, tokens, authn, users, info, 
 _TOO_FAST: Final = "this client sends too many requests"
 
 
+class Fault(BaseModel):
+    """One thing wrong with a job file."""
+
+    path: str
+    line: int | None
+    message: str
+    allowed: str
+    suggestion: str
+
+
+class Error(BaseModel):
+    """What every error looks like: a name for programs, a sentence for people, and what to do next."""
+
+    code: str
+    message: str
+    advice: str | None = None
+    faults: list[Fault] | None = None
+
+
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": Error, "description": "Any error."}}
+
+
 def create_api(services: Services) -> FastAPI:
     """Return the HTTP API over `services`, in OpenPAI's shapes."""
     settings = services.settings
     api = FastAPI(
         title="OpenPAI",
         version=settings.version,
+        responses=_ERRORS,
         description="The REST API of an open AI platform. Errors are `{code, message}`; times are in milliseconds.",
     )
     desk = api.state.desk = Desk(
