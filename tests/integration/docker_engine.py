@@ -20,7 +20,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 IMAGE = "openpai-test:1"
@@ -35,7 +35,7 @@ def engine() -> tuple[str, str]:
         return "", "the docker backend needs the package 'aiodocker', which is not installed"
     url, why_not = _answering() or _started()
     if url:
-        _build(url.removeprefix("unix://"))
+        build(url, IMAGE, "FROM scratch", "COPY root /", files=root_files())
     return url, why_not
 
 
@@ -116,27 +116,38 @@ def _end(started: subprocess.Popen[bytes], home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
 
 
-def _build(path: str) -> None:
-    """Give the Engine an image that holds a shell and little else."""
+def build(url: str, tag: str, *steps: str, files: Iterable[tuple[str, str]] = ()) -> None:
+    """Make an image of `files` (where each goes, where it comes from) and further lines of a Dockerfile."""
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
-        recipe = b"FROM scratch\nCOPY root /\n"
+        recipe = "\n".join(steps).encode()
         entry = tarfile.TarInfo("Dockerfile")
         entry.size = len(recipe)
         tar.addfile(entry, io.BytesIO(recipe))
-        for target, source in _files():
+        for target, source in files:
             tar.add(source, f"root{target}")
-    connection = http.client.HTTPConnection("engine")
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.connect(path)
-    with contextlib.closing(connection):
-        connection.request("POST", f"/build?t={IMAGE}", context.getvalue(), {"Content-Type": "application/x-tar"})
-        said = connection.getresponse().read().decode()
+    said = _ask(url, "POST", f"/build?t={tag}", context.getvalue())
     if "Successfully built" not in said:
         raise RuntimeError(f"the test image cannot be built: {said}")
+    atexit.register(remove_image, url, tag)
 
 
-def _files() -> Iterator[tuple[str, str]]:
+def remove_image(url: str, tag: str) -> None:
+    """Take an image away again, as far as the Engine lets us."""
+    with contextlib.suppress(OSError):
+        _ask(url, "DELETE", f"/images/{tag}")
+
+
+def _ask(url: str, method: str, path: str, body: bytes | None = None) -> str:
+    connection = http.client.HTTPConnection("engine")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    with contextlib.closing(connection):
+        connection.sock.connect(url.removeprefix("unix://"))
+        connection.request(method, path, body, {"Content-Type": "application/x-tar"} if body else {})
+        return connection.getresponse().read().decode()
+
+
+def root_files() -> Iterator[tuple[str, str]]:
     """Yield where each file of the image goes and where it comes from."""
     shell = shutil.which("dash") or shutil.which("sh") or "/bin/sh"
     programs = {"sh": shell, **{name: found for name in _PROGRAMS if (found := shutil.which(name))}}
