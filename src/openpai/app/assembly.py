@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -15,7 +15,7 @@ from typing import Any
 from openpai.api.app import create_api
 from openpai.api.services import Services
 from openpai.api.services import Settings as Manners
-from openpai.app.backend import open_backend
+from openpai.app.backend import make_backend
 from openpai.app.datadir import DataDir, open_data_dir
 from openpai.app.firstrun import ensure_admin
 from openpai.app.leadership import Leadership
@@ -46,6 +46,8 @@ class House:
     leadership: Leadership
     made_up_password: str | None
     """Password of the first admin if it had to be made up; told once."""
+    hang_up: Callable[[], None]
+    """Ends every followed log, so that a server which stops need not wait for those who read it."""
     is_ready: bool = False
 
 
@@ -65,7 +67,7 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
         wishes = Wishes(store, vault, clock, SystemIdentities())
         logs = FileLogs(data.logs, _IsOver(wishes, queries))
         stack.push_async_callback(logs.close)
-        backend = open_backend(settings, data, clock)
+        backend = make_backend(settings, data, clock)
         await backend.open()
         stack.push_async_callback(backend.close)
         leadership = Leadership(
@@ -79,7 +81,7 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
             holder=_holder(data),
             housekeeping=_retention(settings, data, queries, clock).run_once,
         )
-        house = House(None, leadership, made_up)
+        house = House(None, leadership, made_up, logs.hang_up)
         manners = Manners(version=version("openpai"))
         house.api = create_api(Services(wishes, queries, users, logs, clock, manners, lambda: house.is_ready))
         yield house

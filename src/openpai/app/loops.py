@@ -13,13 +13,11 @@ from typing import Any, Final
 
 import structlog
 
-from openpai.orchestrator.acting import act
 from openpai.orchestrator.auditing import audit, look_at_nodes
 from openpai.orchestrator.leading import take_in
-from openpai.orchestrator.observing import hear
 from openpai.orchestrator.office import Office
-from openpai.orchestrator.placing import place
 from openpai.orchestrator.timing import retry_due
+from openpai.orchestrator.turning import turn
 from openpai.ports.store import LeaseLost
 from openpai.protocol.errors import Unavailable
 
@@ -39,8 +37,7 @@ class Resync(Exception):
 async def lead(office: Office, holder: str, housekeeping: Callable[[], Awaitable[object]]) -> None:
     """Run every loop until this server leads no longer; raises LeaseLost or Resync."""
     loops = (
-        _nudged(office, office.nudges.place, lambda: place(office)),
-        _nudged(office, office.nudges.act, lambda: act(office)),
+        _turns(office),
         _timers(office),
         _news(office),
         _every(office, AUDIT_EVERY_S, lambda: audit(office)),
@@ -57,11 +54,11 @@ async def lead(office: Office, holder: str, housekeeping: Callable[[], Awaitable
         raise errors.exceptions[0] from errors
 
 
-async def _nudged(office: Office, nudge: asyncio.Event, one_pass: Callable[[], Awaitable[bool]]) -> None:
+async def _turns(office: Office) -> None:
     while True:
-        await nudge.wait()
-        if await _guarded(office, one_pass()):
-            nudge.set()
+        await office.nudges.work.wait()
+        if await _guarded(office, turn(office)):
+            office.nudges.work.set()
             # Others get their turn between two rounds of a long queue.
             await asyncio.sleep(0)
 
@@ -69,15 +66,8 @@ async def _nudged(office: Office, nudge: asyncio.Event, one_pass: Callable[[], A
 async def _news(office: Office) -> None:
     while True:
         seen = await office.backend.news()
-        heard = await _guarded(office, _heard(office, seen))
-        if heard is None:
-            # What could not be recorded is still there to be seen.
-            await _guarded(office, audit(office))
-
-
-async def _heard(office: Office, seen: Any) -> bool:
-    await hear(office, seen)
-    return True
+        office.desk.heard.extend(seen)
+        office.nudges.work.set()
 
 
 async def _timers(office: Office) -> None:
@@ -114,7 +104,6 @@ async def _guarded(office: Office, work: Awaitable[Any]) -> Any:
         if office.must_resync:
             raise Resync
         return result
-    office.nudges.place.set()
-    office.nudges.act.set()
+    office.nudges.work.set()
     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
     return None

@@ -44,9 +44,7 @@ class Teller:
         say(f"[bold]openpai {version}[/bold] is up at [bold]{url}[/bold]   (API: {url}/docs)")
         say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}")
         if self._settings.backend == "process":
-            say(
-                "[yellow]jobs run as processes with this server's own rights: let only people in whom you trust[/yellow]"
-            )
+            say("[yellow]jobs run as processes with this server's own rights: let in only people you trust[/yellow]")
             if is_open:
                 say("[bold yellow]and it listens beyond this machine, as --allow-remote says[/bold yellow]")
         if password is not None:

@@ -26,7 +26,6 @@ log: Final = structlog.get_logger(__name__)
 
 async def act(office: Office) -> bool:
     """Tell the backend one bounded round of actions; return whether there may be more."""
-    office.nudges.act.clear()
     desk = office.desk
     jobs = [id_ for id_, _ in zip(list(desk.to_act), range(JOBS_PER_PASS), strict=False)]
     actions: list[Action] = [ForgetTask(key) for key in desk.to_forget]

@@ -35,14 +35,14 @@ async def audit(office: Office) -> None:
         if found is not None and found.job.tasks[key.task].phase is TaskPhase.STARTING:
             office.desk.launched.discard(key)
             office.desk.to_act[key.job] = None
-            office.nudges.act.set()
+            office.nudges.work.set()
     # A kill may have been lost on its way; telling it again is harmless.
     for found in office.desk.records.values():
         killed = [key for key in map(found.job.key, found.job.tasks.values()) if key in office.desk.killed]
         if killed:
             office.desk.killed.difference_update(killed)
             office.desk.to_act[found.job.id] = None
-            office.nudges.act.set()
+            office.nudges.work.set()
 
 
 async def look_at_nodes(office: Office) -> None:
@@ -53,7 +53,7 @@ async def look_at_nodes(office: Office) -> None:
     for node in seen.values():
         if office.nodes.get(node.name) != node:
             office.scheduler.set_node(_capacity(node))
-            office.nudges.place.set()
+            office.nudges.work.set()
     office.nodes = seen
 
 

@@ -28,10 +28,9 @@ def adopt(office: Office, record: JobRecord) -> None:
     job = record.job
     office.desk.records[job.id] = record
     office.desk.to_act[job.id] = None
-    office.nudges.act.set()
+    office.nudges.work.set()
     for members in gangs.waiting(job):
         office.scheduler.add(gangs.describe(record, members))
-        office.nudges.place.set()
     for gang, spots in _held(record).items():
         office.scheduler.restore(gangs.describe(record, gang), spots)
     for slot in record.slots.values():
@@ -57,5 +56,5 @@ async def take_in(office: Office) -> bool:
     touched = await office.store.take_inbox(INBOX_PER_PASS)
     async with office.gate:
         for id_ in touched:
-            await reload(office, id_)
+            await reload(office, id_, set())
     return len(touched) == INBOX_PER_PASS

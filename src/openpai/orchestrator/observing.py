@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.diagnosis import TAIL_BYTES, diagnose, needs_log
-from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Fact, TaskExited, TaskPhase, TaskStarted
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Fact, Job, TaskExited, TaskPhase, TaskStarted
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.recording import News, record
 from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
@@ -17,29 +17,42 @@ from openpai.protocol.errors import PaiError
 _READ_FOR_DIAGNOSIS: Final = ("stdout", "stderr")
 
 
-async def hear(office: Office, seen: Iterable[TaskSeen]) -> None:
-    """Record what was seen, and have what has no right to be there ended or forgotten."""
+@dataclass(slots=True)
+class Heard:
+    """What was seen, sorted: news of jobs at hand, and what has no right to be there."""
+
+    news: dict[str, News] = field(default_factory=dict)
+    strangers: list[TaskSeen] = field(default_factory=list)
+
+
+async def understand(office: Office, seen: Iterable[TaskSeen]) -> Heard:
+    """Return what was seen as facts, with a diagnosis for every end."""
+    heard = Heard()
     facts: dict[str, list[Fact]] = {}
-    strangers: list[TaskSeen] = []
     for task in seen:
         found = office.desk.records.get(task.key.job)
         if found is None or not is_current(found.job, task.key):
-            strangers.append(task)
-            continue
-        facts.setdefault(task.key.job, []).extend(await _facts(office, task))
-    if facts:
-        await record(office, {job: News(tuple(told)) for job, told in facts.items()})
-    if strangers:
-        await _remove(office, strangers)
+            heard.strangers.append(task)
+        else:
+            facts.setdefault(task.key.job, []).extend(await _facts(office, found.job, task))
+    heard.news = {job: News(tuple(told)) for job, told in facts.items() if told}
+    return heard
 
 
-async def _facts(office: Office, seen: TaskSeen) -> list[Fact]:
+async def hear(office: Office, seen: Iterable[TaskSeen]) -> None:
+    """Record what was seen, and have what has no right to be there ended or forgotten."""
+    heard = await understand(office, seen)
+    if heard.news:
+        await record(office, heard.news)
+    await remove(office, heard.strangers)
+
+
+async def _facts(office: Office, job: Job, seen: TaskSeen) -> list[Fact]:
     facts: list[Fact] = []
     now_ms = office.clock.now_ms()
     started_at_ms = seen.started_at_ms
     if seen.exit is not None and started_at_ms is None:
         started_at_ms = seen.exit.started_at_ms
-    job = office.desk.records[seen.key.job].job
     if started_at_ms is not None and job.tasks[seen.key.task].phase is TaskPhase.STARTING:
         facts.append(TaskStarted(seen.key, started_at_ms))
     if seen.exit is not None:
@@ -69,7 +82,7 @@ async def _tail(office: Office, key: AttemptKey) -> str:
     return tail.decode(errors="replace")
 
 
-async def _remove(office: Office, strangers: Iterable[TaskSeen]) -> None:
+async def remove(office: Office, strangers: Iterable[TaskSeen]) -> None:
     """End what runs without a right to; forget what is over and recorded."""
     running = [KillTask(task.key, 0.0) for task in strangers if task.exit is None and not _is_over(office, task.key)]
     over = [ForgetTask(task.key) for task in strangers if task.exit is not None]

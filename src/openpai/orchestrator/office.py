@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from openpai.lifecycle.model import AttemptKey
 from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy
 from openpai.orchestrator.ports import PortBook
-from openpai.ports.backend import Backend, NodeSeen
+from openpai.ports.backend import Backend, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
 from openpai.ports.store import JobRecord, JobStore, Sealed
@@ -35,10 +35,9 @@ class Secrets(Protocol):
 
 @dataclass(slots=True)
 class Nudges:
-    """Something to do for a pass: set by whoever made the work, cleared by the pass."""
+    """Something to do: set by whoever made the work, cleared by the pass that looks for it."""
 
-    place: asyncio.Event = field(default_factory=asyncio.Event)
-    act: asyncio.Event = field(default_factory=asyncio.Event)
+    work: asyncio.Event = field(default_factory=asyncio.Event)
     timers: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -47,6 +46,8 @@ class Desk:
     """The jobs at hand, and what the world was already told about them."""
 
     records: dict[str, JobRecord] = field(default_factory=dict)
+    heard: list[TaskSeen] = field(default_factory=list)
+    """News from the backend that is not recorded yet."""
     to_act: dict[str, None] = field(default_factory=dict)
     """Jobs about which the world may have to be told something, oldest first."""
     to_forget: dict[AttemptKey, None] = field(default_factory=dict)

@@ -1,49 +1,71 @@
-"""The pass that turns the scheduler's decisions into grants: ports are allocated, the placement is saved, and only
-then does the scheduler consider it done. A placement that the store or the job refuses goes back."""
+"""The scheduler's decisions become grants: ports are allocated, and the placement is handed over to be saved.
+
+Only what was saved counts: the scheduler is told which placements became facts, the others go back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from openpai.lifecycle.model import Preempted, TaskId, TasksGranted
 from openpai.orchestrator import gangs
 from openpai.orchestrator.office import Office
-from openpai.orchestrator.recording import News, record
+from openpai.orchestrator.recording import News
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.store import JobRecord, Slot
 from openpai.runtime.environment import port_labels
 from openpai.scheduler.model import Place, Preempt
 
-DECISIONS_PER_PASS: Final = 256
+DECISIONS_MAX: Final = 256
 
 
-async def place(office: Office) -> bool:
-    """Carry out one bounded round of decisions; return whether there may be more."""
-    office.nudges.place.clear()
-    now_ms = office.clock.now_ms()
-    decisions = office.scheduler.decide(now_ms, DECISIONS_PER_PASS)
-    news: dict[str, News] = {}
-    placed: dict[str, str] = {}
-    for decision in decisions:
-        if isinstance(decision, Preempt):
-            _preempt(office, decision, now_ms, news)
-            continue
-        job = gangs.job_of(decision.gang)
-        told = _grant(office, decision, now_ms)
-        if told is None:
-            office.scheduler.reject(decision.gang)
-            continue
-        placed[decision.gang] = job
-        before = news.get(job)
-        news[job] = told if before is None else _joined(before, told)
-    try:
-        changed = await record(office, news)
-    except BaseException:
-        _take_back(office, placed, news, {})
-        raise
-    _take_back(office, placed, news, changed)
-    return len(decisions) == DECISIONS_PER_PASS
+@dataclass(slots=True)
+class Proposal:
+    """The placements of one turn, from decision to fact."""
+
+    placed: dict[str, Mapping[TaskId, Slot]] = field(default_factory=dict)
+    """What each gang was given."""
+    has_more: bool = False
+    """Whether there is more to decide as soon as this is saved."""
+
+    def propose(self, office: Office, busy: Collection[str]) -> Mapping[str, News]:
+        """Return the scheduler's decisions as news. A job that is `busy` has its turn next time."""
+        now_ms = office.clock.now_ms()
+        decisions = office.scheduler.decide(now_ms, DECISIONS_MAX)
+        self.has_more = len(decisions) == DECISIONS_MAX
+        news: dict[str, News] = {}
+        for decision in decisions:
+            if isinstance(decision, Preempt):
+                _preempt(office, decision, now_ms, news)
+                continue
+            job = gangs.job_of(decision.gang)
+            slots = None if job in busy else _slots(office, decision)
+            if slots is None:
+                office.scheduler.reject(decision.gang)
+                self.has_more = self.has_more or job in busy
+                continue
+            self.placed[decision.gang] = slots
+            grants = {id_: slot.grant for id_, slot in slots.items()}
+            told = News((TasksGranted(office.desk.records[job].job.attempt, grants, now_ms),), slots)
+            news[job] = _joined(news[job], told) if job in news else told
+        return news
+
+    def settle(self, office: Office, changed: Mapping[str, JobRecord]) -> None:
+        """Tell the scheduler which placements became facts, and take back the ports of those that did not."""
+        for gang, slots in self.placed.items():
+            job = gangs.job_of(gang)
+            held = changed[job].slots if job in changed else {}
+            if any(held.get(id_) == slot for id_, slot in slots.items()):
+                office.scheduler.commit(gang)
+                continue
+            office.scheduler.reject(gang)
+            _give_back(office, slots.values())
+            found = office.desk.records.get(job)
+            if found is None or all(members.gang != gang for members in gangs.waiting(found.job)):
+                office.scheduler.cancel(gang)
+        self.placed = {}
 
 
 def _joined(one: News, other: News) -> News:
@@ -58,8 +80,8 @@ def _preempt(office: Office, decision: Preempt, now_ms: int, news: dict[str, New
             news[id_] = News((Preempted(record_.job.attempt, now_ms, decision.why),))
 
 
-def _grant(office: Office, decision: Place, now_ms: int) -> News | None:
-    """Return the grant as news, with ports set aside; None when the job or the ports are not there."""
+def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
+    """Return what each member gets, with ports set aside; None when the job or the ports are not there."""
     found = office.desk.records.get(gangs.job_of(decision.gang))
     members = next((m for m in gangs.waiting(found.job) if m.gang == decision.gang), None) if found else None
     if found is None or members is None:
@@ -73,36 +95,7 @@ def _grant(office: Office, decision: Place, now_ms: int) -> News | None:
             _give_back(office, slots.values())
             return None
         slots[task] = Slot(spot.node, address, spot.devices, ports, office.next_grant())
-    grants = {task: slot.grant for task, slot in slots.items()}
-    return News((TasksGranted(found.job.attempt, grants, now_ms),), slots)
-
-
-def _take_back(
-    office: Office, placed: Mapping[str, str], news: Mapping[str, News], changed: Mapping[str, JobRecord]
-) -> None:
-    """Tell the scheduler which placements became facts, and take back the ports of those that did not."""
-    for gang, job in placed.items():
-        after = changed.get(job)
-        held = after.slots if after else {}
-        mine = {id_: slot for id_, slot in (news[job].slots or {}).items() if _is_of(gang, job, id_)}
-        if any(held.get(id_) == slot for id_, slot in mine.items()):
-            office.scheduler.commit(gang)
-        else:
-            office.scheduler.reject(gang)
-            _give_back(office, mine.values())
-            _drop_unwanted(office, gang, job)
-
-
-def _is_of(gang: str, job: str, task: TaskId) -> bool:
-    # The name of a gang of one is JOB/ATTEMPT/ROLE/INDEX/TASK_ATTEMPT, that of a whole job's gang JOB/ATTEMPT.
-    parts = gang[len(job) + 1 :].split("/")
-    return len(parts) == 1 or parts[1:3] == [task.role, str(task.index)]
-
-
-def _drop_unwanted(office: Office, gang: str, job: str) -> None:
-    found = office.desk.records.get(job)
-    if found is None or all(members.gang != gang for members in gangs.waiting(found.job)):
-        office.scheduler.cancel(gang)
+    return slots
 
 
 def _give_back(office: Office, slots: Iterable[Slot]) -> None:

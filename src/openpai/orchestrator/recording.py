@@ -7,7 +7,7 @@ server dies first: the next server derives it again from what was saved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,48 +35,74 @@ class News:
     slots: Mapping[TaskId, Slot] | None = None
 
 
-async def record(office: Office, news: Mapping[str, News]) -> dict[str, JobRecord]:
+Proposing = Callable[["Office", Collection[str]], Mapping[str, News]]
+"""Returns grants to save with the rest; is told which jobs already have something to save."""
+
+
+async def record(office: Office, news: Mapping[str, News], propose: Proposing | None = None) -> dict[str, JobRecord]:
     """Turn facts into saved changes; return each job that changed, as it is now.
 
-    Old news changes nothing, impossible news is logged and dropped. Raises Unavailable when the store does not
-    answer, and then nothing was changed, and `LeaseLost` when another server leads.
+    What the facts set free is free for `propose`, whose grants are saved in the same transaction. Old news changes
+    nothing, impossible news is logged and dropped. Raises Unavailable when the store does not answer, and then
+    nothing was changed, and `LeaseLost` when another server leads.
     """
     changed: dict[str, JobRecord] = {}
+    freed: set[tuple[str, int]] = set()
     async with office.gate:
         left = dict(news)
         for _ in range(RACES_MAX):
-            left = await _record_once(office, left, changed)
+            left = await _record_once(office, left, changed, freed, propose)
+            propose = None
             if not left:
                 return changed
     raise Unavailable(f"jobs {', '.join(left)} changed {RACES_MAX} times while news of them was saved")
 
 
-async def _record_once(office: Office, news: Mapping[str, News], changed: dict[str, JobRecord]) -> dict[str, News]:
+async def _record_once(
+    office: Office,
+    news: Mapping[str, News],
+    changed: dict[str, JobRecord],
+    freed: set[tuple[str, int]],
+    propose: Proposing | None,
+) -> dict[str, News]:
     """Save what can be saved; return the news of jobs that somebody else changed meanwhile."""
-    changes: list[Change] = []
-    for id_, told in news.items():
-        before = office.desk.records.get(id_) or await office.store.load(id_)
-        change = change_of(before, told, office) if before else None
-        if change is not None:
-            changes.append(change)
+    changes = await _changes(office, news)
+    for change in changes:
+        _let_go(office, change.before, change.after, freed)
+    if propose is not None:
+        granted = propose(office, {change.after.job.id for change in changes})
+        news = {**news, **granted}
+        changes += await _changes(office, granted)
     if not changes:
         return {}
+    answers = await office.store.save(changes, office.epoch)
     stale: dict[str, News] = {}
-    for change, saved in zip(changes, await office.store.save(changes, office.epoch), strict=True):
+    for change, saved in zip(changes, answers, strict=True):
         id_ = change.after.job.id
         if saved is Saved.YES:
             changed[id_] = change.after
             follow(office, change.before, change.after)
         elif saved is Saved.STALE:
             stale[id_] = news[id_]
-            await reload(office, id_)
-        else:
+            await reload(office, id_, freed)
+        elif Saved.STALE not in answers:
+            # With a stale change in the group, the device may be one that this change was about to free.
             log.error("a device was granted twice", job=id_, granted=change.granted)
             office.must_resync = True
     return stale
 
 
-async def reload(office: Office, id_: str) -> None:
+async def _changes(office: Office, news: Mapping[str, News]) -> list[Change]:
+    changes = []
+    for id_, told in news.items():
+        before = office.desk.records.get(id_) or await office.store.load(id_)
+        change = change_of(before, told, office) if before else None
+        if change is not None:
+            changes.append(change)
+    return changes
+
+
+async def reload(office: Office, id_: str, freed: set[tuple[str, int]]) -> None:
     """Replace a job on the desk by what the store holds, and tell the rooms what that changes."""
     before = office.desk.records.get(id_)
     after = await office.store.load(id_)
@@ -84,7 +110,25 @@ async def reload(office: Office, id_: str) -> None:
         return
     if before is None:
         before = replace(after, job=replace(after.job, phase=JobPhase.STOPPED, tasks={}), slots={})
+    _let_go(office, before, after, freed)
     follow(office, before, after)
+
+
+def _let_go(office: Office, before: JobRecord, after: JobRecord, freed: set[tuple[str, int]]) -> None:
+    """Give back what a job holds no longer, once, however often the step that frees it has to be saved.
+
+    What is over in the world is free in the world: no need to wait until that is written down.
+    """
+    for id_, slot in before.slots.items():
+        if after.slots.get(id_) == slot:
+            continue
+        gang, place = gangs.gang_of(before.job, before.job.tasks[id_])
+        if (gang, slot.grant) in freed:
+            continue
+        freed.add((gang, slot.grant))
+        office.scheduler.release(gang, (place,))
+        office.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])
+        office.nudges.work.set()
 
 
 def change_of(before: JobRecord, news: News, office: Office) -> Change | None:
@@ -151,11 +195,6 @@ def follow(office: Office, before: JobRecord, after: JobRecord) -> None:
     """Let the desk, the scheduler and the port book know that a job is now `after`."""
     desk = office.desk
     id_ = after.job.id
-    released = [(task, slot) for task, slot in before.slots.items() if after.slots.get(task) != slot]
-    for task_id, slot in released:
-        task = before.job.tasks[task_id]
-        office.scheduler.release(*_seat(before.job, task))
-        office.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])
     _forget_over(office, before, after)
     _requeue(office, before, after)
     if after.job.is_final:
@@ -165,16 +204,9 @@ def follow(office: Office, before: JobRecord, after: JobRecord) -> None:
         desk.records[id_] = after
         if wanted(after.job) != Wanted():
             desk.to_act[id_] = None
-            office.nudges.act.set()
+            office.nudges.work.set()
     if after.job.retry_at_ms or not after.job.plan.is_gang:
         office.nudges.timers.set()
-    if released:
-        office.nudges.place.set()
-
-
-def _seat(job: Job, task: Task) -> tuple[str, tuple[int]]:
-    gang, place = gangs.gang_of(job, task)
-    return gang, (place,)
 
 
 def _forget_over(office: Office, before: JobRecord, after: JobRecord) -> None:
@@ -188,7 +220,7 @@ def _forget_over(office: Office, before: JobRecord, after: JobRecord) -> None:
             desk.to_forget[key] = None
             desk.launched.discard(key)
             desk.killed.discard(key)
-            office.nudges.act.set()
+            office.nudges.work.set()
 
 
 def _requeue(office: Office, before: JobRecord, after: JobRecord) -> None:
@@ -198,7 +230,7 @@ def _requeue(office: Office, before: JobRecord, after: JobRecord) -> None:
             waited.discard(members.gang)
             continue
         office.scheduler.add(gangs.describe(after, members))
-        office.nudges.place.set()
+        office.nudges.work.set()
     is_granted = {gangs.gang_of(after.job, after.job.tasks[id_])[0] for id_ in after.slots}
     for gang in waited - is_granted:
         office.scheduler.cancel(gang)

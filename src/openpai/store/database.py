@@ -1,50 +1,28 @@
 """The door to the database: one writer that commits in groups, several readers.
 
-Every write is a function over a connection. A single thread runs the writes that are waiting, each in a savepoint
-of its own, and commits them together: a hundred submissions cost one disk flush, and each caller hears of its own
-failure only. Nobody is answered before the commit. Without threads (`inline`) everything runs in the caller, in
-the order of the calls, which is what the fault simulator needs.
+Every write is a function over a connection; `store.writer` runs those that are waiting in one transaction, so a
+hundred submissions cost one disk flush. Nobody is answered before the commit. Without threads (`inline`) everything
+runs in the caller, in the order of the calls, which is what the fault simulator needs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import StaticPool
 
-from openpai.protocol.errors import PaiError, Refused, Unavailable
+from openpai.protocol.errors import Refused
+from openpai.store.complaints import told
+from openpai.store.writer import Work, Writer, run_alone
 
 T = TypeVar("T")
-Work = Callable[[sa.Connection], T]
 
-GROUP_MAX: Final = 256
 READERS: Final = 4
 BUSY_TIMEOUT_S: Final = 10
-
-
-@dataclass(slots=True)
-class _Write:
-    work: Work[Any]
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
-    result: Any = None
-    error: BaseException | None = field(default=None)
-
-    def settle(self) -> None:
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
 
 
 class Database:
@@ -54,24 +32,20 @@ class Database:
         self.url = normal_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _engine(self.url, inline=inline)
-        self._inline = inline
-        self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
-        self._readers: ThreadPoolExecutor | None = None
-        self._writer: threading.Thread | None = None
-        if not inline:
-            self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
-            self._writer = threading.Thread(target=self._write_for_ever, name="store-writer", daemon=True)
-            self._writer.start()
+        self._readers = None if inline else ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
+        self._writer = None if inline else Writer(self.engine, is_far=not self.is_sqlite)
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction; its effects are durable when this returns. Raises Unavailable on a bad disk."""
-        if self._inline:
-            return self._write_now(work)
-        loop = asyncio.get_running_loop()
-        write = _Write(work, loop, loop.create_future())
-        self._queue.put(write)
-        result: T = await write.future
-        return result
+        """Run `work` in a transaction; its effects are durable when this returns. Raises Unavailable on a bad disk.
+
+        `work` may run more than once: what an undone run returned is never seen.
+        """
+        if self._writer is not None:
+            return await self._writer.write(work)
+        try:
+            return run_alone(self.engine, work)
+        except exc.DBAPIError as error:
+            raise told(error) from error
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` over a consistent view. Raises Unavailable when the database cannot be read."""
@@ -80,10 +54,9 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_now, work)
 
     def close(self) -> None:
-        """Finish the writes that are waiting and let go of the database."""
+        """Let go of the database."""
         if self._writer is not None:
-            self._queue.put(None)
-            self._writer.join()
+            self._writer.close()
         if self._readers is not None:
             self._readers.shutdown()
         self.engine.dispose()
@@ -94,59 +67,6 @@ class Database:
                 return work(connection)
         except exc.DBAPIError as error:
             raise told(error) from error
-
-    def _write_now(self, work: Work[T]) -> T:
-        try:
-            with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
-                return work(connection)
-        except exc.DBAPIError as error:
-            raise told(error) from error
-
-    def _write_for_ever(self) -> None:
-        while (first := self._queue.get()) is not None:
-            group = [first]
-            ending = False
-            while len(group) < GROUP_MAX and not self._queue.empty():
-                following = self._queue.get()
-                if following is None:
-                    ending = True
-                    break
-                group.append(following)
-            self._write_group(group)
-            if ending:
-                return
-
-    def _write_group(self, group: list[_Write]) -> None:
-        try:
-            with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
-                for write in group:
-                    self._write_one(connection, write)
-        except Exception as error:
-            cause = told(error) if isinstance(error, exc.DBAPIError) else error
-            for write in group:
-                write.error = write.error or cause
-        by_loop: dict[asyncio.AbstractEventLoop, list[_Write]] = {}
-        for write in group:
-            by_loop.setdefault(write.loop, []).append(write)
-        for loop, writes in by_loop.items():
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_settle, writes)
-
-    def _write_one(self, connection: sa.Connection, write: _Write) -> None:
-        try:
-            with connection.begin_nested():
-                write.result = write.work(connection)
-        except exc.DBAPIError as error:
-            write.error = told(error)
-            if connection.invalidated or error.connection_invalidated or isinstance(error, exc.OperationalError):
-                raise
-        except Exception as error:
-            write.error = error
-
-
-def _settle(writes: list[_Write]) -> None:
-    for write in writes:
-        write.settle()
 
 
 def normal_url(url: str) -> sa.URL:
@@ -168,22 +88,6 @@ def normal_url(url: str) -> sa.URL:
             "use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE",
         )
     return parsed
-
-
-def told(error: exc.DBAPIError) -> PaiError:
-    """Return what a database's complaint means for whoever asked."""
-    reason = str(error.orig).strip().splitlines()[0] if error.orig else str(error)
-    if "disk is full" in reason or "No space left" in reason:
-        return Unavailable(
-            "the disk that holds the database is full; nothing was changed", "free some space, try again"
-        )
-    if "malformed" in reason or "not a database" in reason:
-        return Refused(
-            "BadConfigurationError",
-            f"the database file is damaged ({reason})",
-            "restore it from a backup, or move it away to start with an empty one",
-        )
-    return Unavailable(f"the database does not answer: {reason}")
 
 
 def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:

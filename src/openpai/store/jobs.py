@@ -19,9 +19,23 @@ from openpai.store.schema import events, grants, inbox, job_attempts, jobs, leas
 LEADER: Final = "leader"
 _FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
 _CHANGING: Final = (
-    "version phase virtual_cluster priority priority_class is_stop_requested attempt retries_counted retries_free"
-    " attempt_at_ms attempt_started_at_ms attempt_ended_at_ms started_at_ms ended_at_ms retry_at_ms outcome"
-).split()
+    "version",
+    "phase",
+    "virtual_cluster",
+    "priority",
+    "priority_class",
+    "is_stop_requested",
+    "attempt",
+    "retries_counted",
+    "retries_free",
+    "attempt_at_ms",
+    "attempt_started_at_ms",
+    "attempt_ended_at_ms",
+    "started_at_ms",
+    "ended_at_ms",
+    "retry_at_ms",
+    "outcome",
+)
 _TASK_KEY: Final = ("job", "job_attempt", "role", "task_index", "attempt")
 
 _UPDATE_JOB: Final = (

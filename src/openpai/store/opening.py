@@ -12,7 +12,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import exc
 
 from openpai.protocol.errors import Refused
-from openpai.store.database import Database, told
+from openpai.store.complaints import told
+from openpai.store.database import Database
 
 
 def migrate(database: Database) -> None:
