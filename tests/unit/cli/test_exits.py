@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from openpai.cli.exits import MEANING, Exit, exit_for, exit_table
@@ -33,3 +36,9 @@ def test_no_error_counts_as_success_or_as_a_failed_job():
 def test_the_table_explains_every_code():
     assert set(MEANING) == set(Exit)
     assert all(str(code.value) in exit_table() for code in Exit)
+
+
+def test_the_guide_has_the_same_table():
+    guide = (Path(__file__).resolve().parents[3] / "docs" / "guide.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", guide, re.MULTILINE)
+    assert rows == [(str(code.value), meaning) for code, meaning in MEANING.items()]
