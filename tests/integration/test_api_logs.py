@@ -266,7 +266,7 @@ async def test_a_stopping_server_lets_its_readers_go_without_saying_it_is_over(w
     ):
         events = Events(response)
         assert (await events.log())["text"] == "x"
-        await world.logs.close()
+        world.logs.hang_up()
         kind = "comment"
         with contextlib.suppress(EOFError):
             while kind == "comment":

@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Final
 
@@ -53,7 +53,8 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
                 lifespan="off",
                 timeout_graceful_shutdown=GOODBYE_S,
                 server_header=False,
-            )
+            ),
+            house.hang_up,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -86,6 +87,10 @@ async def _settled(house: House, leading: asyncio.Task[None]) -> None:
 class _Server(uvicorn.Server):
     """uvicorn without its signal handlers, which would end the process by the signal after a clean stop."""
 
+    def __init__(self, config: uvicorn.Config, hang_up: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._hang_up = hang_up
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
@@ -94,6 +99,7 @@ class _Server(uvicorn.Server):
         """Begin to stop; asked twice, do not wait for anybody."""
         self.force_exit = self.should_exit
         self.should_exit = True
+        self._hang_up()
 
 
 def _listen(settings: Settings) -> socket.socket:

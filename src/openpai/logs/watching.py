@@ -113,14 +113,18 @@ class Watcher:
         if self.is_closed:
             raise Unavailable("the server is stopping", "take the stream up again in a moment")
 
-    async def close(self) -> None:
-        """Stop looking and wake every reader."""
+    def hang_up(self) -> None:
+        """Wake every reader for the last time, and take no new ones."""
         self.is_closed = True
+        for watch in self._watches.values():
+            watch.tell()
+
+    async def close(self) -> None:
+        """Hang up and stop looking."""
+        self.hang_up()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        for watch in self._watches.values():
-            watch.tell()
 
     async def _run(self) -> None:
         while self._watches:
