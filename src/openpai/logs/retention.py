@@ -23,7 +23,7 @@ from openpai.ports.clock import Clock
 from openpai.ports.store import JobQueries
 
 REMOVED_PER_PASS: Final = 500
-DEPTH: Final = 5
+DEPTH: Final = 2
 """Directories between the root and the files: job, job attempt, role, index, task attempt."""
 EMPTY_FOR_MS: Final = 3_600_000
 _DAY_MS: Final = 86_400_000

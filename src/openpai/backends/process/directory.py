@@ -54,7 +54,7 @@ class TaskDirectory:
     def at(cls, path: str) -> TaskDirectory:
         """Return the task directory whose `path` this is; raise ValueError for anything else."""
         root, _, name = path.rpartition("/")
-        return cls(root, AttemptKey.parse("/".join(name.rsplit(_SEPARATOR, 4))))
+        return cls(root, AttemptKey.parse(name.replace(_SEPARATOR, "/", 1)))
 
     def prepare(self, record: LaunchRecord, script: str, hosts: str) -> None:
         """Write everything a wrapper needs. Raise OSError when the disk does not let us."""
