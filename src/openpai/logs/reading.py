@@ -22,7 +22,7 @@ from openpai.protocol.errors import Refused
 CHUNK_BYTES: Final = 8 * 1024
 """How much is read at a time: small, because a thousand readers who do not keep up each hold a few such pieces."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LINK_ERRORS: Final = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR})
 

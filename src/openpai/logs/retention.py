@@ -24,7 +24,7 @@ from openpai.ports.store import JobQueries
 
 REMOVED_PER_PASS: Final = 500
 DEPTH: Final = 2
-"""Directories between the root and the files: job, job attempt, role, index, task attempt."""
+"""Directories between the root and the files: one per job, and in it one per task attempt (`AttemptKey.path`)."""
 EMPTY_FOR_MS: Final = 3_600_000
 _DAY_MS: Final = 86_400_000
 
