@@ -91,8 +91,8 @@ class TestPacking:
         assert run(scheduler, a_gang("b", gpus(8), vc="other")) == {"b": (Spot("gpu-01", tuple(range(8))),)}
 
     def test_an_arrangement_by_the_scarcest_resource_is_found_too(self) -> None:
-        # By GPUs the small-GPU member would come first and sit on the CPUs the other needs.
-        scheduler = a_cluster(a_node("a", gpus=8, cpus=8), a_node("b", gpus=8, cpus=4))
+        # The member with more GPUs, placed first and tightly, would sit on the CPUs that only node a has.
+        scheduler = a_cluster(a_node("a", gpus=2, cpus=8), a_node("b", gpus=8, cpus=4))
         placed = run(scheduler, a_gang("g", Ask(4, 100, 2), Ask(8, 100, 1)))
         assert [spot.node for spot in placed["g"]] == ["b", "a"]
 
@@ -318,6 +318,7 @@ def test_ten_thousand_gangs_on_a_thousand_nodes_cost_little_each() -> None:
         for decision in scheduler.decide(0, 500):
             scheduler.commit(decision.gang)
             running.append(decision.gang)
+        assert running, "what was released does not come back"
         for gang_id in running[:500]:
             scheduler.release(gang_id)
         over += len(running[:500])
