@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import json
 import os
 import signal
@@ -27,6 +28,7 @@ from openpai.protocol.errors import Refused
 
 BACKLOG: Final = 2048
 GOODBYE_S: Final = 3
+GARBAGE_THRESHOLD: Final = 20_000
 
 
 def serve(settings: Settings, admin_password: str | None) -> None:
@@ -62,6 +64,10 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
         leading = asyncio.create_task(house.leadership.run())
         try:
             await _settled(house, leading)
+            # What exists by now exists for good: looking through it again and again finds nothing.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(GARBAGE_THRESHOLD)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             house.is_ready = True
             _announce(settings, listener, house, teller)

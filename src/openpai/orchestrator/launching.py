@@ -6,9 +6,9 @@ Everything a task is told (who its peers are, where they listen) is known here, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from openpai.lifecycle.model import Task
+from openpai.orchestrator.hiding import restored
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.backend import LaunchTask, RegistryAuth
@@ -21,7 +21,7 @@ from openpai.runtime.plugins import with_plugins
 
 def launches(office: Office, record: JobRecord, tasks: Sequence[Task]) -> Iterator[LaunchTask]:
     """Yield the order that starts each of `tasks`. Raises Refused when the job's secrets cannot be opened."""
-    spec = replace(spec_of(record), secrets=office.secrets.open(record.sealed))
+    spec = restored(spec_of(record), office.secrets.open(record.sealed))
     environment = JobEnvironment(_view(record, spec))
     commands: dict[str, str] = {}
     for task in tasks:

@@ -12,6 +12,7 @@ from openpai.lifecycle.model import Fact, JobPhase, StartRequested, StopRequeste
 from openpai.lifecycle.planning import plan_of
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator import gangs
+from openpai.orchestrator.hiding import hidden
 from openpai.orchestrator.leading import adopt
 from openpai.orchestrator.office import Office, Secrets
 from openpai.orchestrator.recording import RACES_MAX, News, build_change, record
@@ -87,14 +88,15 @@ class Wishes:
 
     def _new_record(self, user: str, spec: JobSpec) -> JobRecord:
         now_ms = self._clock.now_ms()
+        bare, taken = hidden(spec)
         return JobRecord(
             job=new_job(self._identities.new(), plan_of(spec), now_ms),
             user=user,
             name=spec.name,
             virtual_cluster=spec.virtual_cluster,
             priority=priority(spec.extras),
-            spec_text=dump_spec(spec),
-            sealed=self._secrets.seal(spec.secrets),
+            spec_text=dump_spec(bare),
+            sealed=self._secrets.seal(taken),
             priority_class=asked_class(spec.extras),
         )
 
