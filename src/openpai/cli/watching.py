@@ -97,8 +97,15 @@ def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
         parts.append(tables.role_list(job))
     if log:
         parts.append(Text(f"log of {glance.log_of}:", style="dim"))
-        parts.extend(Text(line, no_wrap=True, overflow="ellipsis") for line in log)
+        parts.extend(map(_log_line, log))
     return Group(*parts)
+
+
+def _log_line(line: str) -> Text:
+    # Programs colour their lines, and progress bars write over theirs: what counts is what a terminal would show.
+    text = Text.from_ansi(line.rpartition("\r")[2])
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
 
 
 def _watch_live(pai: Client, name: str, console: Console) -> JobDetail:
