@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
-from openpai.backends.process.directory import TaskDirectory
 from openpai.backends.process.processes import marked
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Backend

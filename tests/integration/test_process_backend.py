@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from openpai.backends.host.directory import TRASH, TaskDirectory
+from openpai.backends.host.grants import NewestGrants
+from openpai.backends.host.machine import Gpus, parse_gpus
 from openpai.backends.process.backend import ProcessBackend
-from openpai.backends.process.directory import TRASH, TaskDirectory
-from openpai.backends.process.grants import NewestGrants
-from openpai.backends.process.machine import Gpus, parse_gpus
 from openpai.backends.process.processes import born_at
 from openpai.lifecycle.model import AttemptKey, ExitReason
 from openpai.ports.backend import KillTask

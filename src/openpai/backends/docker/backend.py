@@ -83,7 +83,7 @@ class DockerBackend:
         async with contextlib.AsyncExitStack() as opening:
             (self._root / TRASH).mkdir(mode=0o700, parents=True, exist_ok=True)
             self._logs_root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            opening.enter_context(lock(self._root))
+            await opening.enter_async_context(lock(self._root))
             self._engine = _engine(self._url)
             opening.push_async_callback(self._engine.close)
             try:

@@ -23,6 +23,7 @@ RECORD_FILE: Final = "task.json"
 WORK_DIRECTORY: Final = "work"
 TRASH: Final = ".trash"
 _SEPARATOR: Final = "."
+_REASONS: Final = frozenset(ExitReason)
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _OVER: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
@@ -53,7 +54,7 @@ class TaskDirectory:
     def at(cls, path: str) -> TaskDirectory:
         """Return the task directory whose `path` this is; raise ValueError for anything else."""
         root, _, name = path.rpartition("/")
-        return cls(root, AttemptKey.parse("/".join(name.rsplit(_SEPARATOR, 4))))
+        return cls(root, AttemptKey.parse(name.replace(_SEPARATOR, "/", 1)))
 
     def prepare(self, record: LaunchRecord, script: str, hosts: str) -> None:
         """Write everything a wrapper needs. Raise OSError when the disk does not let us."""
@@ -98,12 +99,15 @@ class TaskDirectory:
         told = ExitText.parse(_read(path))
         if told is None:
             return None
-        reason = ExitReason(told.reason) if told.reason else ExitReason.EXITED
+        reason = ExitReason(told.reason) if told.reason in _REASONS else ExitReason.EXITED
         return ExitReport(told.code, reason, told.message, ended_at_ms=Path(path).stat().st_mtime_ns // 1_000_000)
 
     def discard(self, name: str) -> None:
-        """Take the directory out of the tree at once, into the trash under `name`."""
-        with contextlib.suppress(FileNotFoundError):
+        """Take the directory out of the tree at once, into the trash under `name`.
+
+        One that cannot be moved stays, and is found again by the next server.
+        """
+        with contextlib.suppress(OSError):
             Path(self.path).rename(f"{self.root}/{TRASH}/{name}")
 
     def _file(self, name: str) -> str:

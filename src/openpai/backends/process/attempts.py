@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from openpai.backends.process.directory import TaskDirectory
+from openpai.backends.host.directory import TaskDirectory
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import TaskSeen
 from openpai.runtime.script import Ticket

@@ -20,17 +20,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from openpai.backends.host.directory import TRASH, TaskDirectory
+from openpai.backends.host.grants import NewestGrants
+from openpai.backends.host.locking import lock
+from openpai.backends.host.machine import LOOPBACK, first_taken, this_machine
+from openpai.backends.host.trash import Trash
 from openpai.backends.process.attempts import KILLED, Attempt, reap, verdict
-from openpai.backends.process.directory import TRASH, TaskDirectory
 from openpai.backends.process.exits import ExitWatch
-from openpai.backends.process.grants import NewestGrants
 from openpai.backends.process.launching import Launcher
-from openpai.backends.process.locking import lock
-from openpai.backends.process.machine import LOOPBACK, first_taken, this_machine
 from openpai.backends.process.processes import is_group_left, kill_group, signal_held
 from openpai.backends.process.recovery import take_up
 from openpai.backends.process.sweeping import Sweeper
-from openpai.backends.process.trash import Trash
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock

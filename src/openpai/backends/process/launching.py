@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from openpai.backends.process.directory import WORK_DIRECTORY, LaunchRecord, TaskDirectory, make_directories
+from openpai.backends.host.directory import WORK_DIRECTORY, LaunchRecord, TaskDirectory, make_directories
 from openpai.backends.process.processes import MARKER, boot_id, kill_group, spawn
 from openpai.ports.backend import LaunchTask
 from openpai.runtime.script import HOSTS_FILE, LAUNCHER, user_script, wrapper

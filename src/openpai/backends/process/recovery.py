@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 
+from openpai.backends.host.directory import LaunchRecord, TaskDirectory, task_directories
 from openpai.backends.process.attempts import Attempt, verdict
-from openpai.backends.process.directory import LaunchRecord, TaskDirectory, task_directories
 from openpai.backends.process.processes import hold, kill_group
 from openpai.runtime.script import Ticket
 
