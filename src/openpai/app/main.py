@@ -57,4 +57,4 @@ def up(
     serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))
 
 
-__all__ = ["run"]
+__all__ = ["app", "run"]
