@@ -38,10 +38,20 @@ class Connection:
         if self._token:
             head += f"Authorization: Bearer {self._token}\r\n"
         self._writer.write(f"{head}\r\n".encode() + body)
-        lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
         status = int(lines[0].split(" ")[1])
-        length = next((int(line[15:]) for line in lines if line.lower().startswith("content-length:")), 0)
+        if "transfer-encoding: chunked" in lines:
+            return status, await self._chunks()
+        length = next((int(line[15:]) for line in lines if line.startswith("content-length:")), 0)
         return status, await self._reader.readexactly(length)
+
+    async def _chunks(self) -> bytes:
+        body = b""
+        while size := int((await self._reader.readline()).strip(), 16):
+            body += await self._reader.readexactly(size)
+            await self._reader.readexactly(2)
+        await self._reader.readline()
+        return body
 
     def close(self) -> None:
         """Let go of the connection."""

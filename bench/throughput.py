@@ -32,13 +32,13 @@ async def submit_all(server: Server, names: list[str], connections: int, command
     return took
 
 
-async def wait_all(server: Server, count: int) -> None:
+async def wait_all(server: Server, count: int, failed_states: str = "FAILED,STOPPED") -> None:
     """Wait until this many jobs have succeeded. Raises RuntimeError when one failed."""
     while True:
         done = await server.get("/api/v2/jobs?state=SUCCEEDED&limit=1&withTotalCount=true")
         if done["totalCount"] >= count:
             return
-        failed = await server.get("/api/v2/jobs?state=FAILED,STOPPED&limit=1&withTotalCount=true")
+        failed = await server.get(f"/api/v2/jobs?state={failed_states}&limit=1&withTotalCount=true")
         if failed["totalCount"]:
             raise RuntimeError(f"{failed['totalCount']} jobs failed: {failed['data']}")
         await asyncio.sleep(0.1)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -51,7 +52,9 @@ _ERRORS: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": Error, "
 def create_api(services: Services) -> FastAPI:
     """Return the HTTP API over `services`, in OpenPAI's shapes."""
     settings = services.settings
-    api = FastAPI(
+    # Its pages come from this server: many clusters have no way to the internet.
+    api = FastAPIOffline(
+        redoc_url=None,
         title="OpenPAI",
         version=settings.version,
         responses=_ERRORS,
