@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import re
 import secrets
@@ -36,7 +35,6 @@ from openpai.protocol.errors import PaiError
 
 ROOT = Path(__file__).resolve().parent.parent
 JOB_FILE = ROOT / "examples" / "04-distributed-training.yaml"
-CPUS_WANTED = 4
 READY_WITHIN_S = 60
 STOP_WITHIN_S = 20
 ACCURACY_MIN = 0.9
@@ -124,10 +122,8 @@ def start_platform(port: int, directory: Path, password: str) -> Platform:
     """Start a server on a new data directory and return once it answers."""
     ready = directory / "ready.json"
     log = directory / "server.log"
-    # This many nodes share this machine's processors, so that the four tasks find a place on a small one, too.
-    nodes = math.ceil(CPUS_WANTED / len(os.sched_getaffinity(0)))
     command = [str(Path(sys.executable).with_name("pai")), "up", "--data-dir", str(directory / "data")]
-    command += ["--port", str(port), "--nodes", str(nodes), "--ready-file", str(ready)]
+    command += ["--port", str(port), "--ready-file", str(ready)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     environment = os.environ | {"PAI_ADMIN_PASSWORD": password, "PATH": path}
     with log.open("wb") as output:

@@ -12,6 +12,7 @@ from openpai.protocol.errors import Refused
 
 SIMULATED_NODES: Final = 4
 SIMULATED_GPUS: Final = 8
+SIMULATED_CPUS: Final = 64
 
 
 def make_backend(settings: Settings, data: DataDir, clock: Clock) -> Backend:
@@ -23,7 +24,14 @@ def _process(settings: Settings, data: DataDir, clock: Clock) -> Backend:
     from openpai.backends.process.backend import ProcessBackend
 
     root = data.tasks / "process"
-    return ProcessBackend(root, data.logs, clock, nodes=settings.nodes or 1, gpus_per_node=settings.gpus_per_node)
+    return ProcessBackend(
+        root,
+        data.logs,
+        clock,
+        nodes=settings.nodes or 1,
+        gpus_per_node=settings.gpus_per_node,
+        cpus_per_node=settings.cpus_per_node,
+    )
 
 
 def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
@@ -42,6 +50,7 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         url=settings.docker_url,
         nodes=settings.nodes or 1,
         gpus_per_node=settings.gpus_per_node,
+        cpus_per_node=settings.cpus_per_node,
     )
 
 
@@ -52,5 +61,5 @@ def _simulated(settings: Settings, data: DataDir, clock: Clock) -> Backend:
     from openpai.backends.simulated.nodes import virtual_nodes
 
     gpus = SIMULATED_GPUS if settings.gpus_per_node is None else settings.gpus_per_node
-    nodes = virtual_nodes(settings.nodes or SIMULATED_NODES, gpus)
+    nodes = virtual_nodes(settings.nodes or SIMULATED_NODES, gpus, cpus=settings.cpus_per_node or SIMULATED_CPUS)
     return SimulatedBackend(SimulatedCluster(nodes, say=LogFiles(data.logs).say), clock)

@@ -24,6 +24,9 @@ def up(
     backend: Annotated[BackendName, typer.Option(help="What runs the tasks.")] = "process",
     nodes: Annotated[int | None, typer.Option(help="Number of virtual nodes [default: this machine as it is].")] = None,
     gpus_per_node: Annotated[int | None, typer.Option(help="GPUs of each node [default: those found].")] = None,
+    cpus_per_node: Annotated[
+        int | None, typer.Option(help="CPUs each node offers [default: those found, at least 8].")
+    ] = None,
     database_url: Annotated[
         str | None, typer.Option(help="PostgreSQL instead of SQLite: postgresql://...", envvar="PAI_DATABASE_URL")
     ] = None,
@@ -48,6 +51,7 @@ def up(
         backend=backend,
         nodes=nodes,
         gpus_per_node=gpus_per_node,
+        cpus_per_node=cpus_per_node,
         database_url=database_url,
         docker_url=docker_url,
         allow_remote=allow_remote,

@@ -25,6 +25,8 @@ class Settings:
     nodes: int | None = None
     """How many virtual nodes; None: this machine as it is (simulated: 4)."""
     gpus_per_node: int | None = None
+    cpus_per_node: int | None = None
+    """Processors each node offers; None: those the machine has, at least 8 (simulated: 64)."""
     database_url: str | None = None
     """None: SQLite in the data directory."""
     allow_remote: bool = False
@@ -41,6 +43,8 @@ class Settings:
             raise Refused("BadConfigurationError", f"--port {self.port} is no port", "use 0 (any free one) to 65535")
         if self.nodes is not None and self.nodes < 1:
             raise Refused("BadConfigurationError", f"--nodes {self.nodes} leaves nothing to run on", "use 1 or more")
+        if self.cpus_per_node is not None and self.cpus_per_node < 1:
+            raise Refused("BadConfigurationError", f"--cpus-per-node {self.cpus_per_node} is too few", "use 1 or more")
         if self.gpus_per_node is not None and self.gpus_per_node < 0:
             raise Refused("BadConfigurationError", f"--gpus-per-node {self.gpus_per_node} is negative", "use 0 or more")
         if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):

@@ -61,6 +61,7 @@ class DockerBackend:
         url: str | None = None,
         nodes: int = 1,
         gpus_per_node: int | None = None,
+        cpus_per_node: int | None = None,
         address: str = LOOPBACK,
         compare_every_s: float = COMPARE_EVERY_S,
     ) -> None:
@@ -68,7 +69,7 @@ class DockerBackend:
         self._logs_root = logs_root.absolute()
         self._clock = clock
         self._url = url
-        self._wanted_nodes = (nodes, gpus_per_node, address)
+        self._wanted_nodes = (nodes, gpus_per_node, cpus_per_node, address)
         self._compare_every_s = compare_every_s
         # The Engine may serve several platforms; each knows its own by where its directories are.
         self._scope = hashlib.sha256(str(self._root).encode()).hexdigest()[:32]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openpai.backends.docker.engine import Engine
-from openpai.backends.host.machine import find_gpus
+from openpai.backends.host.machine import cpus_offered, find_gpus
 from openpai.ports.backend import NodeSeen
 
 
@@ -18,7 +18,9 @@ class Found:
     has_nvidia: bool
 
 
-async def machine_of(engine: Engine, nodes: int, gpus_per_node: int | None, address: str) -> Found:
+async def machine_of(
+    engine: Engine, nodes: int, gpus_per_node: int | None, cpus_per_node: int | None, address: str
+) -> Found:
     """Return the Engine's machine. `gpus_per_node` replaces what the driver says; such devices are only numbers."""
     info = await engine.info()
     driven = await find_gpus() if gpus_per_node is None else None
@@ -28,7 +30,7 @@ async def machine_of(engine: Engine, nodes: int, gpus_per_node: int | None, addr
         NodeSeen(
             name=name if nodes == 1 else f"{name}-{index}",
             address=address,
-            cpus=cpus,
+            cpus=cpus_offered(cpus, cpus_per_node),
             memory_mb=memory_mb,
             gpus=gpus,
             gpu_model=driven.model if driven is not None else "virtual" * bool(gpus),

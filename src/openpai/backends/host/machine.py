@@ -16,6 +16,8 @@ from openpai.ports.backend import NodeSeen
 LOOPBACK: Final = "127.0.0.1"
 """All tasks of this backend run on one machine, so this is where each reaches the others."""
 
+CPUS_SHARED: Final = 8
+"""What a machine with fewer processors offers: on a laptop the tasks of a small job share them."""
 _GPU_LINE: Final = re.compile(r"^GPU (\d+): (.*?)(?: \(UUID:.*)?$", re.MULTILINE)
 _GPU_PATIENCE_S: Final = 20.0
 
@@ -27,13 +29,18 @@ class Gpus(NamedTuple):
     model: str = ""
 
 
+def cpus_offered(cpus: int, wanted: int | None) -> int:
+    """Return how many processors a node offers: as many as wanted, else those it has, and never a mere handful."""
+    return max(cpus, CPUS_SHARED) if wanted is None else wanted
+
+
 async def this_machine(
-    nodes: int = 1, gpus_per_node: int | None = None, address: str = LOOPBACK
+    nodes: int = 1, gpus_per_node: int | None = None, cpus_per_node: int | None = None, address: str = LOOPBACK
 ) -> tuple[NodeSeen, ...]:
     """Return this machine as one node, or as several that share it.
 
     Several nodes each claim all processors and memory: they exist to try things out, not to share fairly.
-    `gpus_per_node` replaces what the driver says.
+    `gpus_per_node` replaces what the driver says, `cpus_per_node` what the system says.
     """
     gpus = await find_gpus() if gpus_per_node is None else Gpus(gpus_per_node, "virtual" if gpus_per_node else "")
     host = socket.gethostname()
@@ -41,7 +48,7 @@ async def this_machine(
         NodeSeen(
             name=host if nodes == 1 else f"{host}-{index}",
             address=address,
-            cpus=len(os.sched_getaffinity(0)),
+            cpus=cpus_offered(len(os.sched_getaffinity(0)), cpus_per_node),
             memory_mb=_memory_mb(),
             gpus=gpus.total,
             gpu_model=gpus.model,

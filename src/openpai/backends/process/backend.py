@@ -36,7 +36,7 @@ from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, Node
 from openpai.ports.clock import Clock
 
 SWEEP_EVERY_S: Final = 30.0
-_ACTIONS_PER_TURN: Final = 16
+_ACTIONS_PER_TURN: Final = 4
 _READ_AGAIN_S: Final = 0.5
 _WRAPPER_IS_LATE_S: Final = 1.5
 """How much longer than the grace period the wrapper may take to kill its group before the server does."""
@@ -54,13 +54,14 @@ class ProcessBackend:
         *,
         nodes: int = 1,
         gpus_per_node: int | None = None,
+        cpus_per_node: int | None = None,
         address: str = LOOPBACK,
         sweep_every_s: float = SWEEP_EVERY_S,
     ) -> None:
         self._root = root.absolute()
         self._logs_root = logs_root.absolute()
         self._clock = clock
-        self._see_machine = partial(this_machine, nodes, gpus_per_node, address)
+        self._see_machine = partial(this_machine, nodes, gpus_per_node, cpus_per_node, address)
         self._sweep_every_s = sweep_every_s
         self._attempts: dict[AttemptKey, Attempt] = {}
         self._changed: dict[AttemptKey, Attempt] = {}
