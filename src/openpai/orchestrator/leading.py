@@ -9,6 +9,7 @@ from openpai.orchestrator.auditing import audit, look_at_nodes
 from openpai.orchestrator.office import Desk, Office
 from openpai.orchestrator.recording import reload
 from openpai.ports.store import JobRecord
+from openpai.protocol.errors import Unavailable
 from openpai.scheduler.model import Spot
 
 INBOX_PER_PASS: Final = 500
@@ -53,7 +54,12 @@ def _held(record: JobRecord) -> dict[gangs.Members, list[Spot | None]]:
 
 async def take_in(office: Office) -> bool:
     """Take jobs that other servers touched onto the desk; return whether there may be more."""
-    touched = await office.store.take_inbox(INBOX_PER_PASS)
+    try:
+        touched = await office.store.take_inbox(INBOX_PER_PASS, office.epoch)
+    except Unavailable:
+        # Perhaps it was emptied and only the answer was lost.
+        office.must_resync = True
+        raise
     async with office.gate:
         for id_ in touched:
             await reload(office, id_, set())

@@ -43,8 +43,8 @@ async def record(office: Office, news: Mapping[str, News], propose: Proposing | 
     """Turn facts into saved changes; return each job that changed, as it is now.
 
     What the facts set free is free for `propose`, whose grants are saved in the same transaction. Old news changes
-    nothing, impossible news is logged and dropped. Raises Unavailable when the store does not answer, and then
-    nothing was changed, and `LeaseLost` when another server leads.
+    nothing, impossible news is logged and dropped. Raises Unavailable when the store does not answer, and
+    `LeaseLost`, having changed nothing, when another server leads.
     """
     changed: dict[str, JobRecord] = {}
     freed: set[tuple[str, int]] = set()
@@ -75,7 +75,12 @@ async def _record_once(
         changes += await _changes(office, granted)
     if not changes:
         return {}
-    answers = await office.store.save(changes, office.epoch)
+    try:
+        answers = await office.store.save(changes, office.epoch)
+    except Unavailable:
+        # Perhaps it was saved and only the answer was lost.
+        office.must_resync = True
+        raise
     stale: dict[str, News] = {}
     for change, saved in zip(changes, answers, strict=True):
         id_ = change.after.job.id

@@ -6,6 +6,7 @@ other server it reaches the leader through the store's inbox.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from openpai.lifecycle.model import Fact, JobPhase, StartRequested, StopRequested
@@ -19,7 +20,7 @@ from openpai.orchestrator.recording import RACES_MAX, News, build_change, record
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import NodeView, Submitted
-from openpai.ports.store import Event, JobRecord, JobStore, NewJob, Saved
+from openpai.ports.store import Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, JobSpec
 from openpai.protocol.priorities import asked_class, priority
@@ -54,9 +55,7 @@ class Wishes:
         at_ms = record_.job.submitted_at_ms
         event = Event(record_.job.id, at_ms, "Submitted", f"{user} submitted the job", 0)
         new = NewJob(record_, to_yaml(spec), spec.gpus_total, event)
-        await self._store.add_job(new, notify=self.office is None)
-        if self.office is not None:
-            adopt(self.office, record_)
+        await self._remember(new)
         return Submitted(record_.job.id, user, spec.name, warnings)
 
     async def stop(self, user: str, name: str, by: str) -> None:
@@ -86,6 +85,19 @@ class Wishes:
             raise Unavailable(NOT_LEADING)
         return tuple(_node_views(self.office))
 
+    async def _remember(self, new: NewJob) -> None:
+        office = self.office
+        try:
+            await self._store.add_job(new, office.epoch if office is not None else None)
+        except Unavailable:
+            # Perhaps it was remembered and only the answer was lost.
+            if office is not None:
+                office.must_resync = True
+            raise
+        # Who leads under a later lease finds the job in the store or in the inbox.
+        if office is not None and self.office is office:
+            adopt(office, new.record)
+
     def _new_record(self, user: str, spec: JobSpec) -> JobRecord:
         now_ms = self._clock.now_ms()
         bare, taken = hidden(spec)
@@ -109,8 +121,9 @@ class Wishes:
     async def _tell(self, user: str, name: str, fact: Fact) -> None:
         id_ = await self._find(user, name)
         if self.office is not None:
-            await record(self.office, {id_: News((fact,))})
-            return
+            with contextlib.suppress(LeaseLost):
+                await record(self.office, {id_: News((fact,))})
+                return
         for _ in range(RACES_MAX):
             before = await self._store.load(id_)
             if before is None:

@@ -235,10 +235,10 @@ class Token:
 class JobStore(Protocol):
     """What the orchestrator remembers jobs with."""
 
-    async def add_job(self, new: NewJob, *, notify: bool) -> None:
+    async def add_job(self, new: NewJob, epoch: int | None) -> None:
         """Remember a submission; durable when this returns. Raises Refused ConflictJobError for a name that exists.
 
-        With `notify`, the leading server, which is another one, finds the job in its inbox.
+        Unless `epoch` is the newest lease, somebody else leads or will lead, and finds the job in its inbox.
         """
         ...
 
@@ -262,8 +262,11 @@ class JobStore(Protocol):
         """
         ...
 
-    async def take_inbox(self, limit: int) -> tuple[str, ...]:
-        """Return ids of jobs that other servers touched, and take them out of the inbox."""
+    async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
+        """Return ids of jobs that other servers touched, and take them out of the inbox.
+
+        Raises LeaseLost, taking nothing, when `epoch` is no longer the newest lease.
+        """
         ...
 
     async def lease(self, holder: str, now_ms: int, ttl_ms: int) -> int | None:
