@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-import openpai
-
 ROOT: Final = Path(__file__).resolve().parents[2]
-SOURCE: Final = Path(openpai.__file__).parent
+SOURCE: Final = ROOT / "src" / "openpai"
 DOCS: Final = ROOT / "docs"
 _PYTHON: Final = ("src", "tests", "bench", "examples")
 _TEXT: Final = frozenset({".py", ".md", ".toml", ".yaml", ".yml", ".json", ".sh", ".mako", ".cfg", ".txt"})
