@@ -119,6 +119,16 @@ async def reload(office: Office, id_: str, freed: set[tuple[str, int]]) -> None:
     follow(office, before, after)
 
 
+async def refresh(office: Office, id_: str) -> bool:
+    """Compare a job on the desk with the store; return whether the desk was behind and has been brought up to date."""
+    async with office.gate:
+        known, stored = office.desk.records.get(id_), await office.store.load(id_)
+        if known is None or stored is None or known.version == stored.version:
+            return False
+        await reload(office, id_, set())
+        return True
+
+
 def _let_go(office: Office, before: JobRecord, after: JobRecord, freed: set[tuple[str, int]]) -> None:
     """Give back what a job holds no longer, once, however often the step that frees it has to be saved.
 

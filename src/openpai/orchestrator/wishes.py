@@ -16,7 +16,7 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.hiding import hidden
 from openpai.orchestrator.leading import adopt
 from openpai.orchestrator.office import Office, Secrets
-from openpai.orchestrator.recording import RACES_MAX, News, build_change, record
+from openpai.orchestrator.recording import RACES_MAX, News, build_change, record, refresh
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import NodeView, Submitted
@@ -122,7 +122,7 @@ class Wishes:
         id_ = await self._find(user, name)
         if self.office is not None:
             with contextlib.suppress(LeaseLost):
-                await record(self.office, {id_: News((fact,))})
+                await _tell_leader(self.office, id_, fact)
                 return
         for _ in range(RACES_MAX):
             before = await self._store.load(id_)
@@ -135,6 +135,16 @@ class Wishes:
             if await self._store.save([change], None, notify=True) == (Saved.YES,):
                 return
         raise Unavailable(f"job {name} changes too fast to be told")
+
+
+async def _tell_leader(office: Office, id_: str, fact: Fact) -> None:
+    for _ in range(RACES_MAX):
+        if id_ in await record(office, {id_: News((fact,))}):
+            return
+        # It changed nothing, but the desk may not know yet what another server was told.
+        if not await refresh(office, id_):
+            return
+    raise Unavailable(f"job {id_} changes too fast to be told")
 
 
 def _check_virtual_cluster(user: str, spec: JobSpec) -> None:

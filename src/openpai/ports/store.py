@@ -277,6 +277,10 @@ class JobStore(Protocol):
         """
         ...
 
+    async def check_lease(self, epoch: int) -> None:
+        """Raise LeaseLost when `epoch` is no longer the newest lease."""
+        ...
+
     async def release_lease(self, holder: str) -> None:
         """Give the right to lead back."""
         ...

@@ -169,6 +169,10 @@ class SqlJobStore:
 
         return await self._database.write(work)
 
+    async def check_lease(self, epoch: int) -> None:
+        """Raise LeaseLost when another server leads; see `JobStore.check_lease`."""
+        await self._database.read(lambda connection: self._check_lease(connection, epoch))
+
     async def release_lease(self, holder: str) -> None:
         """Give the right to lead back; see `JobStore.release_lease`."""
         mine = sa.update(lease).where(lease.c.name == LEADER, lease.c.holder == holder).values(holder=None, until_ms=0)
