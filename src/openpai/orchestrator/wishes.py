@@ -16,7 +16,7 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.hiding import hidden
 from openpai.orchestrator.leading import adopt
 from openpai.orchestrator.office import Office, Secrets
-from openpai.orchestrator.recording import RACES_MAX, News, build_change, record, refresh
+from openpai.orchestrator.recording import RACES_MAX, News, build_change, is_newest, record
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import NodeView, Submitted
@@ -25,7 +25,7 @@ from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, JobSpec
 from openpai.protocol.priorities import asked_class, priority
 from openpai.protocol.reading import read_job
-from openpai.protocol.writing import dump_spec, to_yaml
+from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.runtime.plugins import unsupported_plugins
 from openpai.scheduler.model import Wait, Why
 
@@ -54,7 +54,7 @@ class Wishes:
             _refuse_impossible(self.office, record_, spec)
         at_ms = record_.job.submitted_at_ms
         event = Event(record_.job.id, at_ms, "Submitted", f"{user} submitted the job", 0)
-        new = NewJob(record_, to_yaml(spec), spec.gpus_total, event)
+        new = NewJob(record_, dump_masked(spec), spec.gpus_total, event)
         await self._remember(new)
         return Submitted(record_.job.id, user, spec.name, warnings)
 
@@ -139,10 +139,11 @@ class Wishes:
 
 async def _tell_leader(office: Office, id_: str, fact: Fact) -> None:
     for _ in range(RACES_MAX):
+        known = office.desk.records.get(id_)
         if id_ in await record(office, {id_: News((fact,))}):
             return
         # It changed nothing, but the desk may not know yet what another server was told.
-        if not await refresh(office, id_):
+        if known is None or await is_newest(office, known):
             return
     raise Unavailable(f"job {id_} changes too fast to be told")
 

@@ -76,7 +76,7 @@ class NewJob:
 
     record: JobRecord
     config_text: str
-    """The job file as its owner may read it back: YAML with secrets masked."""
+    """The job file as its owner may read it back, with secrets masked: `protocol.writing.dump_masked`'s text."""
     gpus_total: int
     event: Event
 
@@ -298,7 +298,7 @@ class JobQueries(Protocol):
         ...
 
     async def config(self, job: str) -> str | None:
-        """Return the job file with secrets masked."""
+        """Return the job file with secrets masked, for `protocol.writing.masked_yaml`."""
         ...
 
     async def spec_text(self, job: str) -> str | None:
