@@ -164,6 +164,9 @@ async def test_a_leader_that_was_replaced_neither_keeps_a_submission_nor_takes_t
     await store.add_job(second, 1)
     with pytest.raises(LeaseLost):
         await store.take_inbox(10, 1)
+    with pytest.raises(LeaseLost):
+        await store.check_lease(1)
+    await store.check_lease(2)
     assert await store.take_inbox(10, 2) == (second.record.job.id,)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -84,9 +84,12 @@ class ChanceFaults(Faults):
         self._luck = luck
         self.is_calm = False
         self.starts: dict[AttemptKey, int] = {}
+        self.judge: Callable[[Action], None] = lambda action: None
+        """Hears every action that a server sends."""
 
     def delays_of_action(self, action: Action) -> Sequence[int]:
         """Return after how long, and how often, an action arrives."""
+        self.judge(action)
         return self._delays()
 
     def delays_of_news(self, seen: TaskSeen) -> Sequence[int]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle.model import AttemptKey
+from openpai.ports.backend import Action, ForgetTask, LaunchTask
 
 FREE_RETRIES_MAX: Final = 10
 FINAL: Final = ("succeeded", "failed", "stopped")
@@ -54,6 +55,21 @@ class Checkers:
         for told in self._world():
             raise Violation(told)
 
+    def judge(self, action: Action) -> None:
+        """Raise Violation for an action that harms a task attempt which the store wants alive."""
+        if isinstance(action, LaunchTask):
+            return
+        where = "t.job = ? AND t.job_attempt = ? AND t.role = ? AND t.task_index = ? AND t.attempt = ?"
+        query = f"SELECT t.phase, j.phase FROM task_attempts t JOIN jobs j ON j.id = t.job WHERE {where}"
+        key = action.key
+        for task, job in self._rows(query, (key.job, key.job_attempt, key.role, key.index, key.task_attempt)):
+            if task not in ("starting", "running"):
+                continue
+            if isinstance(action, ForgetTask):
+                raise Violation(f"the end of {key.path()} is forgotten and was not recorded")
+            if job != "ending":
+                raise Violation(f"{key.path()} is told to end, and its job is {job}")
+
     def look_at_the_end(self) -> None:
         """Raise Violation unless every job ended as it should and nothing of any job is left."""
         self.look()
@@ -88,8 +104,11 @@ class Checkers:
         }
         if dict(held) != self._granted or len(held) != len(self._granted):
             yield f"grants {self._granted} are not what live tasks hold: {held}"
+        # What is over in the world may be handed out again before its end is written down.
+        over = {task.key for task in self._cluster.observe() if task.exit is not None}
+        using = [row for row in live if AttemptKey(*row[:5]) not in over]
         ports = Counter(
-            (row[7], port) for row in live for label in json.loads(row[9] or "{}").values() for port in label
+            (row[7], port) for row in using for label in json.loads(row[9] or "{}").values() for port in label
         )
         yield from (f"port {port} is handed out {count} times" for port, count in ports.items() if count > 1)
         yield from self._jobs()

@@ -45,7 +45,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Let every task run until it waits for time or for a gate."""
         ready: Any = self._ready  # type: ignore[attr-defined]
         await asyncio.sleep(0)
-        while ready:
+        while ready:  # noqa: ASYNC110  # there is no event for "nothing is left to do"
             await asyncio.sleep(0)
 
 

@@ -18,7 +18,7 @@ import structlog
 
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.backends.simulated.nodes import virtual_nodes
-from openpai.ports.store import LeaseLost
+from openpai.ports.backend import Action
 from openpai.protocol.errors import Broken, PaiError
 from openpai.scheduler.model import Why
 from openpai.store.database import Database
@@ -51,6 +51,7 @@ class World:
         connection: Any = self.database.engine.raw_connection().driver_connection
         connection.deserialize(_empty_database())
         self.checkers = Checkers(connection, self.cluster, self.faults.starts)
+        self.faults.judge = self.judge
         self.servers: dict[str, Server] = {}
         self.servers_made = 0
         self.jobs_sent = 0
@@ -79,6 +80,14 @@ class World:
         # In calm times most calls find nothing to do, and would push what matters out of the trace.
         if not self.faults.is_calm or (was != self.checkers.seen_changes and not what.endswith(".lease")):
             self.note(what)
+
+    def judge(self, action: Action) -> None:
+        """Check an action before it leaves."""
+        try:
+            self.checkers.judge(action)
+        except Violation as violation:
+            self.note(f"{action!r}")
+            self.violation = self.violation or violation
 
     def blame(self, told: str) -> None:
         """Remember that something must not have happened."""
@@ -420,4 +429,4 @@ def _traceback(event: dict[str, Any]) -> str:
     return "\n" + traceback.format_exc()
 
 
-__all__ = ["Failed", "LeaseLost", "World", "live_through"]
+__all__ = ["Failed", "World", "live_through"]

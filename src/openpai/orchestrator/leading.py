@@ -56,11 +56,11 @@ async def take_in(office: Office) -> bool:
     """Take jobs that other servers touched onto the desk; return whether there may be more."""
     try:
         touched = await office.store.take_inbox(INBOX_PER_PASS, office.epoch)
+        async with office.gate:
+            for id_ in touched:
+                await reload(office, id_, set())
     except Unavailable:
-        # Perhaps it was emptied and only the answer was lost.
+        # The inbox may be empty by now and nobody knows what was in it.
         office.must_resync = True
         raise
-    async with office.gate:
-        for id_ in touched:
-            await reload(office, id_, set())
     return len(touched) == INBOX_PER_PASS

@@ -119,14 +119,14 @@ async def reload(office: Office, id_: str, freed: set[tuple[str, int]]) -> None:
     follow(office, before, after)
 
 
-async def refresh(office: Office, id_: str) -> bool:
-    """Compare a job on the desk with the store; return whether the desk was behind and has been brought up to date."""
+async def is_newest(office: Office, known: JobRecord) -> bool:
+    """Return whether the store knows no later version of a job; if it does, so does the desk afterwards."""
     async with office.gate:
-        known, stored = office.desk.records.get(id_), await office.store.load(id_)
-        if known is None or stored is None or known.version == stored.version:
-            return False
-        await reload(office, id_, set())
-        return True
+        stored = await office.store.load(known.job.id)
+        if stored is None or stored.version == known.version:
+            return True
+        await reload(office, known.job.id, set())
+        return False
 
 
 def _let_go(office: Office, before: JobRecord, after: JobRecord, freed: set[tuple[str, int]]) -> None:

@@ -1,8 +1,9 @@
 """First in, first out: the simplest sharing policy that is still fair to every virtual cluster.
 
 Within a virtual cluster gangs start strictly in order of priority, then submission, then id: nobody overtakes
-a gang that waits ahead of them, so a large gang gets its nodes in the end. Only a gang that would not fit even if everything were free lets the others
-pass, until the cluster changes. Virtual clusters do not block each other. Nothing is preempted.
+a gang that waits ahead of them, so a large gang gets its nodes in the end. Only a gang that would not fit even if
+everything were free lets the others pass, until the cluster changes. Virtual clusters do not block each other.
+Nothing is preempted.
 """
 
 from __future__ import annotations
