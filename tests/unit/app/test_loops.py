@@ -35,7 +35,7 @@ class Half:
 
 async def test_news_that_comes_while_a_turn_has_taken_the_rest_is_kept_for_the_next() -> None:
     office = Half()
-    listening = asyncio.create_task(_news(cast(Office, office)))
+    listening = asyncio.create_task(_news(cast("Office", office)))
     await asyncio.sleep(0)
     office.desk.heard = []
     office.backend.ready.set()
