@@ -21,7 +21,7 @@ COMMANDS: Final = (
     ("sleep 9", 3),
     ("sleep 45", 1),
     ("sleep 1; exit 1", 2),
-    ("sleep 3; exit 137", 1),
+    ("sleep 3; exit 137", 0.2),
     ("sleep 0.5; exit $PAI_TASK_INDEX", 1),
     ("trap '' TERM; sleep 20", 1),
     ("trap 'sleep 4; exit 0' TERM; sleep 15", 1),
