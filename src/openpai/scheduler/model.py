@@ -74,6 +74,7 @@ class Why(StrEnum):
     UNHEALTHY_NODES = "UNHEALTHY_NODES"
     BEHIND_OLDER_JOB = "BEHIND_OLDER_JOB"
     BEHIND_HIGHER_PRIORITY = "BEHIND_HIGHER_PRIORITY"
+    BACKING_OFF = "BACKING_OFF"
     NOT_YET_LOOKED_AT = "NOT_YET_LOOKED_AT"
 
 
@@ -88,7 +89,7 @@ class Wait:
     ahead: tuple[str, ...] = ()
     """`user~job` of the gangs that go first, nearest first, at most a handful."""
     position: int = 0
-    """Place in the queue, counted from 1."""
+    """Place in the queue, counted from 1; 0 for a gang that lets others pass because it never fits."""
 
 
 @dataclass(frozen=True, slots=True)

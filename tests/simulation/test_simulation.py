@@ -1,0 +1,164 @@
+"""Two hundred seeds of trouble, and proof that the checkers would notice if a promise were broken.
+
+For each way of breaking the code some seed has to fail; a checker that never fails proves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openpai.backends.simulated.cluster import SimulatedCluster
+from openpai.lifecycle import stepping
+from openpai.orchestrator import wishes
+from openpai.orchestrator.office import Office
+from openpai.store import jobs as store_jobs
+from openpai.store.jobs import SqlJobStore
+from tests.simulation.run import attempt
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = 200
+GRANTS = store_jobs.grants
+BROKEN_SEEDS = 40
+
+
+@pytest.mark.slow
+def test_two_hundred_seeds_keep_every_promise() -> None:
+    with ProcessPoolExecutor(2) as pool:
+        failed = [told for _, told in pool.map(attempt, range(SEEDS), chunksize=5) if told]
+    assert not failed, f"{len(failed)} seeds failed; the first: {failed[0]}"
+
+
+def test_a_seed_is_the_same_story_in_every_process() -> None:
+    code = "from tests.simulation.world import live_through; print(live_through(7))"
+    stories = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(stories) == 1
+
+
+def caught(about: str, first: int) -> None:
+    """Fail unless a seed from `first` on notices, and says what it is about."""
+    for seed in range(first, first + BROKEN_SEEDS):
+        _, told = attempt(seed)
+        if told:
+            assert about in told.splitlines()[0], told
+            return
+    pytest.fail(f"none of {BROKEN_SEEDS} seeds noticed")
+
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def _a_late_launch_starts_what_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    was = SimulatedCluster._launch
+
+    def launch(self: SimulatedCluster, order: Any) -> None:
+        self._newest_grant.clear()
+        self._forgotten.clear()
+        was(self, order)
+
+    monkeypatch.setattr(SimulatedCluster, "_launch", launch)
+
+
+def _an_old_leader_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SqlJobStore, "_check_lease", lambda self, connection, epoch: None)
+
+
+def _the_store_accepts_a_granted_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Grants:
+        c = store_jobs.grants.c
+
+        def insert(self) -> Any:
+            return store_jobs.sqlite.insert(GRANTS).prefix_with("OR REPLACE")
+
+    monkeypatch.setattr(store_jobs, "grants", Grants())
+    _an_old_leader_may_write(monkeypatch)
+
+
+def _a_stop_speaks_of_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    was = stepping._Draft._stop
+
+    def stop(self: Any) -> None:
+        was(self)
+        self.job = replace(self.job, is_stop_requested=False)
+
+    monkeypatch.setattr(stepping._Draft, "_stop", stop)
+
+
+def _a_submission_is_answered_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def forget(self: SqlJobStore, new: Any, epoch: int | None) -> None:
+        return None
+
+    monkeypatch.setattr(SqlJobStore, "add_job", forget)
+
+
+def _devices_are_never_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_jobs, "_RELEASE", store_jobs._RELEASE.where(store_jobs.grants.c.device < 0))
+
+
+def _an_old_leader_keeps_submissions(monkeypatch: pytest.MonkeyPatch) -> None:
+    was = SqlJobStore.add_job
+
+    async def keep(self: SqlJobStore, new: Any, epoch: int | None) -> None:
+        monkeypatch.setattr(self, "_newest_epoch", lambda connection: epoch)
+        try:
+            await was(self, new, epoch)
+        finally:
+            monkeypatch.delattr(self, "_newest_epoch")
+
+    monkeypatch.setattr(SqlJobStore, "add_job", keep)
+
+
+def _an_old_leader_ends_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(self: SqlJobStore, epoch: int) -> None:
+        return None
+
+    monkeypatch.setattr(SqlJobStore, "check_lease", check)
+
+
+def _a_stale_desk_answers_wishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def always(office: Any, known: Any) -> bool:
+        return True
+
+    monkeypatch.setattr(wishes, "is_newest", always)
+
+
+def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Office, "must_resync", property(lambda self: False, lambda self, value: None))
+
+
+@pytest.mark.parametrize(
+    ("broken", "about", "first"),
+    [
+        (_a_late_launch_starts_what_is_over, "started 2 times", 0),
+        (_an_old_leader_may_write, "", 0),
+        (_the_store_accepts_a_granted_device, "", 0),
+        (_a_stop_speaks_of_one_attempt, "stop", 0),
+        (_a_submission_is_answered_before_it_is_written, "no such job", 0),
+        (_devices_are_never_given_back, "grants", 0),
+        (_an_old_leader_keeps_submissions, "never end", 0),
+        (_an_old_leader_ends_what_it_does_not_know, "told to end", 0),
+        (_a_stale_desk_answers_wishes, "", 0),
+        (_lost_answers_are_taken_for_no, "never end", 0),
+    ],
+)
+def test_broken_code_is_caught(broken: Break, about: str, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch)
+    caught(about, first)
