@@ -34,6 +34,7 @@ class MemoryLimits:
         self._free: list[str] = []
         self._lent = set(in_use) - {""}
         self._leaving: set[str] = set()
+        self._vacated: set[str] = set()
         self._made = 0
         if home is not None:
             self._take_up(Path(home.path))
@@ -55,10 +56,12 @@ class MemoryLimits:
 
     def vacate(self, cgroup: str) -> bool:
         """Return whether no process is left in the cgroup of an attempt that ended; kill what there is."""
-        if not cgroup or not kill_all(cgroup):
+        # An empty cgroup stays empty: only its own processes make others there.
+        if not cgroup or cgroup in self._vacated:
             return True
-        self._leaving.add(cgroup)
-        return False
+        is_vacated = not kill_all(cgroup)
+        (self._vacated if is_vacated else self._leaving).add(cgroup)
+        return is_vacated
 
     def vacate_all(self) -> bool:
         """Do so for every cgroup that was found occupied, and return whether none is any more."""
@@ -74,7 +77,9 @@ class MemoryLimits:
         if not cgroup:
             return
         self._lent.discard(cgroup)
-        if not self.vacate(cgroup):
+        is_vacated = self.vacate(cgroup)
+        self._vacated.discard(cgroup)
+        if not is_vacated:
             return
         if len(self._free) < KEPT_MAX and self._is_as_new(cgroup):
             self._free.append(cgroup)
@@ -95,8 +100,8 @@ class MemoryLimits:
         for path in home.iterdir():
             if path.is_dir() and path.name.isdecimal():
                 self._made = max(self._made, int(path.name))
-                if str(path) not in self._lent and self.vacate(str(path)):
-                    self._remove(str(path))
+                if str(path) not in self._lent:
+                    self.give_back(str(path))
 
     def _make(self, home: Home) -> str:
         self._made += 1
