@@ -11,13 +11,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
+import structlog
+
+from openpai.backends.process.attempts import Attempt
 from openpai.backends.process.cgroups import FIRST, SECOND, Generation, Home, processes_in, read, write
 from openpai.backends.process.processes import signal_held
 
+log: Final = structlog.get_logger(__name__)
 LEAST_MB: Final = 16
 """The limit of who asks for less: the shells that run a task need a few megabytes themselves."""
 KEPT_MAX: Final = 64
@@ -133,6 +137,19 @@ class MemoryLimits:
         self._limit_of.pop(cgroup, None)
         with contextlib.suppress(OSError):
             Path(cgroup).rmdir()
+
+
+def limit_memory(home: Home | None, attempts: Collection[Attempt]) -> MemoryLimits:
+    """Return the limits of a server that took up `attempts`, and say once whether there are any."""
+    if home is None:
+        log.info("tasks may use more memory than they ask for: no cgroup can be made here that limits it")
+    else:
+        log.info("tasks are kept within the memory they ask for", cgroup=home.path, version=home.generation.number)
+    limits = MemoryLimits(home, {attempt.cgroup for attempt in attempts})
+    for attempt in attempts:
+        if attempt.exit is not None:
+            limits.vacate(attempt.cgroup)
+    return limits
 
 
 def entry_of(cgroup: str) -> str:
