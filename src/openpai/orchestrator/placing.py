@@ -65,6 +65,7 @@ class Proposal:
             found = office.desk.records.get(job)
             if found is None or all(members.gang != gang for members in gangs.waiting(found.job)):
                 office.scheduler.cancel(gang)
+                office.nudges.work.set()
         self.placed = {}
 
 

@@ -247,5 +247,7 @@ def _requeue(office: Office, before: JobRecord, after: JobRecord) -> None:
         office.scheduler.add(gangs.describe(after, members))
         office.nudges.work.set()
     is_granted = {gangs.gang_of(after.job, after.job.tasks[id_])[0] for id_ in after.slots}
-    for gang in waited - is_granted:
+    for gang in sorted(waited - is_granted):
         office.scheduler.cancel(gang)
+        # Whoever waited behind it may be next.
+        office.nudges.work.set()
