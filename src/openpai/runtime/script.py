@@ -138,12 +138,10 @@ while :; do
     # A signal ends `wait` too early, and in bash sometimes one that was dealt with before.
     if [ -s "$dir/exit" ] || ! kill -0 "$child" 2>/dev/null; then break; fi
 done
-if [ -n "$told" ]; then
-    # The signal may have come when the child's end was seen but not yet told.
-    wait "$child"
-    again=$?
-    if [ "$again" != 127 ]; then code=$again; fi
-fi
+# A signal may have come when the child's end was seen but not yet told; what was told before is unknown (127) now.
+wait "$child"
+again=$?
+if [ "$again" != 127 ]; then code=$again; fi
 finish "$code"
 """
 
