@@ -29,6 +29,9 @@ check: $(VENV)/.installed ## format, lint, types, import contracts, unit tests
 	$(RUN)/lint-imports --no-cache
 	$(RUN)/python -m pytest -q tests/unit tests/properties tests/architecture -m "not slow"
 
+docs: $(VENV)/.installed ## write the pages of docs/ that are made from the tables
+	$(RUN)/python -m openpai.app.pages docs
+
 format: $(VENV)/.installed ## put the code in its form
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix .

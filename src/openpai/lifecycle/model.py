@@ -65,13 +65,14 @@ class AttemptKey:
         return TaskId(self.role, self.index)
 
     def path(self) -> str:
-        """Return a relative path that is unique to this attempt and safe in a file system."""
-        return f"{self.job}/{self.job_attempt}/{self.role}/{self.index}/{self.task_attempt}"
+        """Return a relative path, two levels deep, that is unique to this attempt and safe in a file system."""
+        return f"{self.job}/{self.job_attempt}.{self.role}.{self.index}.{self.task_attempt}"
 
     @classmethod
     def parse(cls, path: str) -> AttemptKey:
         """Return the key whose `path()` was given; raise ValueError for anything else."""
-        job, job_attempt, role, index, task_attempt = path.split("/")
+        job, attempt = path.split("/")
+        job_attempt, role, index, task_attempt = attempt.split(".")
         return cls(job, int(job_attempt), role, int(index), int(task_attempt))
 
 

@@ -46,6 +46,8 @@ class LaunchTask:
     """Who and what, for people who look at the machine: `user`, `job`, `role`, `index`."""
     grace_s: float = 30.0
     """How long the task may take to end after SIGTERM before it is killed."""
+    hosts: str = field(default="", repr=False)
+    """Text of the file that PAI_HOSTS_FILE shall name inside the task; the backend sets both unless it is empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,11 @@ class JobStore(Protocol):
         ...
 
     async def lease(self, holder: str, now_ms: int, ttl_ms: int) -> int | None:
-        """Take or renew the right to lead; return its epoch, or None while somebody else holds it."""
+        """Take or renew the right to lead; return its epoch, or None while somebody else holds it.
+
+        A holder is `PLACE/PROCESS`. Only one process may use a place at a time, so a second process of the same
+        place takes over at once; those of other places wait until the lease runs out.
+        """
         ...
 
     async def release_lease(self, holder: str) -> None:
@@ -298,8 +302,11 @@ class JobQueries(Protocol):
         """Return the finished attempts of a job, oldest first."""
         ...
 
-    async def task_attempts(self, job: str, job_attempt: int) -> tuple[TaskAttemptRow, ...]:
-        """Return every task attempt of one job attempt, by role, index and attempt. Tasks never granted have none."""
+    async def task_attempts(self, job: str, job_attempt: int, task: TaskId | None = None) -> tuple[TaskAttemptRow, ...]:
+        """Return every task attempt of one job attempt, or of one task in it, by role, index and attempt.
+
+        Tasks never granted have none.
+        """
         ...
 
     async def events(self, job: str, kind: str | None = None) -> tuple[EventRow, ...]:

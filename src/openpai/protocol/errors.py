@@ -19,15 +19,18 @@ STATUS_OF: Final[dict[str, int]] = {
     "NoEnoughQuotaError": 400,
     "UnauthorizedUserError": 401,
     "ForbiddenUserError": 403,
+    "RemoveAdminError": 403,
     "NoApiError": 404,
     "NoJobError": 404,
     "NoJobConfigError": 404,
     "NoJobSshInfoError": 404,
     "NoTaskLogError": 404,
     "NoTagError": 404,
+    "NoTokenError": 404,
     "NoUserError": 404,
     "NoVirtualClusterError": 404,
     "NoNodeError": 404,
+    "MethodNotAllowedError": 405,
     "ConflictJobError": 409,
     "ConflictUserError": 409,
     "RequestTooLargeError": 413,
@@ -89,7 +92,7 @@ class Fault:
     """Dotted path in the file, as in `taskRoles.worker.instances`; empty for the file itself."""
     message: str
     line: int | None = None
-    """Line in the file, counted from 1; None when there is no such place (a key that is missing altogether)."""
+    """Line in the file, counted from 1; for a missing key, of what should hold it; None when that is the whole file."""
     allowed: str = ""
     suggestion: str = ""
     """The nearest legal spelling, when there is one near enough."""

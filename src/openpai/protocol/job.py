@@ -119,7 +119,7 @@ class JobSpec:
     @property
     def is_gang(self) -> bool:
         """Return whether all tasks start together or not at all (`extras.gangAllocation`, true unless said)."""
-        return bool(self.extras.get("gangAllocation", True))
+        return self.extras.get("gangAllocation") is not False
 
     def role(self, name: str) -> TaskRole:
         """Return the task role called `name`; raise KeyError when there is none."""

@@ -1,0 +1,56 @@
+"""How answers are put on the wire: compact JSON, plain text, and errors in OpenPAI's shape."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from starlette.responses import Response
+
+from openpai.protocol.errors import PaiError
+
+T = TypeVar("T")
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+YAML: Final = "text/yaml; charset=utf-8"
+_ROWS_AT_ONCE: Final = 250
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def encoded(document: Any) -> bytes:
+    """Return a document as JSON."""
+    # A lone surrogate, which JSON may name but UTF-8 cannot hold, becomes a question mark instead of an error.
+    return _encode(document).encode("utf-8", "replace")
+
+
+def reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a JSON answer."""
+    return Response(encoded(document), status, headers, JSON)
+
+
+def text(content: str | bytes, media_type: str = TEXT, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a plain answer."""
+    return Response(content, 200, headers, media_type)
+
+
+def done(message: str, status: int = 200) -> Response:
+    """Return OpenPAI's answer to a wish that was granted and has nothing to show."""
+    return reply({"status": status, "message": message}, status)
+
+
+def refusal(error: PaiError, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error in OpenPAI's shape."""
+    return reply(error.as_dict(), error.status, headers)
+
+
+async def encoded_list(rows: Sequence[T], shape: Callable[[T], Any]) -> bytes:
+    """Return a long list as JSON, each row in its shape, letting others have their turn in between."""
+    parts: list[bytes] = []
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        parts.append(encoded([shape(row) for row in rows[start : start + _ROWS_AT_ONCE]])[1:-1])
+        await asyncio.sleep(0)
+    return b"[" + b",".join(parts) + b"]"

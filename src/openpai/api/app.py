@@ -1,0 +1,105 @@
+"""Putting the entrance together: routes, the gate before them, and one shape for every error."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from openpai.api import bodies
+from openpai.api.answers import refusal, reply
+from openpai.api.context import Desk
+from openpai.api.gate import Gate
+from openpai.api.limits import Buckets, Failures, TooMany
+from openpai.api.passwords import Passwords
+from openpai.api.routes import authn, health, info, jobs, lists, logs, nodes, tasks, tokens, users
+from openpai.api.services import Services
+from openpai.api.sessions import Sessions
+from openpai.protocol.errors import Broken, PaiError, Refused
+
+# Routes are tried in this order, so what is asked most comes first.
+_ROUTERS: Final = (lists, jobs, tasks, logs, nodes, tokens, authn, users, info, health)
+_TOO_FAST: Final = "this client sends too many requests"
+
+
+class Fault(BaseModel):
+    """One thing wrong with a job file."""
+
+    path: str
+    line: int | None
+    message: str
+    allowed: str
+    suggestion: str
+
+
+class Error(BaseModel):
+    """What every error looks like: a name for programs, a sentence for people, and what to do next."""
+
+    code: str
+    message: str
+    advice: str | None = None
+    faults: list[Fault] | None = None
+
+
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": Error, "description": "Any error."}}
+
+
+def create_api(services: Services) -> FastAPI:
+    """Return the HTTP API over `services`, in OpenPAI's shapes."""
+    settings = services.settings
+    # Its pages come from this server: many clusters have no way to the internet.
+    api = FastAPIOffline(
+        redoc_url=None,
+        title="OpenPAI",
+        version=settings.version,
+        responses=_ERRORS,
+        description="The REST API of an open AI platform. Errors are `{code, message}`; times are in milliseconds.",
+    )
+    desk = api.state.desk = Desk(
+        services=services,
+        sessions=Sessions(services.users, services.clock, settings.token_cache_ms),
+        passwords=Passwords(),
+        lists=Buckets(settings.lists, services.clock, "the list of jobs is asked for too often"),
+        logins=Failures(settings.login_failures_per_min, services.clock),
+        logins_of_address=Failures(settings.login_failures_per_min_of_address, services.clock),
+    )
+    for module in _ROUTERS:
+        api.include_router(module.router)
+    api.add_exception_handler(PaiError, _told)
+    api.add_exception_handler(RequestValidationError, _invalid)
+    api.add_exception_handler(HTTPException, _no_api)
+    api.add_middleware(
+        Gate,
+        sessions=desk.sessions,
+        requests=Buckets(settings.requests, services.clock, _TOO_FAST),
+        body_max_bytes=settings.body_max_bytes,
+    )
+    return api
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    if isinstance(error, Broken) or not isinstance(error, PaiError):
+        # The gate logs what is our fault, with its traceback.
+        raise error
+    return refusal(error, error.headers() if isinstance(error, TooMany) else None)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    faults = error.errors() if isinstance(error, RequestValidationError) else ()
+    return refusal(bodies.invalid(bodies.told(faults)))
+
+
+async def _no_api(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    if status == 404:
+        return refusal(Refused("NoApiError", f"there is no {request.url.path}", "see /docs for what there is"))
+    if status == 405:
+        headers = error.headers if isinstance(error, HTTPException) else None
+        message = f"{request.url.path} does not take {request.method}"
+        return refusal(Refused("MethodNotAllowedError", message, "see /docs for what it takes"), headers)
+    return reply({"code": "UnknownError", "message": str(error)}, status)

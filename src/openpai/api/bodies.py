@@ -1,0 +1,56 @@
+"""How request bodies are read: JSON or a form, checked against a model, every fault in one answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from openpai.protocol.errors import Refused
+
+
+class Body(BaseModel):
+    """A request body; a key it does not know is a fault."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+B = TypeVar("B", bound=Body)
+
+
+async def read_body(request: Request, model: type[B]) -> B:
+    """Return the body as `model`; raise InvalidParametersError naming every fault. Any content type may hold JSON."""
+    content = await request.body()
+    is_form = request.headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
+    try:
+        values = dict(parse_qsl(content.decode())) if is_form else json.loads(content)
+    except (ValueError, RecursionError):
+        raise invalid("the body is not valid JSON") from None
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise invalid(told(error.errors(include_url=False, include_input=False))) from None
+
+
+def invalid(message: str) -> Refused:
+    """Return the error for a request that is not made as it should be."""
+    return Refused("InvalidParametersError", message, "see /docs for what this request may say")
+
+
+def told(faults: Sequence[Mapping[str, Any]]) -> str:
+    """Return Pydantic's faults as one sentence for a person."""
+    return "; ".join(f"{_place(fault)}{fault['msg'][:1].lower()}{fault['msg'][1:]}" for fault in faults)
+
+
+def _place(fault: Mapping[str, Any]) -> str:
+    place = ".".join(str(part) for part in fault["loc"] if part not in ("query", "path", "body", "header"))
+    return f"{place}: " if place else ""
+
+
+def takes(model: type[Body]) -> dict[str, Any]:
+    """Return what the API's description says of a body read by `read_body`."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}

@@ -1,0 +1,144 @@
+"""The gate every request passes: limits, the size of its body, safe headers, and no error without an answer.
+
+Plain ASGI, because it is in the way of every request. What goes wrong behind it is answered in OpenPAI's shape;
+what nobody foresaw is logged with its traceback and told to the client as nothing but an unknown error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import structlog
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from openpai.api.answers import refusal
+from openpai.api.limits import Buckets, TooMany
+from openpai.api.sessions import Sessions
+from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
+
+_log = structlog.get_logger(__name__)
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+_SAFE: Final[Headers] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+)
+# Answers of the API are data: a browser that shows one shall run nothing in it and keep no copy.
+_SAFE_DATA: Final[Headers] = (
+    *_SAFE,
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class Gate:
+    """ASGI middleware around the whole API."""
+
+    def __init__(self, app: ASGIApp, *, sessions: Sessions, requests: Buckets, body_max_bytes: int) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._requests = requests
+        self._body_max_bytes = body_max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request through and see to it that it is answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        passage = _Passage(scope, receive, send, self._body_max_bytes)
+        try:
+            if scope["path"] != "/healthz":
+                left = self._requests.take(self._client(passage))
+                passage.tell_limit(self._requests.rate.burst, left)
+            passage.check_announced_length()
+            await self._app(scope, passage.receive, passage.send)
+        except ClientDisconnect:
+            return
+        except TooMany as error:
+            await refusal(error, error.headers())(scope, receive, passage.send)
+        except (Refused, Unavailable) as error:
+            await self._answer(passage, error)
+        except Exception:
+            _log.exception("a request failed", method=scope["method"], path=scope["path"])
+            await self._answer(passage, Broken("the server failed to answer this request"))
+
+    def _client(self, passage: _Passage) -> str:
+        authorization = passage.header(b"authorization")
+        known = self._sessions.client(authorization.decode("latin-1")) if authorization else None
+        # Only a token that was recognised names a client: made-up ones would each get a bucket of their own.
+        return known or address_of(passage.scope)
+
+    async def _answer(self, passage: _Passage, error: PaiError) -> None:
+        if passage.is_answered:
+            # Too late for an error: breaking the connection is the only way left to say that this is not all.
+            raise error
+        await refusal(error)(passage.scope, passage.receive, passage.send)
+
+
+def address_of(scope: Scope) -> str:
+    """Return the address a request came from."""
+    client = scope.get("client")
+    return client[0] if client else "local"
+
+
+class _Passage:
+    """One request on its way through."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, body_max_bytes: int) -> None:
+        self.scope = scope
+        self.is_answered = False
+        self._receive = receive
+        self._send = send
+        self._body_max_bytes = body_max_bytes
+        self._read_bytes = 0
+        self._extra: list[tuple[bytes, bytes]] = list(_SAFE_DATA if self._is_data() else _SAFE)
+
+    def _is_data(self) -> bool:
+        return str(self.scope["path"]).startswith(("/api/", "/healthz"))
+
+    def header(self, name: bytes) -> bytes | None:
+        """Return a header of the request."""
+        return next((value for found, value in self.scope["headers"] if found == name), None)
+
+    def tell_limit(self, limit: int, left: int) -> None:
+        """Let the answer say how much the client may still ask."""
+        self._extra.append((b"x-ratelimit-limit", b"%d" % limit))
+        self._extra.append((b"x-ratelimit-remaining", b"%d" % left))
+
+    def check_announced_length(self) -> None:
+        """Refuse a body that says itself that it is too long."""
+        announced = self.header(b"content-length")
+        if announced is not None and announced.isdigit() and int(announced) > self._body_max_bytes:
+            raise self._too_large()
+
+    async def receive(self) -> Message:
+        """Hand on a part of the request, counting what was read: not every body announces its length."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._read_bytes += len(message.get("body", b""))
+            if self._read_bytes > self._body_max_bytes:
+                raise self._too_large()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Hand on a part of the answer, with the headers every answer has."""
+        if message["type"] == "http.response.start":
+            self.is_answered = True
+            message = {**message, "headers": [*message.get("headers", ()), *self._missing(message)]}
+        await self._send(message)
+
+    def _missing(self, message: Message) -> Headers:
+        given: set[Any] = {name.lower() for name, _ in message.get("headers", ())}
+        return [header for header in self._extra if header[0] not in given]
+
+    def _too_large(self) -> Refused:
+        limit_kib = self._body_max_bytes // 1024
+        return Refused(
+            "RequestTooLargeError",
+            f"the request is larger than {limit_kib} KiB",
+            "put data and code into storage or an image, not into the job file",
+        )

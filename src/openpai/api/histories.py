@@ -1,0 +1,80 @@
+"""Gathering what the store knows of a job's attempts and tasks into what the shapes tell."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from fastapi import Request
+
+from openpai.api.access import no_job
+from openpai.api.context import desk
+from openpai.api.shapes.attempts import AttemptView, current_attempt, earlier_attempt
+from openpai.api.shapes.tasks import TaskHistory, histories
+from openpai.lifecycle.model import TaskId
+from openpai.ports.store import JobRow, TaskAttemptRow
+from openpai.protocol.errors import Broken, Refused
+from openpai.protocol.job import JobSpec
+from openpai.protocol.writing import load_spec
+
+
+async def earlier_attempts(request: Request, row: JobRow) -> list[AttemptView]:
+    """Return the attempts before the current one, oldest first."""
+    rows = await desk(request).services.jobs.job_attempts(row.id)
+    return [earlier_attempt(attempt) for attempt in rows if attempt.attempt < row.attempt]
+
+
+async def attempt_of(request: Request, row: JobRow, number: int) -> AttemptView:
+    """Return one attempt of a job; raise NoJobError when there is no such attempt."""
+    if number == row.attempt:
+        return current_attempt(row)
+    for attempt in await earlier_attempts(request, row):
+        if attempt.number == number:
+            return attempt
+    raise Refused("NoJobError", f"job {row.user}~{row.name} has no attempt {number}", f"its newest is {row.attempt}")
+
+
+async def tasks_of(request: Request, row: JobRow, attempt: int) -> list[TaskHistory]:
+    """Return every task of a job attempt, in the order of the job file."""
+    spec = await _spec_of(request, row)
+    return histories(spec, await desk(request).services.jobs.task_attempts(row.id, attempt))
+
+
+async def task_of(request: Request, row: JobRow, attempt: int, role: str, index: int) -> TaskHistory:
+    """Return one task of a job attempt; raise NoJobError when the job has no such task."""
+    spec = await _spec_of(request, row)
+    if not any(known.name == role and index < known.instances for known in spec.task_roles):
+        raise no_job(f"{row.user}~{row.name}/{role}-{index}")
+    return TaskHistory(role, index, await _attempts(request, row, attempt, TaskId(role, index)))
+
+
+async def task_attempt_of(
+    request: Request, row: JobRow, attempt: int, task: TaskId, task_attempt: int
+) -> TaskAttemptRow:
+    """Return one task attempt as it was recorded; raise NoTaskLogError when it never began."""
+    # A role the job does not have is never looked up: it may hold characters no database takes.
+    history = await task_of(request, row, attempt, task.role, task.index)
+    for found in history.attempts:
+        if found.key.task_attempt == task_attempt and found.granted_at_ms is not None:
+            return found
+    raise Refused(
+        "NoTaskLogError",
+        f"task {task.role}-{task.index} of job {row.user}~{row.name} has no attempt {task_attempt} "
+        f"in job attempt {attempt}",
+        "it has not begun yet",
+    )
+
+
+async def _attempts(request: Request, row: JobRow, attempt: int, task: TaskId) -> tuple[TaskAttemptRow, ...]:
+    return await desk(request).services.jobs.task_attempts(row.id, attempt, task)
+
+
+async def _spec_of(request: Request, row: JobRow) -> JobSpec:
+    text = await desk(request).services.jobs.spec_text(row.id)
+    if text is None:
+        raise Broken(f"job {row.id} has no specification")
+    return _read(text)
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> JobSpec:
+    return load_spec(text, {})

@@ -1,0 +1,99 @@
+"""How much one client may ask for: token buckets for requests, a short memory for failed logins.
+
+Both remember a bounded number of clients and forget the one that was quiet longest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from math import ceil
+from typing import Final, NamedTuple
+
+from openpai.api.services import Rate
+from openpai.ports.clock import Clock
+from openpai.protocol.errors import Refused
+
+CLIENTS_MAX: Final = 20_000
+_MINUTE_MS: Final = 60_000
+
+
+class TooMany(Refused):
+    """A client asked for too much; `retry_after_s` says when it may ask again."""
+
+    def __init__(self, told: str, retry_after_s: float, limit: int) -> None:
+        self.retry_after_s = max(ceil(retry_after_s), 1)
+        self.limit = limit
+        super().__init__("TooManyRequestsError", told, f"wait {self.retry_after_s} s and try again")
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that tell a program when to come back."""
+        return {
+            "Retry-After": str(self.retry_after_s),
+            "X-RateLimit-Limit": str(self.limit),
+            "X-RateLimit-Remaining": "0",
+            "X-RateLimit-Reset": str(self.retry_after_s),
+        }
+
+
+class _Bucket(NamedTuple):
+    left: float
+    at_ms: int
+
+
+class Buckets:
+    """One bucket per client: it fills at a steady rate and each request takes one drop."""
+
+    def __init__(self, rate: Rate, clock: Clock, told: str) -> None:
+        self.rate = rate
+        self._clock = clock
+        self._told = told
+        self._buckets: dict[Hashable, _Bucket] = {}
+
+    def take(self, client: Hashable) -> int:
+        """Count one request and return how many more may follow at once; raise TooMany when there is none left."""
+        now_ms = self._clock.now_ms()
+        bucket = self._buckets.pop(client, None)
+        left = float(self.rate.burst)
+        if bucket is not None:
+            # A clock that was set back gives nothing and takes nothing.
+            since_s = max(now_ms - bucket.at_ms, 0) / 1000
+            left = min(bucket.left + since_s * self.rate.per_s, left)
+        elif len(self._buckets) >= CLIENTS_MAX:
+            del self._buckets[next(iter(self._buckets))]
+        if left < 1:
+            self._buckets[client] = _Bucket(left, now_ms)
+            raise TooMany(self._told, (1 - left) / self.rate.per_s, self.rate.burst)
+        self._buckets[client] = _Bucket(left - 1, now_ms)
+        return int(left - 1)
+
+
+class Failures:
+    """Failed tries of the last minute, per client."""
+
+    def __init__(self, per_min: int, clock: Clock) -> None:
+        self._per_min = per_min
+        self._clock = clock
+        self._failed: dict[Hashable, deque[int]] = {}
+
+    def begin(self, client: Hashable) -> None:
+        """Count a try as failed until `succeeded` says otherwise; raise TooMany after too many failures."""
+        now_ms = self._clock.now_ms()
+        failed = self._failed.pop(client, None)
+        if failed is None:
+            failed = deque()
+            if len(self._failed) >= CLIENTS_MAX:
+                del self._failed[next(iter(self._failed))]
+        self._failed[client] = failed
+        while failed and now_ms - failed[0] >= _MINUTE_MS:
+            failed.popleft()
+        if len(failed) >= self._per_min:
+            wait_s = (failed[0] + _MINUTE_MS - now_ms) / 1000
+            raise TooMany("too many failed logins", wait_s, self._per_min)
+        failed.append(now_ms)
+
+    def succeeded(self, client: Hashable) -> None:
+        """Take back the latest try of a client: it did not fail."""
+        failed = self._failed.get(client)
+        if failed:
+            failed.pop()

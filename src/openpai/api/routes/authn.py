@@ -1,0 +1,68 @@
+"""Logging in and out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from openpai.api.answers import reply
+from openpai.api.bodies import Body, read_body, takes
+from openpai.api.context import InPerson, desk
+from openpai.api.gate import address_of
+from openpai.protocol.errors import Refused
+
+router = APIRouter(tags=["authentication"])
+PASSWORD_MIN: Final = 6
+# A longer password would only make hashing slow.
+PASSWORD_MAX: Final = 1024
+USER_NAME: Final = r"^[\w.-]{1,128}$"
+
+
+class Login(Body):
+    """A user's name and password, and how many seconds the login shall last."""
+
+    username: str = Field(pattern=USER_NAME)
+    password: str = Field(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)
+    expiration: int | None = Field(None, ge=60, le=604_800)
+
+
+@router.get("/api/v2/authn/info")
+@router.get("/api/v1/authn/info", include_in_schema=False)
+async def authn_info(request: Request) -> Response:
+    """Return how to log in."""
+    return reply({"authn_type": "basic", "loginURI": "/api/v1/authn/basic/login", "loginURIMethod": "post"})
+
+
+@router.post("/api/v2/authn/basic/login", openapi_extra=takes(Login))
+@router.post("/api/v2/tokens", openapi_extra=takes(Login), tags=["tokens"])
+@router.post("/api/v1/authn/basic/login", include_in_schema=False)
+@router.post("/api/v1/token", include_in_schema=False)
+async def login(request: Request) -> Response:
+    """Return a token for a user's name and password, as JSON or as a form; it lasts `expiration` seconds."""
+    asked = await read_body(request, Login)
+    here = desk(request)
+    address = address_of(request.scope)
+    # Counted before the hash is computed, so that many tries at once are many tries.
+    here.logins.begin((address, asked.username))
+    here.logins_of_address.begin(address)
+    user = await here.services.users.user(asked.username)
+    is_right = await here.passwords.matches(asked.password, user.password_hash if user else None)
+    if user is None or not is_right:
+        # The same answer for a user who does not exist: nobody learns names by guessing.
+        raise Refused("IncorrectPasswordError", "the user name or the password is wrong")
+    here.logins.succeeded((address, asked.username))
+    here.logins_of_address.succeeded(address)
+    lifetime_s = asked.expiration or here.services.settings.token_lifetime_s
+    token = await here.sessions.open(user, lifetime_s=lifetime_s)
+    return reply({"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": False})
+
+
+@router.delete("/api/v2/authn/basic/logout")
+@router.delete("/api/v1/authn/basic/logout", include_in_schema=False)
+async def logout(request: Request, caller: InPerson) -> Response:
+    """Revoke the token this request is made with."""
+    await desk(request).sessions.revoke(caller.token.digest)
+    return reply({"message": "revoke successfully"})

@@ -1,0 +1,37 @@
+"""What this server is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from openpai.api.answers import reply, text
+from openpai.api.context import desk
+
+router = APIRouter(tags=["info"])
+_ANY: Final = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
+
+
+async def info(request: Request) -> Response:
+    """Return the name and version of this server and how to log in."""
+    return reply(
+        {
+            "name": "PAI RESTful API",
+            "version": desk(request).services.settings.version,
+            "launcherType": "openpai",
+            "authnMethod": "basic",
+        }
+    )
+
+
+async def banner(request: Request) -> Response:
+    """Return a line for people."""
+    return text(f"OpenPAI {desk(request).services.settings.version}: the API is described at /docs\n")
+
+
+# OpenPAI answers these whatever the method; the description need not repeat them seven times.
+for _path, _answer in (("/api/v1/", info), ("/api/v2/info", info), ("/api/v2/", banner)):
+    router.add_api_route(_path, _answer, methods=["GET"], summary=_answer.__doc__)
+    router.add_api_route(_path, _answer, methods=_ANY[1:], include_in_schema=False)

@@ -1,0 +1,145 @@
+"""One job: what it is, what it does, and the wishes its owner may have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from openpai.api.access import job_for
+from openpai.api.answers import YAML, done, encoded_list, reply, text
+from openpai.api.bodies import Body, read_body, takes
+from openpai.api.context import SignedIn, desk
+from openpai.api.histories import attempt_of, earlier_attempts, tasks_of
+from openpai.api.shapes import jobs as shapes
+from openpai.api.shapes.attempts import current_attempt
+from openpai.api.shapes.events import event
+from openpai.api.shapes.nodes import wait
+from openpai.protocol.errors import Refused
+
+router = APIRouter(tags=["jobs"])
+Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
+
+
+class Execution(Body):
+    """Whether the job shall run."""
+
+    value: Literal["START", "STOP"]
+
+
+class Tag(Body):
+    """A word to find the job by."""
+
+    value: str = Field(min_length=1, max_length=255, pattern=r"^[^,\x00-\x1f]+$")
+
+
+@router.get("/api/v2/jobs/{job}")
+async def job_detail(request: Request, caller: SignedIn, job: str) -> Response:
+    """Return a job, `user~job` or `job` for one's own, with its newest attempt and every task of it."""
+    row = await job_for(request, caller, job)
+    attempt = current_attempt(row)
+    tasks = await tasks_of(request, row, attempt.number)
+    return reply(shapes.detail(row, attempt, tasks, desk(request).services.clock.now_ms()))
+
+
+@router.get("/api/v2/jobs/{job}/attempts/{number}")
+async def attempt_detail(request: Request, caller: SignedIn, job: str, number: Number) -> Response:
+    """Return a job with one of its attempts."""
+    row = await job_for(request, caller, job)
+    attempt = await attempt_of(request, row, number)
+    tasks = await tasks_of(request, row, number)
+    return reply(shapes.detail(row, attempt, tasks, desk(request).services.clock.now_ms()))
+
+
+@router.put("/api/v2/jobs/{job}/executionType", status_code=202, openapi_extra=takes(Execution))
+async def set_execution(request: Request, caller: SignedIn, job: str) -> Response:
+    """Stop a job, or start one that is over again as a new attempt."""
+    wish = (await read_body(request, Execution)).value
+    row = await job_for(request, caller, job)
+    platform = desk(request).services.platform
+    await (platform.stop if wish == "STOP" else platform.start)(row.user, row.name, caller.user)
+    return done(f"job {row.user}~{row.name}: {wish.lower()} was requested", 202)
+
+
+@router.get("/api/v2/jobs/{job}/config")
+async def config(request: Request, caller: SignedIn, job: str) -> Response:
+    """Return the job file as YAML, its secrets masked."""
+    row = await job_for(request, caller, job)
+    content = await desk(request).services.jobs.config(row.id)
+    if content is None:
+        raise Refused("NoJobConfigError", f"the file of job {row.user}~{row.name} was not kept")
+    return text(content, YAML)
+
+
+@router.get("/api/v2/jobs/{job}/events")
+async def events(
+    request: Request,
+    caller: SignedIn,
+    job: str,
+    kind: Annotated[Literal["Warning", "Normal"] | None, Query(alias="type")] = None,
+) -> Response:
+    """Return the job's history, newest first."""
+    row = await job_for(request, caller, job)
+    found = await desk(request).services.jobs.events(row.id, kind)
+    data = await encoded_list(found, event)
+    return Response(b'{"totalCount":%d,"data":%b}' % (len(found), data), media_type="application/json")
+
+
+@router.get("/api/v2/jobs/{job}/why")
+async def why(request: Request, caller: SignedIn, job: str) -> Response:
+    """Return why the job waits and what would change that; empty when nothing of it waits."""
+    row = await job_for(request, caller, job)
+    waits = await desk(request).services.platform.why(row.user, row.name)
+    return reply({"waits": [wait(view) for view in waits]})
+
+
+@router.get("/api/v2/jobs/{job}/ssh")
+async def ssh(request: Request, caller: SignedIn, job: str) -> Response:
+    """Return nothing yet: jobs have no SSH information of their own."""
+    row = await job_for(request, caller, job)
+    raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has no SSH information")
+
+
+@router.put("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
+async def set_tag(request: Request, caller: SignedIn, job: str) -> Response:
+    """Put a tag on a job; harmless when it is there."""
+    tag = (await read_body(request, Tag)).value
+    row = await job_for(request, caller, job)
+    await desk(request).services.jobs.set_tag(row.id, tag)
+    return done(f"tag {tag} was put on job {row.user}~{row.name}")
+
+
+@router.delete("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
+async def remove_tag(request: Request, caller: SignedIn, job: str) -> Response:
+    """Take a tag off a job."""
+    tag = (await read_body(request, Tag)).value
+    row = await job_for(request, caller, job)
+    if not await desk(request).services.jobs.remove_tag(row.id, tag):
+        raise Refused("NoTagError", f"job {row.user}~{row.name} has no tag {tag!r}")
+    return done(f"tag {tag} was taken off job {row.user}~{row.name}")
+
+
+@router.get("/api/v2/jobs/{job}/job-attempts/healthz", deprecated=True)
+async def old_attempts_health(request: Request, caller: SignedIn, job: str) -> Response:
+    """Return `ok`: attempts are always kept."""
+    return text("ok")
+
+
+@router.get("/api/v2/jobs/{job}/job-attempts", deprecated=True)
+async def old_attempts(request: Request, caller: SignedIn, job: str) -> Response:
+    """Return every attempt, the newest first and then the earlier ones in order."""
+    row = await job_for(request, caller, job)
+    attempts = [current_attempt(row), *await earlier_attempts(request, row)]
+    return reply(
+        [shapes.old_attempt(row, attempt, await tasks_of(request, row, attempt.number)) for attempt in attempts]
+    )
+
+
+@router.get("/api/v2/jobs/{job}/job-attempts/{number}", deprecated=True)
+async def old_attempt(request: Request, caller: SignedIn, job: str, number: Number) -> Response:
+    """Return one attempt."""
+    row = await job_for(request, caller, job)
+    attempt = await attempt_of(request, row, number)
+    return reply(shapes.old_attempt(row, attempt, await tasks_of(request, row, number)))

@@ -1,0 +1,169 @@
+"""The logs of a task attempt: where they are, what they say, and what is written to them from now on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Final, NamedTuple
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response, StreamingResponse
+
+from openpai.api.access import job_for
+from openpai.api.answers import TEXT, reply
+from openpai.api.bodies import invalid
+from openpai.api.context import SignedIn, desk
+from openpai.api.histories import attempt_of, task_attempt_of
+from openpai.api.routes.jobs import Number
+from openpai.api.sessions import Caller
+from openpai.api.shapes.tasks import logs_path
+from openpai.api.sse import log_events, positions
+from openpai.lifecycle.model import TaskId
+from openpai.ports.logs import LogReader
+from openpai.ports.store import JobRow, TaskAttemptRow
+from openpai.protocol.errors import Refused
+
+router = APIRouter(tags=["logs"])
+TAIL_BYTES: Final = 16 * 1024
+CHUNK_BYTES: Final = 64 * 1024
+ALL: Final = "all"
+NAMES: Final = ("stdout", "stderr", ALL, "runtime")
+_PLACE: Final = "/api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs"
+
+
+class LogQuery(BaseModel):
+    """Which part of a log."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tail_mode: bool = Field(False, alias="tail-mode", description="only the last 16 KiB")
+    tail_mode_too: bool = Field(False, alias="tailMode", description="the same")
+    follow: bool = Field(False, description="Server-Sent Events until the attempt is over")
+    offset: int | None = Field(None, ge=-(2**62), le=2**62, description="first byte; negative counts from the end")
+    limit: int | None = Field(None, ge=0, le=2**62, description="at most so many bytes")
+
+    @property
+    def is_tail(self) -> bool:
+        """Return whether only the end is wanted."""
+        return self.tail_mode or self.tail_mode_too
+
+
+@router.get(_PLACE)
+async def log_locations(
+    request: Request,
+    caller: SignedIn,
+    job: str,
+    number: Number,
+    role: str,
+    index: Number,
+    attempt: Number,
+    query: Annotated[LogQuery, Query()],
+) -> Response:
+    """Return the logs of a task attempt and where each is read."""
+    row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
+    tail = "?tail-mode=true" if query.is_tail else ""
+    place = quote(logs_path(row, found), safe="/~")
+    return reply({"locations": [{"name": name, "uri": f"{place}/{name}{tail}"} for name in NAMES]})
+
+
+@router.get(_PLACE + "/{name}", responses={200: {"content": {"text/plain": {}, "text/event-stream": {}}}})
+async def log(
+    request: Request,
+    caller: SignedIn,
+    job: str,
+    number: Number,
+    role: str,
+    index: Number,
+    attempt: Number,
+    name: str,
+    query: Annotated[LogQuery, Query()],
+) -> Response:
+    """Return a log as text, or follow it: `stdout`, `stderr`, `runtime`, or `all` for the first two together.
+
+    Followed, it is a stream of events `log` with data `{stream, offset, text}` and one event `end` when the attempt
+    is over; the header Last-Event-ID takes it up after that event.
+    """
+    _, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
+    if name not in NAMES:
+        raise Refused("NoTaskLogError", f"there is no log named {name!r}", f"the logs are: {', '.join(NAMES)}")
+    streams = ("stdout", "stderr") if name == ALL else (name,)
+    if name == ALL and (query.offset is not None or query.limit is not None):
+        raise invalid("offset and limit go with stdout, stderr or runtime")
+    logs = desk(request).services.logs
+    if query.follow:
+        return await _followed(request, logs, found, streams, query)
+    return await _read(logs, found, streams, query)
+
+
+async def _found(
+    request: Request, caller: Caller, job: str, number: int, task: TaskId, attempt: int
+) -> tuple[JobRow, TaskAttemptRow]:
+    row = await job_for(request, caller, job)
+    await attempt_of(request, row, number)
+    return row, await task_attempt_of(request, row, number, task, attempt)
+
+
+class _Part(NamedTuple):
+    """The bytes of a stream from `start` to `end`; the stream is `size` long."""
+
+    stream: str
+    start: int
+    end: int
+    size: int
+
+
+async def _read(logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], query: LogQuery) -> Response:
+    """Return what the streams hold now, one after the other. What they say later belongs to a later request."""
+    parts = [await _part(logs, found, stream, query) for stream in streams]
+    headers = {}
+    if len(parts) == 1:
+        headers = {"X-Log-Offset": str(parts[0].start), "X-Log-Size": str(parts[0].size)}
+    return StreamingResponse(_contents(logs, found, parts), 200, headers, TEXT)
+
+
+async def _part(logs: LogReader, found: TaskAttemptRow, stream: str, query: LogQuery) -> _Part:
+    offset = query.offset if query.offset is not None else (-TAIL_BYTES if query.is_tail else 0)
+    look = await logs.read(found.key, stream, offset, 0)
+    limit = look.size if query.limit is None else query.limit
+    return _Part(stream, look.offset, min(look.offset + limit, look.size), look.size)
+
+
+async def _contents(logs: LogReader, found: TaskAttemptRow, parts: list[_Part]) -> AsyncGenerator[bytes, None]:
+    for part in parts:
+        at = part.start
+        while at < part.end:
+            chunk = await logs.read(found.key, part.stream, at, min(CHUNK_BYTES, part.end - at))
+            if not chunk.data:
+                break
+            at += len(chunk.data)
+            yield chunk.data
+
+
+async def _followed(
+    request: Request, logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], query: LogQuery
+) -> Response:
+    """Return a stream of events, from where the client left off, from its offset, or from the start or the tail."""
+    if found.ended_at_ms is not None:
+        # What is over and left no logs is told now, while the answer can still be an error.
+        await logs.streams(found.key)
+    offsets = {stream: max(query.offset or 0, 0) for stream in streams}
+    if query.is_tail or (query.offset or 0) < 0:
+        offsets = {stream: await _tail(logs, found, stream, query) for stream in streams}
+    at = positions(request.headers.get("last-event-id"))
+    offsets = {stream: at.get(stream, offset) for stream, offset in offsets.items()}
+    chunks = logs.follow(found.key, streams, dict(offsets))
+    events = log_events(chunks, offsets, desk(request).services.settings.keep_alive_s)
+    # Proxies that gather an answer before they pass it on would make a live log come in lumps.
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(events, 200, headers, "text/event-stream")
+
+
+async def _tail(logs: LogReader, found: TaskAttemptRow, stream: str, query: LogQuery) -> int:
+    """Return where the tail begins, at the start of a character."""
+    try:
+        chunk = await logs.read(found.key, stream, query.offset or -TAIL_BYTES, 4)
+    except Refused:
+        return 0
+    rest = chunk.data.lstrip(bytes(range(0x80, 0xC0))) if chunk.offset else chunk.data
+    return chunk.offset + len(chunk.data) - len(rest)

@@ -1,0 +1,25 @@
+"""One task of a job attempt, with every try at running it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from openpai.api.access import job_for
+from openpai.api.answers import reply
+from openpai.api.context import SignedIn
+from openpai.api.histories import attempt_of, task_of
+from openpai.api.routes.jobs import Number
+from openpai.api.shapes.tasks import task_detail
+
+router = APIRouter(tags=["tasks"])
+
+
+@router.get("/api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts")
+async def task_attempts(
+    request: Request, caller: SignedIn, job: str, number: Number, role: str, index: Number
+) -> Response:
+    """Return a task with its attempts, newest first."""
+    row = await job_for(request, caller, job)
+    attempt = await attempt_of(request, row, number)
+    return reply(task_detail(row, attempt, await task_of(request, row, number, role, index)))

@@ -1,0 +1,58 @@
+"""What the entrance needs from the house behind it, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from openpai.ports.clock import Clock
+from openpai.ports.logs import LogReader
+from openpai.ports.platform import Platform
+from openpai.ports.store import JobQueries, UserStore
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many requests per second, and so many at once after a pause."""
+
+    per_s: float
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Manners of the entrance. The rates stop floods; no honest client should meet them."""
+
+    version: str
+    requests: Rate = field(default=Rate(1_000, 4_000))
+    """Of one client: of one token, or of one address for those without."""
+    lists: Rate = field(default=Rate(100, 200))
+    """Of one user, for the list of jobs."""
+    login_failures_per_min: int = 5
+    """Of one user name from one address."""
+    login_failures_per_min_of_address: int = 60
+    body_max_bytes: int = 1024 * 1024
+    token_lifetime_s: int = 86_400
+    """How long a login lasts that does not say."""
+    token_cache_ms: int = 3_000
+    """How long a token that was revoked by another server may still be believed."""
+    keep_alive_s: float = 15.0
+    """How long a followed log may be silent before a sign of life is sent."""
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The rooms behind the entrance, each as the promise it keeps."""
+
+    platform: Platform
+    jobs: JobQueries
+    users: UserStore
+    logs: LogReader
+    clock: Clock
+    settings: Settings
+    is_ready: Callable[[], bool] = field(default=_always)
+    """Whether the server can take requests: false while it starts and while it stops."""

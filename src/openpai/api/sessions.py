@@ -1,0 +1,132 @@
+"""Who is calling: tokens given out, recognised and revoked.
+
+A token is 256 random bits. Only its SHA-256 is remembered, so a stolen database opens no door; the digest is also
+the name by which a token is listed and revoked. A token that was recognised is believed for a few seconds without
+asking the store again.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from openpai.ports.clock import Clock
+from openpai.ports.store import Token, User, UserStore
+from openpai.protocol.errors import Refused
+
+BELIEVED_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who proved who they are."""
+
+    user: str
+    is_admin: bool
+    token: Token = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Believed:
+    caller: Caller
+    until_ms: int
+
+
+def digest_of(token: str) -> str:
+    """Return what is remembered of a token."""
+    return sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+def _stranger(told: str = "this needs a login") -> Refused:
+    return Refused("UnauthorizedUserError", told, "log in and send `Authorization: Bearer TOKEN`")
+
+
+class Sessions:
+    """Gives out tokens and recognises them again."""
+
+    def __init__(self, users: UserStore, clock: Clock, cache_ms: int) -> None:
+        self._users = users
+        self._clock = clock
+        self._cache_ms = cache_ms
+        self._believed: dict[str, _Believed] = {}
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """Return who sent an Authorization header; raise UnauthorizedUserError for nobody we know."""
+        named, token = _read(authorization)
+        digest = digest_of(token)
+        now_ms = self._clock.now_ms()
+        believed = self._believed.get(digest)
+        caller = believed.caller if believed and now_ms < believed.until_ms else await self._recognise(digest, now_ms)
+        expires_at_ms = caller.token.expires_at_ms
+        if expires_at_ms is not None and now_ms >= expires_at_ms:
+            self._believed.pop(digest, None)
+            raise _stranger("this token has expired")
+        if named is not None and not (caller.token.is_application and caller.user == named):
+            raise _stranger("a user name goes with an application token of that user")
+        return caller
+
+    def client(self, authorization: str) -> str | None:
+        """Return a name for the client behind a header if it was recognised lately; asks nobody."""
+        try:
+            digest = digest_of(_read(authorization)[1])
+        except Refused:
+            return None
+        return digest if digest in self._believed else None
+
+    async def _recognise(self, digest: str, now_ms: int) -> Caller:
+        found = await self._users.token(digest)
+        if found is None:
+            self._believed.pop(digest, None)
+            raise _stranger("this token is unknown or was revoked")
+        token, user = found
+        caller = Caller(user.name, user.is_admin, token)
+        if len(self._believed) >= BELIEVED_MAX:
+            del self._believed[next(iter(self._believed))]
+        self._believed[digest] = _Believed(caller, now_ms + self._cache_ms)
+        return caller
+
+    async def open(self, user: User, *, lifetime_s: int | None, is_application: bool = False) -> str:
+        """Return a new token of a user; None lives until it is revoked."""
+        token = secrets.token_urlsafe(32)
+        now_ms = self._clock.now_ms()
+        expires_at_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
+        await self._users.add_token(Token(digest_of(token), user.name, is_application, now_ms, expires_at_ms))
+        return token
+
+    async def revoke(self, digest: str) -> bool:
+        """Forget a token; return whether there was one."""
+        self._believed.pop(digest, None)
+        return await self._users.revoke(digest)
+
+    async def live(self, user: str) -> tuple[Token, ...]:
+        """Return a user's tokens that still open the door; those that expired are forgotten."""
+        now_ms = self._clock.now_ms()
+        tokens = await self._users.tokens(user)
+        expired = [token for token in tokens if token.expires_at_ms is not None and now_ms >= token.expires_at_ms]
+        for token in expired:
+            await self.revoke(token.digest)
+        return tuple(token for token in tokens if token not in expired)
+
+    def forget(self, user: str) -> None:
+        """Believe none of a user's tokens without asking the store again."""
+        for digest in [digest for digest, known in self._believed.items() if known.caller.user == user]:
+            del self._believed[digest]
+
+
+def _read(authorization: str | None) -> tuple[str | None, str]:
+    """Return the user an Authorization header names, if it names one, and the token it carries."""
+    scheme, _, value = (authorization or "").partition(" ")
+    value = value.strip()
+    if scheme.lower() == "bearer" and value:
+        return None, value
+    if scheme.lower() == "basic":
+        try:
+            named, _, token = base64.b64decode(value, validate=True).decode().partition(":")
+        except (binascii.Error, ValueError):
+            raise _stranger("the Authorization header cannot be read") from None
+        return named, token
+    raise _stranger()

@@ -1,0 +1,38 @@
+"""One attempt of a job, whether it is the one the job is in or one that is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openpai.api.shapes.states import JOB_STATES, VERDICT_STATES
+from openpai.lifecycle.model import JobPhase, Outcome
+from openpai.ports.store import JobAttemptRow, JobRow
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """One attempt of a job, the current one or an earlier one."""
+
+    number: int
+    state: str
+    created_at_ms: int | None
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    outcome: Outcome | None
+    is_latest: bool
+
+
+def current_attempt(row: JobRow) -> AttemptView:
+    """Return the attempt a job is in, or the one it ended with."""
+    phase = JobPhase(row.phase)
+    is_over = phase is JobPhase.BACKING_OFF and row.outcome is not None
+    state = VERDICT_STATES[row.outcome.verdict] if is_over and row.outcome else JOB_STATES[phase].state
+    times = (row.attempt_at_ms, row.attempt_started_at_ms, row.attempt_ended_at_ms)
+    return AttemptView(row.attempt, state, *times, row.outcome, is_latest=True)
+
+
+def earlier_attempt(row: JobAttemptRow) -> AttemptView:
+    """Return an attempt that is over."""
+    state = VERDICT_STATES[row.outcome.verdict]
+    times = (row.created_at_ms, row.started_at_ms, row.ended_at_ms)
+    return AttemptView(row.attempt, state, *times, row.outcome, is_latest=False)

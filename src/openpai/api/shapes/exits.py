@@ -1,0 +1,61 @@
+"""How something ended, in OpenPAI's shapes: the row of the exit-code table, a text, and what was seen."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from openpai.lifecycle.model import Diagnosis, ExitReason, ExitReport
+from openpai.protocol.exits import spec_for
+
+Document = dict[str, Any]
+
+
+def exit_spec(code: int, diagnosis: Diagnosis | None) -> Document:
+    """Return the diagnosed row of the exit-code table, or the row of `code` itself when nothing was diagnosed."""
+    spec = _spec(code if diagnosis is None else diagnosis.code)
+    if diagnosis is None:
+        return spec
+    return {**spec, "reason": diagnosis.reason or spec["reason"], "solution": diagnosis.advice or spec["solution"]}
+
+
+@lru_cache(maxsize=512)
+def _spec(code: int) -> Document:
+    spec = spec_for(code)
+    return {
+        "code": spec.code,
+        "phrase": spec.phrase,
+        "issuer": spec.issuer,
+        "causer": spec.causer,
+        "type": spec.type,
+        "stage": spec.stage,
+        "behavior": spec.behavior,
+        "reaction": spec.reaction,
+        "reason": spec.reason,
+        "repro": spec.repro,
+        "solution": spec.solution,
+    }
+
+
+def diagnostics(message: str, diagnosis: Diagnosis | None) -> str:
+    """Return how something ended and what to do about it, as text for a person."""
+    lines = [message] if message else []
+    if diagnosis is not None:
+        lines.append(f"{diagnosis.phrase}: {diagnosis.reason}" if diagnosis.reason else diagnosis.phrase)
+        lines += [f"log: {diagnosis.matched}"] if diagnosis.matched else []
+        lines += [f"advice: {advice}" for advice in diagnosis.advice]
+    return "\n".join(lines)
+
+
+def exit_messages(code: int, message: str, diagnosis: Diagnosis | None, report: ExitReport | None) -> Document:
+    """Return what the task's own end says (`runtime`), or else what the platform has to say (`launcher`)."""
+    if diagnosis is None or (report is not None and report.reason is not ExitReason.EXITED) or code < 0:
+        return {"container": None, "runtime": None, "launcher": (report.message if report else "") or message or None}
+    runtime = {
+        "exitCode": diagnosis.code,
+        "originUserExitCode": code,
+        "reason": diagnosis.reason,
+        "solution": "\n".join(diagnosis.advice),
+        "errorLogs": {"user": diagnosis.matched, "platform": ""},
+    }
+    return {"container": None, "runtime": runtime, "launcher": None}

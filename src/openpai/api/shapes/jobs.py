@@ -1,0 +1,129 @@
+"""Jobs and their attempts in OpenPAI's shapes: list entries, details, and the older shape of an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from openpai.api.shapes.attempts import AttemptView
+from openpai.api.shapes.exits import Document, diagnostics, exit_messages, exit_spec
+from openpai.api.shapes.states import JOB_STATES
+from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
+from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome
+from openpai.ports.store import JobRow
+
+
+def _status(row: JobRow, now_ms: int) -> Document:
+    phase = JobPhase(row.phase)
+    state = JOB_STATES[phase]
+    delay_s = None if row.retry_at_ms is None else max(row.retry_at_ms - now_ms, 0) / 1000
+    return {
+        "username": row.user,
+        "state": state.state,
+        "subState": state.sub_state,
+        "executionType": "STOP" if row.is_stop_requested else "START",
+        "retries": row.retries_counted + row.retries_free,
+        "retryDetails": {"user": row.retries_counted, "platform": row.retries_free, "resource": 0},
+        "retryDelayTime": None if delay_s is None else round(delay_s),
+        "submissionTime": row.submitted_at_ms,
+        "createdTime": row.submitted_at_ms,
+        "launchedTime": row.started_at_ms or (row.ended_at_ms if phase in JOB_FINAL else None),
+        "completedTime": row.ended_at_ms,
+        "appExitCode": row.outcome.code if row.outcome else None,
+        "virtualCluster": row.virtual_cluster,
+    }
+
+
+def summary(row: JobRow, now_ms: int) -> Document:
+    """Return a job as an entry of the list."""
+    return {
+        "debugId": row.id,
+        "name": row.name,
+        **_status(row, now_ms),
+        "tags": row.tags,
+        "totalGpuNumber": row.gpus_total,
+        "totalTaskNumber": row.tasks_total,
+        "totalTaskRoleNumber": row.roles_total,
+        "jobPriority": row.priority_class,
+    }
+
+
+def detail(row: JobRow, attempt: AttemptView, tasks: Iterable[TaskHistory], now_ms: int) -> Document:
+    """Return a job with one of its attempts and that attempt's tasks, grouped by role in the job file's order."""
+    roles: dict[str, Document] = {}
+    for task in tasks:
+        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
+        role["taskStatuses"].append(task_status(row, attempt, task))
+    return {
+        "debugId": row.id,
+        "name": row.name,
+        "tags": row.tags,
+        "jobPriority": row.priority_class,
+        "jobStatus": {**_status(row, now_ms), **_attempt_status(row, attempt)},
+        "taskRoles": roles,
+    }
+
+
+def _attempt_status(row: JobRow, attempt: AttemptView) -> Document:
+    return {
+        "attemptId": attempt.number,
+        "attemptState": attempt.state,
+        "appId": f"{attempt.number}_{row.id}",
+        "appProgress": 0 if attempt.outcome is None else 1,
+        "appTrackingUrl": "",
+        "appCreatedTime": attempt.created_at_ms,
+        "appLaunchedTime": attempt.started_at_ms or attempt.ended_at_ms,
+        "appCompletedTime": attempt.ended_at_ms,
+        **_ending(attempt.outcome),
+    }
+
+
+def _ending(outcome: Outcome | None) -> Document:
+    spec = None if outcome is None else exit_spec(outcome.code, outcome.diagnosis)
+    trigger = outcome.trigger if outcome else None
+    return {
+        "appExitCode": outcome.code if outcome else None,
+        "appExitSpec": spec,
+        "appExitDiagnostics": diagnostics(outcome.message, outcome.diagnosis) if outcome else None,
+        "appExitMessages": exit_messages(outcome.code, outcome.message, outcome.diagnosis, None) if outcome else None,
+        "appExitTriggerMessage": outcome.message if outcome else None,
+        "appExitTriggerTaskRoleName": trigger.role if trigger else None,
+        "appExitTriggerTaskIndex": trigger.index if trigger else None,
+        "appExitType": spec["type"] if spec else None,
+    }
+
+
+def old_attempt(row: JobRow, attempt: AttemptView, tasks: Sequence[TaskHistory]) -> Document:
+    """Return an attempt in the shape of the deprecated `job-attempts` routes."""
+    ending = _ending(attempt.outcome)
+    messages = ending["appExitMessages"] or {}
+    roles: dict[str, Document] = {}
+    for task in tasks:
+        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
+        role["taskStatuses"].append(short_task(row, attempt, task))
+    return {
+        "jobName": row.name,
+        "frameworkName": row.id,
+        "uid": f"{attempt.number}_{row.id}",
+        "userName": row.user,
+        "state": attempt.state,
+        "originState": JOB_STATES[JobPhase(row.phase)].sub_state if attempt.is_latest else "Completed",
+        "attemptIndex": attempt.number,
+        "jobStartedTime": row.submitted_at_ms,
+        "attemptStartedTime": attempt.created_at_ms,
+        "attemptCompletedTime": attempt.ended_at_ms,
+        "exitCode": ending["appExitCode"],
+        "exitPhrase": ending["appExitSpec"]["phrase"] if ending["appExitSpec"] else None,
+        "exitType": ending["appExitType"],
+        "exitDiagnostics": {
+            "diagnosticsSummary": ending["appExitDiagnostics"],
+            "runtime": messages.get("runtime"),
+            "launcher": messages.get("launcher"),
+        },
+        **{key: value for key, value in ending.items() if key not in ("appExitCode", "appExitType")},
+        "totalGpuNumber": row.gpus_total,
+        "totalTaskNumber": row.tasks_total,
+        "totalTaskRoleNumber": row.roles_total,
+        "jobPriority": row.priority_class,
+        "taskRoles": roles,
+        "isLatest": attempt.is_latest,
+    }

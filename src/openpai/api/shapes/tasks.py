@@ -1,0 +1,178 @@
+"""Tasks and their attempts in OpenPAI's shapes.
+
+A task that was never granted anything has no attempt yet; it is shown nevertheless, as the job file asks for it,
+so that a waiting job lists what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from openpai.api.shapes.attempts import AttemptView
+from openpai.api.shapes.exits import Document, diagnostics, exit_spec
+from openpai.api.shapes.states import STOPPING, TASK_STATES, WAITING, State
+from openpai.lifecycle.diagnosis import ended_with_attempt
+from openpai.lifecycle.model import TASK_FINAL, Diagnosis, TaskPhase
+from openpai.ports.store import JobRow, Slot, TaskAttemptRow
+from openpai.protocol.job import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHistory:
+    """One task of a job attempt with its own attempts, oldest first; none while it never was granted anything."""
+
+    role: str
+    index: int
+    attempts: tuple[TaskAttemptRow, ...] = ()
+
+    @property
+    def latest(self) -> TaskAttemptRow | None:
+        """Return the newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+
+def histories(spec: JobSpec, rows: Iterable[TaskAttemptRow]) -> list[TaskHistory]:
+    """Return every task the job file asks for, in its order, with what became of it."""
+    attempts: dict[tuple[str, int], list[TaskAttemptRow]] = {}
+    for row in rows:
+        attempts.setdefault((row.key.role, row.key.index), []).append(row)
+    return [
+        TaskHistory(role.name, index, tuple(attempts.get((role.name, index), ())))
+        for role in spec.task_roles
+        for index in range(role.instances)
+    ]
+
+
+def task_status(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Document:
+    """Return a task as an entry of a job's detail."""
+    latest = task.latest
+    state = _state(attempt, latest)
+    return {
+        "taskIndex": task.index,
+        "taskUid": _uid(job, attempt, task),
+        "taskState": state.state,
+        **_container(job, latest, attempt),
+        **_times(attempt, task),
+        "retries": latest.key.task_attempt if latest else 0,
+        "accountableRetries": latest.retries_counted if latest else 0,
+        "attemptId": latest.key.task_attempt if latest else None,
+        "attemptState": state.state,
+        **_attempt_times(latest),
+    }
+
+
+def task_detail(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Document:
+    """Return a task with every attempt of it, newest first."""
+    latest = task.latest
+    return {
+        "username": job.user,
+        "jobName": job.name,
+        "jobAttemptId": attempt.number,
+        "taskRoleName": task.role,
+        "taskIndex": task.index,
+        "taskUid": _uid(job, attempt, task),
+        "taskState": _state(attempt, latest).state,
+        "retries": latest.key.task_attempt if latest else 0,
+        "accountableRetries": latest.retries_counted if latest else 0,
+        **_times(attempt, task),
+        "attempts": [
+            {
+                "attemptId": row.key.task_attempt,
+                "attemptState": _state(attempt, row).state,
+                **_attempt_times(row),
+                **_container(job, row, attempt),
+            }
+            for row in reversed(task.attempts)
+        ],
+    }
+
+
+def short_task(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Document:
+    """Return a task in the short form of the deprecated `job-attempts` routes."""
+    container = _container(job, task.latest, attempt)
+    return {
+        "taskIndex": task.index,
+        "taskState": _state(attempt, task.latest).state,
+        "containerId": container["containerId"],
+        "containerIp": container["containerIp"],
+        "containerGpus": container["containerGpus"],
+        "containerLog": container["containerLog"],
+        "containerExitCode": container["containerExitCode"],
+    }
+
+
+def logs_path(job: JobRow, row: TaskAttemptRow) -> str:
+    """Return where in the API a task attempt's logs are."""
+    key = row.key
+    return (
+        f"/api/v2/jobs/{job.user}~{job.name}/attempts/{key.job_attempt}"
+        f"/taskRoles/{key.role}/taskIndex/{key.index}/attempts/{key.task_attempt}/logs"
+    )
+
+
+def _uid(job: JobRow, attempt: AttemptView, task: TaskHistory) -> str:
+    return f"{job.id}/{attempt.number}/{task.role}/{task.index}"
+
+
+def _state(attempt: AttemptView, row: TaskAttemptRow | None) -> State:
+    if row is None:
+        # A task that never got its turn ended with its attempt.
+        return TASK_STATES[TaskPhase.WAITING if attempt.outcome is None else TaskPhase.STOPPED]
+    phase = TaskPhase(row.phase)
+    state = TASK_STATES[phase]
+    if attempt.outcome is None or phase in TASK_FINAL:
+        return state
+    return State(STOPPING, "AttemptDeleting")
+
+
+def _times(attempt: AttemptView, task: TaskHistory) -> Document:
+    latest = task.latest
+    is_over = _state(attempt, latest).state not in (WAITING, "RUNNING", STOPPING)
+    ended_at_ms = (latest.ended_at_ms if latest else attempt.ended_at_ms) if is_over else None
+    started = (row.started_at_ms for row in task.attempts if row.started_at_ms is not None)
+    return {
+        "createdTime": attempt.created_at_ms,
+        "launchedTime": next(started, ended_at_ms),
+        "completedTime": ended_at_ms,
+    }
+
+
+def _attempt_times(row: TaskAttemptRow | None) -> Document:
+    return {
+        "currentAttemptCreatedTime": row.granted_at_ms if row else None,
+        "currentAttemptLaunchedTime": (row.started_at_ms or row.ended_at_ms) if row else None,
+        "currentAttemptCompletedTime": row.ended_at_ms if row else None,
+    }
+
+
+def _container(job: JobRow, row: TaskAttemptRow | None, attempt: AttemptView) -> Document:
+    slot = row.slot if row else None
+    code, diagnosis = _ending(row, attempt)
+    message = row.report.message if row and row.report else ""
+    return {
+        "containerId": row.key.path() if row else None,
+        "containerIp": slot.address if slot else None,
+        "containerNodeName": slot.node if slot else None,
+        "containerPorts": _ports(slot),
+        "containerGpus": ",".join(map(str, slot.devices)) if slot else None,
+        "containerLog": logs_path(job, row) if row and row.granted_at_ms is not None else None,
+        "containerExitCode": code,
+        "containerExitSpec": None if code is None else exit_spec(code, diagnosis),
+        "containerExitDiagnostics": None if code is None else diagnostics(message, diagnosis),
+    }
+
+
+def _ending(row: TaskAttemptRow | None, attempt: AttemptView) -> tuple[int | None, Diagnosis | None]:
+    """Return the exit code a task attempt ended with, and why; the platform's own code when the task has none."""
+    if row is None:
+        why = ended_with_attempt(attempt.outcome) if attempt.outcome else None
+        return (why.code, why) if why else (None, None)
+    if row.report is not None:
+        return row.report.code, row.diagnosis
+    return (row.diagnosis.code, row.diagnosis) if row.diagnosis else (None, None)
+
+
+def _ports(slot: Slot | None) -> dict[str, Any]:
+    return {label: ",".join(map(str, ports)) for label, ports in slot.ports.items()} if slot else {}

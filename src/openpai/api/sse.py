@@ -1,0 +1,127 @@
+"""A followed log as Server-Sent Events.
+
+Each event says which stream it belongs to, at which byte it begins, and its text; its id says where every stream
+stands after it, so that a client which lost the connection takes the stream up at that very byte by sending it
+back. Text is never cut inside a character, and silence is broken by a comment now and then so that proxies and
+clients can tell a quiet log from a dead connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Final, NamedTuple
+
+from openpai.api.answers import encoded
+from openpai.ports.logs import LogChunk
+from openpai.protocol.errors import Refused, Unavailable
+
+END: Final = b"event: end\ndata: {}\n\n"
+KEEP_ALIVE: Final = b": still here\n\n"
+_POSITION: Final = re.compile(r"(stdout|stderr|runtime)=(\d{1,18})")
+_make_decoder: Final = codecs.getincrementaldecoder("utf-8")
+
+
+class Text(NamedTuple):
+    """Whole characters of a stream, beginning at byte `offset` and ending before byte `end`."""
+
+    offset: int
+    end: int
+    text: str
+
+
+class Characters:
+    """Makes text of the bytes of one stream; an unfinished character waits for its rest."""
+
+    def __init__(self, offset: int) -> None:
+        self._end = offset
+        self._decoder = _make_decoder("replace")
+
+    def take(self, data: bytes, *, is_last: bool = False) -> Text:
+        """Return the text that `data` completes, which may be empty. What is no UTF-8 is replaced."""
+        offset = self._end
+        held = len(self._decoder.getstate()[0])
+        text = self._decoder.decode(data, is_last)
+        self._end = offset + held + len(data) - len(self._decoder.getstate()[0])
+        return Text(offset, self._end, text)
+
+
+def positions(last_event_id: str | None) -> dict[str, int]:
+    """Return where each stream stood after the event with this id; streams it does not name are absent."""
+    return {stream: int(offset) for stream, offset in _POSITION.findall(last_event_id or "")}
+
+
+class LogEvents:
+    """The events of one reader."""
+
+    def __init__(self, offsets: dict[str, int]) -> None:
+        self._at = dict(offsets)
+        self._characters = {stream: Characters(offset) for stream, offset in offsets.items()}
+
+    def of(self, chunk: LogChunk) -> bytes:
+        """Return the event for a piece of a log; nothing when it completes no character."""
+        return self._event(chunk.stream, self._characters[chunk.stream].take(chunk.data))
+
+    def rest(self) -> bytes:
+        """Return events for characters that will never be completed."""
+        ends = ((stream, characters.take(b"", is_last=True)) for stream, characters in self._characters.items())
+        return b"".join(self._event(stream, text) for stream, text in ends)
+
+    def _event(self, stream: str, text: Text) -> bytes:
+        self._at[stream] = text.end
+        if not text.text:
+            return b""
+        place = ",".join(f"{name}={offset}" for name, offset in self._at.items())
+        data = encoded({"stream": stream, "offset": text.offset, "text": text.text})
+        return b"id: %b\nevent: log\ndata: %b\n\n" % (place.encode(), data)
+
+
+async def log_events(
+    chunks: AsyncIterator[LogChunk], offsets: dict[str, int], keep_alive_s: float
+) -> AsyncGenerator[bytes, None]:
+    """Yield a followed log as events. Without the event `end` at its end, the client is to come back."""
+    events = LogEvents(offsets)
+    try:
+        async with aclosing(_with_signs_of_life(chunks, keep_alive_s)) as pieces:
+            async for chunk in pieces:
+                event = KEEP_ALIVE if chunk is None else events.of(chunk)
+                if event:
+                    yield event
+    except Unavailable:
+        return
+    except Refused:
+        # The attempt ended and left no logs, or they were removed while they were read: there is no more to come.
+        pass
+    yield events.rest() + END
+
+
+async def _with_signs_of_life(
+    chunks: AsyncIterator[LogChunk], keep_alive_s: float
+) -> AsyncGenerator[LogChunk | None, None]:
+    """Yield the chunks, and None whenever there was nothing for a while."""
+    waiting: asyncio.Task[LogChunk | None] | None = None
+    try:
+        while True:
+            if waiting is None:
+                waiting = asyncio.ensure_future(_next(chunks))
+            await asyncio.wait({waiting}, timeout=keep_alive_s)
+            if not waiting.done():
+                yield None
+                continue
+            chunk, waiting = waiting.result(), None
+            if chunk is None:
+                return
+            yield chunk
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.wait({waiting})
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()
+
+
+async def _next(chunks: AsyncIterator[LogChunk]) -> LogChunk | None:
+    return await anext(chunks, None)

@@ -1,0 +1,65 @@
+"""Which backend runs the tasks, made from the settings. The others are not even imported."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openpai.app.datadir import DataDir
+from openpai.app.settings import Settings
+from openpai.ports.backend import Backend
+from openpai.ports.clock import Clock
+from openpai.protocol.errors import Refused
+
+SIMULATED_NODES: Final = 4
+SIMULATED_GPUS: Final = 8
+SIMULATED_CPUS: Final = 64
+
+
+def make_backend(settings: Settings, data: DataDir, clock: Clock) -> Backend:
+    """Return the backend that the settings name, not opened yet."""
+    return {"process": _process, "docker": _docker, "simulated": _simulated}[settings.backend](settings, data, clock)
+
+
+def _process(settings: Settings, data: DataDir, clock: Clock) -> Backend:
+    from openpai.backends.process.backend import ProcessBackend
+
+    root = data.tasks / "process"
+    return ProcessBackend(
+        root,
+        data.logs,
+        clock,
+        nodes=settings.nodes or 1,
+        gpus_per_node=settings.gpus_per_node,
+        cpus_per_node=settings.cpus_per_node,
+    )
+
+
+def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
+    try:
+        from openpai.backends.docker.backend import DockerBackend
+    except ModuleNotFoundError as error:
+        raise Refused(
+            "BadConfigurationError",
+            f"--backend docker needs {error.name}",
+            "install it with: pip install 'openpai[docker]'",
+        ) from error
+    return DockerBackend(
+        data.tasks / "docker",
+        data.logs,
+        clock,
+        url=settings.docker_url,
+        nodes=settings.nodes or 1,
+        gpus_per_node=settings.gpus_per_node,
+        cpus_per_node=settings.cpus_per_node,
+    )
+
+
+def _simulated(settings: Settings, data: DataDir, clock: Clock) -> Backend:
+    from openpai.backends.simulated.backend import SimulatedBackend
+    from openpai.backends.simulated.cluster import SimulatedCluster
+    from openpai.backends.simulated.logfiles import LogFiles
+    from openpai.backends.simulated.nodes import virtual_nodes
+
+    gpus = SIMULATED_GPUS if settings.gpus_per_node is None else settings.gpus_per_node
+    nodes = virtual_nodes(settings.nodes or SIMULATED_NODES, gpus, cpus=settings.cpus_per_node or SIMULATED_CPUS)
+    return SimulatedBackend(SimulatedCluster(nodes, say=LogFiles(data.logs).say), clock)

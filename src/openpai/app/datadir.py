@@ -1,0 +1,74 @@
+"""The directory that holds everything of one server: who may use it, and what lies where."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from openpai.protocol.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    """Where a server keeps its things; held by one process at a time."""
+
+    root: Path
+    lock: IO[str]
+
+    @property
+    def database_url(self) -> str:
+        """Return the URL of the database that lies here."""
+        return f"sqlite:///{self.root / 'openpai.db'}"
+
+    @property
+    def key_file(self) -> Path:
+        """Return where the key lies that seals secrets."""
+        return self.root / "secret.key"
+
+    @property
+    def logs(self) -> Path:
+        """Return where the logs of task attempts lie."""
+        return self.root / "logs"
+
+    @property
+    def tasks(self) -> Path:
+        """Return where backends keep the directories of task attempts."""
+        return self.root / "tasks"
+
+    def close(self) -> None:
+        """Let another process use the directory."""
+        self.lock.close()
+
+
+def open_data_dir(root: Path) -> DataDir:
+    """Make or take a data directory. Raises Refused when it cannot be written or another server uses it."""
+    root = root.expanduser().absolute()
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = (root / "lock").open("a+")
+    except OSError as error:
+        raise Refused(
+            "BadConfigurationError",
+            f"the data directory {root} cannot be used: {error.strerror}",
+            "give another one with --data-dir",
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.seek(0)
+        by = lock.read().strip() or "another process"
+        lock.close()
+        raise Refused(
+            "BadConfigurationError",
+            f"another server (process {by}) uses the data directory {root}",
+            "stop it, or give this one a directory of its own with --data-dir",
+        ) from error
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    for directory in ("logs", "tasks"):
+        (root / directory).mkdir(exist_ok=True)
+    return DataDir(root, lock)

@@ -1,0 +1,90 @@
+"""One server leads at a time. The others answer, and wait for the lease to run out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from openpai.app.loops import LEASE_MS, PAUSE_AFTER_ERROR_S, RENEW_EVERY_S, Resync, lead
+from openpai.orchestrator.leading import take_over
+from openpai.orchestrator.office import Office, Secrets
+from openpai.orchestrator.wishes import Wishes
+from openpai.ports.backend import Backend
+from openpai.ports.clock import Clock
+from openpai.ports.logs import LogReader
+from openpai.ports.store import JobStore, LeaseLost
+from openpai.protocol.errors import Unavailable
+from openpai.scheduler.interface import Scheduler
+
+log: Final = structlog.get_logger(__name__)
+
+
+class Leadership:
+    """Takes the lease when it can, leads while it holds it, and gives it back at the end."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        backend: Backend,
+        new_scheduler: Callable[[], Scheduler],
+        wishes: Wishes,
+        *,
+        secrets: Secrets,
+        logs: LogReader,
+        clock: Clock,
+        holder: str,
+        housekeeping: Callable[[], Awaitable[object]],
+    ) -> None:
+        self._store = store
+        self._backend = backend
+        self._new_scheduler = new_scheduler
+        self._wishes = wishes
+        self._secrets = secrets
+        self._logs = logs
+        self._clock = clock
+        self._holder = holder
+        self._housekeeping = housekeeping
+        self.is_settled = asyncio.Event()
+        """Set once this server leads, or knows that another one does."""
+
+    async def run(self) -> None:
+        """Lead whenever possible, until cancelled."""
+        try:
+            while True:
+                try:
+                    await self._once()
+                except (LeaseLost, Resync) as error:
+                    log.warning("this server leads no longer and begins again", error=repr(error))
+                except Unavailable as error:
+                    log.warning("leading has to wait", error=error.message)
+                    await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+        finally:
+            self._wishes.office = None
+            await self._store.release_lease(self._holder)
+
+    async def _once(self) -> None:
+        epoch = await self._store.lease(self._holder, self._clock.now_ms(), LEASE_MS)
+        if epoch is None:
+            self.is_settled.set()
+            await asyncio.sleep(RENEW_EVERY_S)
+            return
+        office = Office(
+            store=self._store,
+            backend=self._backend,
+            scheduler=self._new_scheduler(),
+            secrets=self._secrets,
+            logs=self._logs,
+            clock=self._clock,
+            epoch=epoch,
+        )
+        await take_over(office)
+        self._wishes.office = office
+        log.info("this server leads", epoch=epoch, jobs=len(office.desk.records), nodes=len(office.nodes))
+        self.is_settled.set()
+        try:
+            await lead(office, self._holder, self._housekeeping)
+        finally:
+            self._wishes.office = None

@@ -1,0 +1,109 @@
+"""The endless loops of a server that leads. Each runs one bounded pass, again and again.
+
+A loop carries no message: whoever makes work nudges, and the pass looks for itself. When the store or the backend
+does not answer, the loop waits a moment and the next pass finds the same work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+
+from openpai.orchestrator.auditing import audit, look_at_nodes
+from openpai.orchestrator.leading import take_in
+from openpai.orchestrator.office import Office
+from openpai.orchestrator.timing import retry_due
+from openpai.orchestrator.turning import turn
+from openpai.ports.store import LeaseLost
+from openpai.protocol.errors import Unavailable
+
+AUDIT_EVERY_S: Final = 30.0
+NODES_EVERY_S: Final = 10.0
+INBOX_EVERY_S: Final = 1.0
+LEASE_MS: Final = 15_000
+RENEW_EVERY_S: Final = 5.0
+PAUSE_AFTER_ERROR_S: Final = 1.0
+log: Final = structlog.get_logger(__name__)
+
+
+class Resync(Exception):
+    """The desk cannot be trusted any more: lead again from the store."""
+
+
+async def lead(office: Office, holder: str, housekeeping: Callable[[], Awaitable[object]]) -> None:
+    """Run every loop until this server leads no longer; raises LeaseLost or Resync."""
+    loops = (
+        _turns(office),
+        _timers(office),
+        _news(office),
+        _every(office, AUDIT_EVERY_S, lambda: audit(office)),
+        _every(office, NODES_EVERY_S, lambda: look_at_nodes(office)),
+        _every(office, INBOX_EVERY_S, lambda: take_in(office)),
+        _every(office, RENEW_EVERY_S, lambda: _renew(office, holder)),
+        _every(office, 3600.0, housekeeping),
+    )
+    try:
+        async with asyncio.TaskGroup() as group:
+            for loop in loops:
+                group.create_task(loop)
+    except* (LeaseLost, Resync) as errors:
+        raise errors.exceptions[0] from errors
+
+
+async def _turns(office: Office) -> None:
+    while True:
+        await office.nudges.work.wait()
+        if await _guarded(office, turn(office)):
+            office.nudges.work.set()
+            # Others get their turn between two rounds of a long queue.
+            await asyncio.sleep(0)
+
+
+async def _news(office: Office) -> None:
+    while True:
+        seen = await office.backend.news()
+        office.desk.heard.extend(seen)
+        office.nudges.work.set()
+
+
+async def _timers(office: Office) -> None:
+    while True:
+        due_ms = await _guarded(office, retry_due(office))
+        wait_s = None if due_ms is None else max(0.0, (due_ms - office.clock.now_ms()) / 1000)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(office.nudges.timers.wait(), wait_s)
+
+
+async def _every(office: Office, every_s: float, one_pass: Callable[[], Awaitable[Any]]) -> None:
+    while True:
+        await asyncio.sleep(every_s)
+        await _guarded(office, one_pass())
+
+
+async def _renew(office: Office, holder: str) -> None:
+    epoch = await office.store.lease(holder, office.clock.now_ms(), LEASE_MS)
+    if epoch != office.epoch:
+        raise LeaseLost(f"epoch {office.epoch} is over")
+
+
+async def _guarded(office: Office, work: Awaitable[Any]) -> Any:
+    """Run a pass; None when it failed, after a pause, so that it is tried again."""
+    try:
+        result = await work
+    except (LeaseLost, Resync):
+        raise
+    except Unavailable as error:
+        log.warning("a pass has to wait", error=error.message)
+    except Exception:
+        log.exception("a pass failed; this is a bug, please report it")
+    else:
+        if office.must_resync:
+            raise Resync
+        return result
+    office.nudges.work.set()
+    await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+    return None

@@ -1,0 +1,64 @@
+"""The command `pai` with everything: the terminal's commands, and `pai up`, which runs a server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openpai.app.settings import PORT_DEFAULT, BackendName, Settings
+from openpai.cli.main import app, run
+
+DATA_DIR_DEFAULT = Path("~/.local/share/openpai")
+
+
+@app.command()
+def up(
+    data_dir: Annotated[
+        Path, typer.Option(help="Where everything is kept: database, logs, keys.", envvar="PAI_DATA_DIR")
+    ] = DATA_DIR_DEFAULT,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.")] = PORT_DEFAULT,
+    backend: Annotated[BackendName, typer.Option(help="What runs the tasks.")] = "process",
+    nodes: Annotated[int | None, typer.Option(help="Number of virtual nodes [default: this machine as it is].")] = None,
+    gpus_per_node: Annotated[int | None, typer.Option(help="GPUs of each node [default: those found].")] = None,
+    cpus_per_node: Annotated[
+        int | None, typer.Option(help="CPUs each node offers [default: those found, at least 8].")
+    ] = None,
+    database_url: Annotated[
+        str | None, typer.Option(help="PostgreSQL instead of SQLite: postgresql://...", envvar="PAI_DATABASE_URL")
+    ] = None,
+    docker_url: Annotated[
+        str | None, typer.Option(help="Engine API of Docker or Podman [default: the local one].", envvar="DOCKER_HOST")
+    ] = None,
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Let a process backend serve people beyond this machine.")
+    ] = False,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="Write {url, pid} here, as JSON, once the server answers.")
+    ] = None,
+) -> None:
+    """Run the platform here, in the foreground; Ctrl-C ends the server and leaves jobs running."""
+    from openpai.app.serve import serve
+    from openpai.app.telling import set_up_logging
+
+    settings = Settings(
+        data_dir=data_dir.expanduser().absolute(),
+        host=host,
+        port=port,
+        backend=backend,
+        nodes=nodes,
+        gpus_per_node=gpus_per_node,
+        cpus_per_node=cpus_per_node,
+        database_url=database_url,
+        docker_url=docker_url,
+        allow_remote=allow_remote,
+        ready_file=ready_file,
+    )
+    set_up_logging()
+    serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))
+
+
+__all__ = ["app", "run"]

@@ -1,0 +1,56 @@
+"""The page of exit codes: every way a task can end, whose doing it is, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from openpai.app.pages.markdown import code, page, table
+from openpai.protocol.exits import EXIT_SPECS, LOG_RULES, ExitSpec
+
+_INTRO: Final = """\
+A task attempt ends with an exit code. The platform compares that code, how the machine saw the end, and the last lines
+of the log with this table; the row it finds is the *diagnosis*, and it says whether the task or job is tried again. The
+program's own exit code is kept beside the diagnosis: a program that returned 1 because a module was missing has exit
+code 1 and diagnosis 232. Codes and names are OpenPAI's."""
+
+_AGAIN: Final = {
+    "TRANSIENT": "tried again without being counted, up to a ceiling",
+    "TRANSIENT_CONFLICT": "the same, after a longer pause",
+    "PERMANENT": "not tried again",
+    "UNKNOWN": "tried again while the job's own retry count lasts",
+}
+
+
+def exit_codes() -> str:
+    """Return the page."""
+    return page(
+        "Exit codes",
+        "`openpai/protocol/exits.py`",
+        _INTRO,
+        table(("Behavior", "What happens"), [[code(word), told] for word, told in _AGAIN.items()]),
+        "## Overview",
+        table(("Code", "Name", "Type", "Behavior", "Meaning"), map(_row, EXIT_SPECS.values())),
+        "## What the log gives away",
+        "These patterns, tried in this order over the last lines of a failed task's log, lead to a row of the table.",
+        table(("Leads to", "Pattern"), _rules()),
+        "## Each code",
+        *map(_section, EXIT_SPECS.values()),
+    )
+
+
+def _row(spec: ExitSpec) -> list[str]:
+    behavior = "" if spec.type == "USER_SUCCESS" else code(spec.behavior)
+    return [str(spec.code), spec.phrase, code(spec.type), behavior, spec.reason]
+
+
+def _rules() -> Iterable[list[str]]:
+    for rule in LOG_RULES:
+        yield [f"{rule.code} {EXIT_SPECS[rule.code].phrase}", code(rule.pattern.replace("`", "'"))]
+
+
+def _section(spec: ExitSpec) -> str:
+    parties = f"Issued by {code(spec.issuer)}, caused by {code(spec.causer)}"
+    about = f"{spec.reason} {parties}, stage {code(spec.stage)}, reaction {code(spec.reaction)}."
+    points = [*(f"- To do: {told}" for told in spec.solution), *(f"- To see it: {told}" for told in spec.repro)]
+    return "\n\n".join([f"### {spec.code} {spec.phrase}", about, "\n".join(points)])

@@ -1,0 +1,66 @@
+"""The page of job and task states, from the lifecycle's table and the words the REST API has for its phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from openpai.api.shapes.states import JOB_STATES, TASK_STATES, State
+from openpai.app.pages.markdown import block, code, page, table
+from openpai.lifecycle.model import JOB_FINAL, TASK_FINAL, JobPhase, TaskPhase
+from openpai.lifecycle.table import JOB_MOVES, TASK_MOVES, JobEvent, TaskEvent
+
+_INTRO: Final = """\
+A job, and each of its tasks, is in exactly one phase at any time. Phases change only along the arrows below: nothing
+else in the platform assigns one, and the database refuses words that are not here. The REST API and the command line
+speak of a phase by the state beside it, which is OpenPAI's word."""
+
+_CHOICE: Final = """\
+Where one row leads to several phases, the verdict on the attempt decides: a job whose attempt failed is tried again at
+once (queued), tried again later (backing_off), or has failed, as its retry counts and the cause of the failure say."""
+
+
+def job_states() -> str:
+    """Return the page."""
+    job_arrows = [(phase, goal, event) for (phase, event), goals in JOB_MOVES.items() for goal in sorted(goals)]
+    task_arrows = [(phase, goal, event) for (phase, event), goal in TASK_MOVES.items()]
+    return page(
+        "Job and task states",
+        "`openpai/lifecycle/table.py`",
+        _INTRO,
+        "## A job",
+        block(_diagram(JobPhase.QUEUED, job_arrows, JOB_FINAL), "mermaid"),
+        table(("Phase", "State in REST and CLI", "`subState`", "Final"), _phases(JOB_STATES.items(), JOB_FINAL)),
+        table(("While it is", "and", "it becomes"), _job_rows()),
+        _CHOICE,
+        "## A task of the current job attempt",
+        block(_diagram(TaskPhase.WAITING, task_arrows, TASK_FINAL), "mermaid"),
+        table(("Phase", "State in REST and CLI", "`subState`", "Final"), _phases(TASK_STATES.items(), TASK_FINAL)),
+        table(("While it is", "and", "it becomes"), _task_rows()),
+    )
+
+
+def _diagram(first: str, arrows: Iterable[tuple[str, str, JobEvent | TaskEvent]], final: frozenset[str]) -> str:
+    """Return a state diagram; events between the same two phases share an arrow."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for phase, goal, event in arrows:
+        told.setdefault((phase, goal), []).append(event.name.lower())
+    lines = ["stateDiagram-v2", f"    [*] --> {first}"]
+    lines += [f"    {phase} --> {goal}: {', '.join(events)}" for (phase, goal), events in told.items()]
+    lines += [f"    {phase} --> [*]" for phase in sorted(final)]
+    return "\n".join(lines)
+
+
+def _phases(states: Iterable[tuple[JobPhase | TaskPhase, State]], final: frozenset[str]) -> Iterable[list[str]]:
+    for phase, state in states:
+        yield [code(phase), code(state.state), code(state.sub_state), "yes" if phase in final else ""]
+
+
+def _job_rows() -> Iterable[list[str]]:
+    for (phase, event), goals in JOB_MOVES.items():
+        yield [code(phase), event.value, " or ".join(code(goal) for goal in JobPhase if goal in goals)]
+
+
+def _task_rows() -> Iterable[list[str]]:
+    for (phase, event), goal in TASK_MOVES.items():
+        yield [code(phase), event.value, code(goal)]

@@ -1,0 +1,133 @@
+"""The page of the REST API, from the description that the API gives of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from cryptography.fernet import Fernet
+
+from openpai.api.app import create_api
+from openpai.api.services import Services, Settings
+from openpai.app.pages.markdown import code, codes, page, table
+from openpai.app.pages.schema import told_type
+from openpai.app.world import SystemClock, SystemIdentities
+from openpai.logs.files import FileLogs
+from openpai.orchestrator.wishes import Wishes
+from openpai.protocol.errors import STATUS_OF
+from openpai.store.database import Database
+from openpai.store.jobs import SqlJobStore
+from openpai.store.queries import SqlJobQueries
+from openpai.store.users import SqlUserStore
+from openpai.store.vault import Vault
+
+_INTRO: Final = """\
+The API listens where `pai up` says, on port 9186 by default; a running server describes the same at `/docs` and
+`/openapi.json`. Requests carry `Authorization: Bearer TOKEN`. Times are milliseconds since 1970. A job in a path is
+`user~job`, or `job` for one's own. [Compatibility](compatibility.md) tells where answers differ from OpenPAI 1.8."""
+
+_ERRORS: Final = """\
+Every error has the body `{"code": NAME, "message": SENTENCE}`, most have `advice` as well, and `InvalidProtocolError`
+has `faults`: a list of `{path, line, message, allowed, suggestion}`. 429 and 503 may be asked again later."""
+
+
+def rest() -> str:
+    """Return the page."""
+    description = openapi()
+    sections: dict[str, list[str]] = {}
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            sections.setdefault(operation["tags"][0], []).append(_operation(method, path, operation))
+    overview = (
+        [code(f"{method.upper()} {path}"), _first_line(operation)]
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+    )
+    return page(
+        "REST API",
+        "the API's own OpenAPI description",
+        _INTRO,
+        "## Errors",
+        _ERRORS,
+        table(("Code", "Status"), [[code(name), str(status)] for name, status in STATUS_OF.items()]),
+        "## Overview",
+        table(("Request", "What it does"), overview),
+        *(part for tag, parts in sections.items() for part in (f"## {tag.capitalize()}", *parts)),
+    )
+
+
+def openapi() -> dict[str, Any]:
+    """Return the API's description of itself, as a server with an empty database gives it."""
+    with TemporaryDirectory() as directory:
+        database = Database("sqlite://", inline=True)
+        clock = SystemClock()
+        wishes = Wishes(SqlJobStore(database), Vault(Fernet.generate_key().decode()), clock, SystemIdentities())
+        logs = FileLogs(Path(directory), lambda key: True)
+        users = SqlUserStore(database)
+        services = Services(wishes, SqlJobQueries(database), users, logs, clock, Settings(version="any"))
+        try:
+            return create_api(services).openapi()
+        finally:
+            database.close()
+
+
+def _first_line(operation: Mapping[str, Any]) -> str:
+    return str(operation.get("description") or operation.get("summary") or "").partition("\n")[0]
+
+
+def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
+    parts = [f"### `{method.upper()} {path}`"]
+    if operation.get("deprecated"):
+        parts.append("*Kept for older clients.*")
+    parts.append(str(operation.get("description") or operation.get("summary") or ""))
+    if "security" not in operation:
+        parts.append("Needs no login.")
+    asked = list(_parameters(operation))
+    if asked:
+        parts.append(table(("Parameter", "Type", "Default", "Meaning"), asked))
+    parts += _body(operation.get("requestBody", {}))
+    parts.append("Answers: " + _answers(operation["responses"]))
+    return "\n\n".join(parts)
+
+
+def _parameters(operation: Mapping[str, Any]) -> Iterable[list[str]]:
+    for asked in operation.get("parameters", ()):
+        if asked["in"] == "path":
+            continue  # the path says it
+        schema = asked["schema"]
+        default = schema.get("default")
+        shown = (
+            "" if default in (None, "") else code(str(default).lower() if isinstance(default, bool) else str(default))
+        )
+        yield [code(asked["name"]), told_type(schema), shown, asked.get("description", "")]
+
+
+def _body(body: Mapping[str, Any]) -> Iterable[str]:
+    for media_type, content in body.get("content", {}).items():
+        schema = content["schema"]
+        if "properties" not in schema:
+            yield f"Body: {code(media_type)}."
+            continue
+        yield f"Body: {code(media_type)}."
+        required = schema.get("required", ())
+        yield table(
+            ("Key", "Type", "Required"),
+            [
+                [code(name), told_type(said), "yes" if name in required else ""]
+                for name, said in schema["properties"].items()
+            ],
+        )
+
+
+def _answers(responses: Mapping[str, Any]) -> str:
+    told = []
+    for status, answer in sorted(responses.items()):
+        if status in ("default", "422"):
+            continue
+        media = [media for media in answer.get("content", {}) if media != "application/json"]
+        about = answer.get("description", "")
+        said = codes(media) if about == "Successful Response" else about
+        told.append(f"{status} ({said})" if said else status)
+    return ", ".join(told) + "."

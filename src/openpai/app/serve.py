@@ -1,0 +1,141 @@
+"""A whole server in one process: the entrance, the passes, the store and a backend, from start to clean end.
+
+Everything that can be wrong about settings, directories, ports or databases is found before anything is served.
+On SIGTERM or Ctrl-C the server stops answering, lets go of the store and the backend, and leaves tasks running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Final
+
+import uvicorn
+
+from openpai.app.assembly import House, build
+from openpai.app.firstrun import ADMIN
+from openpai.app.settings import Settings, is_loopback
+from openpai.app.telling import Teller
+from openpai.protocol.errors import Refused
+
+BACKLOG: Final = 2048
+GOODBYE_S: Final = 3
+GARBAGE_THRESHOLD: Final = 20_000
+
+
+def serve(settings: Settings, admin_password: str | None) -> None:
+    """Run a server until SIGTERM or Ctrl-C. Raises Refused, before serving, for whatever cannot work."""
+    settings.check()
+    listener = _listen(settings)
+    try:
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings, listener, admin_password))
+    finally:
+        listener.close()
+
+
+async def _serve(settings: Settings, listener: socket.socket, admin_password: str | None) -> None:
+    teller = Teller(settings)
+    async with build(settings, admin_password) as house:
+        server = _Server(
+            uvicorn.Config(
+                house.api,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=GOODBYE_S,
+                server_header=False,
+            ),
+            house.hang_up,
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.leave)
+        leading = asyncio.create_task(house.leadership.run())
+        try:
+            await _settled(house, leading)
+            # What exists by now exists for good: looking through it again and again finds nothing.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(GARBAGE_THRESHOLD)
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            house.is_ready = True
+            _announce(settings, listener, house, teller)
+            await asyncio.wait({serving, leading}, return_when=asyncio.FIRST_COMPLETED)
+            server.leave()
+            await serving
+        finally:
+            house.is_ready = False
+            leading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await leading
+    teller.goodbye()
+
+
+async def _settled(house: House, leading: asyncio.Task[None]) -> None:
+    settled = asyncio.create_task(house.leadership.is_settled.wait())
+    await asyncio.wait({settled, leading}, return_when=asyncio.FIRST_COMPLETED)
+    if leading.done():
+        settled.cancel()
+        await leading
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, which would end the process by the signal after a clean stop."""
+
+    def __init__(self, config: uvicorn.Config, hang_up: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._hang_up = hang_up
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def leave(self) -> None:
+        """Begin to stop; asked twice, do not wait for anybody."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._hang_up()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Take the port before anything else is touched."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        told = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno == errno.EADDRINUSE:
+            told = "another program listens there"
+        raise Refused(
+            "BadConfigurationError",
+            f"cannot listen on {settings.host} port {settings.port}: {told}",
+            "choose another port with --port, or --port 0 for any free one",
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _announce(settings: Settings, listener: socket.socket, house: House, teller: Teller) -> None:
+    port = listener.getsockname()[1]
+    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{shown}:{port}"
+    if settings.ready_file is not None:
+        unfinished = settings.ready_file.with_suffix(".part")
+        unfinished.write_text(json.dumps({"url": url, "pid": os.getpid()}))
+        unfinished.replace(settings.ready_file)
+    teller.welcome(version("openpai"), url, house.made_up_password, ADMIN, is_open=not is_loopback(settings.host))

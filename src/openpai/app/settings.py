@@ -1,0 +1,65 @@
+"""What can be set about a server, and which settings cannot go together."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from openpai.protocol.errors import Refused
+
+BackendName = Literal["process", "docker", "simulated"]
+PORT_DEFAULT: Final = 9186
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One server's settings. Durations in seconds, sizes in bytes."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = PORT_DEFAULT
+    """0 takes any free port."""
+    backend: BackendName = "process"
+    nodes: int | None = None
+    """How many virtual nodes; None: this machine as it is (simulated: 4)."""
+    gpus_per_node: int | None = None
+    cpus_per_node: int | None = None
+    """Processors each node offers; None: those the machine has, at least 8 (simulated: 64)."""
+    database_url: str | None = None
+    """None: SQLite in the data directory."""
+    allow_remote: bool = False
+    """Whether a process backend may serve people beyond this machine."""
+    ready_file: Path | None = None
+    """Written, as JSON with `url` and `pid`, once the server answers."""
+    docker_url: str | None = None
+    log_retention_days: float = 30.0
+    log_retention_bytes: int = 50 << 30
+
+    def check(self) -> None:
+        """Raise Refused for settings that cannot or should not go together."""
+        if not 0 <= self.port <= 65535:
+            raise Refused("BadConfigurationError", f"--port {self.port} is no port", "use 0 (any free one) to 65535")
+        if self.nodes is not None and self.nodes < 1:
+            raise Refused("BadConfigurationError", f"--nodes {self.nodes} leaves nothing to run on", "use 1 or more")
+        if self.cpus_per_node is not None and self.cpus_per_node < 1:
+            raise Refused("BadConfigurationError", f"--cpus-per-node {self.cpus_per_node} is too few", "use 1 or more")
+        if self.gpus_per_node is not None and self.gpus_per_node < 0:
+            raise Refused("BadConfigurationError", f"--gpus-per-node {self.gpus_per_node} is negative", "use 0 or more")
+        if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):
+            raise Refused(
+                "BadConfigurationError",
+                f"--backend process gives every job the server's own rights, and --host {self.host} lets others in",
+                "use --backend docker, or listen on 127.0.0.1, or say --allow-remote if that is what you want",
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,150 @@
+"""What a task attempt looks like as a container, and what a container's end says about the attempt.
+
+Plain data in, plain data out. The container runs the platform's wrapper from the task directory, which is mounted
+into it, so its logs and its exit report are files of this machine and survive container, Engine and server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from openpai.backends.docker.engine import ContainerState
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.ports.backend import LaunchTask
+from openpai.runtime.script import HOSTS_FILE
+
+MOUNT: Final = "/usr/local/pai"
+LOGS: Final = "logs"
+WRAPPER_FILE: Final = "wrapper.sh"
+ROOT_LABEL: Final = "openpai.root"
+_ATTEMPT_LABEL: Final = "openpai.attempt"
+_GRANT_LABEL: Final = "openpai.grant"
+_DEVICES_LABEL: Final = "openpai.devices"
+_NODE_LABEL: Final = "openpai.node"
+_PEOPLE_PREFIX: Final = "openpai."
+_UNFIT_FOR_NAMES: Final = re.compile(r"[^a-zA-Z0-9_.-]")
+_KILLED: Final = 137
+_INFINIBAND: Final = "/dev/infiniband"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is the same for every container of this backend."""
+
+    cpus: int
+    """The Engine refuses containers that ask for more processors than there are."""
+    has_nvidia: bool
+    """Whether devices are real NVIDIA GPUs, to be asked of the Engine."""
+    scope: str
+    """Value of the label that tells this platform's containers from another's on the same Engine."""
+
+
+def name_of(key: AttemptKey) -> str:
+    """Return the container's name: the same for every launch of the attempt, so that the second one fails."""
+    path = key.path().replace("/", ".")
+    fit = _UNFIT_FOR_NAMES.sub("_", path)
+    if fit != path:
+        fit += f".{hashlib.sha256(path.encode()).hexdigest()[:12]}"
+    return f"pai.{fit}"
+
+
+def config_of(launch: LaunchTask, task_directory: str, logs_directory: str, limits: Limits) -> dict[str, Any]:
+    """Return what the Engine is asked to make."""
+    host: dict[str, Any] = {
+        # The platform allocates ports of the machine, and peers find each other by its address.
+        "NetworkMode": "host",
+        "Mounts": [_bind(task_directory, MOUNT), _bind(logs_directory, f"{MOUNT}/{LOGS}")],
+        "NanoCpus": min(launch.cpus, limits.cpus) * 10**9,
+        "Memory": launch.memory_mb << 20,
+        "MemorySwap": launch.memory_mb << 20,
+        "ShmSize": launch.shm_mb << 20,
+        "RestartPolicy": {"Name": "no"},
+        # The wrapper writes the logs; the Engine would keep a second copy without limit.
+        "LogConfig": {"Type": "none"},
+    }
+    if limits.has_nvidia and launch.devices:
+        wanted = [str(device) for device in launch.devices]
+        host["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": wanted, "Capabilities": [["gpu"]]}]
+    if launch.infiniband:
+        host["Devices"] = [{"PathOnHost": _INFINIBAND, "PathInContainer": _INFINIBAND, "CgroupPermissions": "rwm"}]
+        host["CapAdd"] = ["IPC_LOCK"]
+        host["Ulimits"] = [{"Name": "memlock", "Soft": -1, "Hard": -1}]
+    grace = f"{launch.grace_s:g}"
+    return {
+        "Image": launch.image,
+        "Entrypoint": ["/bin/sh"],
+        "Cmd": [f"{MOUNT}/{WRAPPER_FILE}", MOUNT, f"{MOUNT}/{LOGS}", "", grace],
+        "Env": [f"{name}={value}" for name, value in _environment(launch, limits).items()],
+        "Labels": _labels(launch, limits.scope),
+        "StopSignal": "SIGTERM",
+        "HostConfig": host,
+    }
+
+
+class Owner(NamedTuple):
+    """The attempt a container belongs to."""
+
+    key: AttemptKey
+    grant: int
+    devices: tuple[int, ...]
+
+
+def attempt_of(state: ContainerState) -> Owner | None:
+    """Return whose container it is; None when it is none of ours."""
+    try:
+        key = AttemptKey.parse(state.labels[_ATTEMPT_LABEL])
+        devices = tuple(int(device) for device in state.labels.get(_DEVICES_LABEL, "").split(",") if device)
+        return Owner(key, int(state.labels.get(_GRANT_LABEL, "0")), devices)
+    except (KeyError, ValueError):
+        return None
+
+
+def verdict(state: ContainerState, written: ExitReport | None, *, is_told_to_end: bool) -> ExitReport:
+    """Return how an attempt ended whose container ended like this and whose wrapper wrote that, if anything.
+
+    The wrapper's own report goes first: it cannot be changed by what happens to the container later.
+    """
+    code = written.code if written is not None else state.exit_code
+    ended_at_ms = written.ended_at_ms if written is not None else state.ended_at_ms
+    reason, told = ExitReason.EXITED, state.error
+    # One process of many may be killed for memory and the task may cope; then it was no failure.
+    if state.is_oom_killed and code != 0:
+        reason, told = ExitReason.OOM_KILLED, "it used more memory than it asked for and was killed"
+    elif written is not None:
+        reason, told = written.reason, written.message
+    elif code == _KILLED and is_told_to_end:
+        told = "killed: it had not ended within its grace period"
+    elif code == _KILLED:
+        reason, told = ExitReason.LOST, "killed from outside without a report: by somebody, or with the Engine"
+    return ExitReport(code, reason, told, state.started_at_ms, ended_at_ms)
+
+
+def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
+    environment = dict(launch.env)
+    if launch.hosts:
+        environment["PAI_HOSTS_FILE"] = f"{MOUNT}/{HOSTS_FILE}"
+    if limits.has_nvidia and launch.devices:
+        # Inside, only the granted devices exist and they are numbered from 0.
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(number) for number in range(len(launch.devices)))
+        environment.pop("NVIDIA_VISIBLE_DEVICES", None)
+    return environment
+
+
+def _labels(launch: LaunchTask, scope: str) -> dict[str, str]:
+    people = {f"{_PEOPLE_PREFIX}{name}": value for name, value in launch.labels.items()}
+    return {
+        **people,
+        ROOT_LABEL: scope,
+        _ATTEMPT_LABEL: launch.key.path(),
+        _GRANT_LABEL: str(launch.grant),
+        _NODE_LABEL: launch.node,
+        _DEVICES_LABEL: ",".join(map(str, launch.devices)),
+    }
+
+
+def _bind(source: str, target: str) -> dict[str, str]:
+    return {"Type": "bind", "Source": source, "Target": target}

@@ -1,0 +1,225 @@
+"""The Engine API as this backend needs it: a few calls, and errors sorted by what can be done about them.
+
+Docker and Podman both speak it. Nothing here knows what a task is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+import aiodocker
+import aiohttp
+from aiodocker.exceptions import DockerError
+
+CALL_PATIENCE_S: Final = 60.0
+_NOT_A_STATUS: Final = 900
+"""What aiodocker says when there was no answer at all."""
+_WILL_NEVER_RUN: Final = re.compile(
+    r"executable file not found|no such file or directory|permission denied|exec format error|"
+    r"could not select device driver|not a directory|invalid",
+    re.IGNORECASE,
+)
+
+_IN_USE: Final = re.compile(r"already in use", re.IGNORECASE)
+_NO_IMAGE: Final = re.compile(r"no such image|image not known", re.IGNORECASE)
+_NO_CONTAINER: Final = re.compile(r"no such container|no container with name", re.IGNORECASE)
+
+
+class EngineError(Exception):
+    """The Engine did not do what was asked."""
+
+
+class EngineSilent(EngineError):
+    """The Engine does not answer: whether it did what was asked is unknown."""
+
+
+class EngineRefused(EngineError):
+    """What was asked cannot be done, now or later."""
+
+
+class NoImage(EngineError):
+    """The image is not on this machine."""
+
+
+class Conflict(EngineError):
+    """A container of that name exists, or the container is not in a state for what was asked."""
+
+
+class NoContainer(EngineError):
+    """There is no such container."""
+
+
+class ContainerState(NamedTuple):
+    """A container as the Engine sees it."""
+
+    name: str
+    labels: Mapping[str, str]
+    status: str
+    """created, running, paused, restarting, removing, exited or dead."""
+    exit_code: int
+    is_oom_killed: bool
+    error: str
+    started_at_ms: int | None
+    ended_at_ms: int | None
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether it ran and runs no more."""
+        return self.status in ("exited", "dead", "stopped")
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether it was ever started."""
+        return self.status not in ("created", "initialized", "configured")
+
+
+class Engine:
+    """A connection to one Engine."""
+
+    def __init__(self, url: str | None) -> None:
+        self._docker = aiodocker.Docker(url=url)
+        self._events: Any = self._docker.events
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        with contextlib.suppress(Exception):
+            await self._events.stop()
+        await self._docker.close()
+
+    async def info(self) -> dict[str, Any]:
+        """Return what the Engine says about its machine."""
+        async with _Sorted():
+            return dict(await self._docker.system.info())
+
+    async def has_image(self, image: str) -> bool:
+        """Return whether the image is on this machine."""
+        try:
+            async with _Sorted():
+                await self._docker.images.inspect(image)
+        except NoImage:
+            return False
+        return True
+
+    async def pull(self, image: str, auth: Mapping[str, str] | None) -> AsyncIterator[Mapping[str, Any]]:
+        """Pull an image and yield what the Engine says about it. Takes as long as it takes."""
+        try:
+            async for said in self._docker.images.pull(image, auth=auth, stream=True):
+                yield said
+        except (DockerError, OSError, aiohttp.ClientError) as error:
+            raise EngineError(_told(error)) from error
+
+    async def create(self, name: str, config: Mapping[str, Any]) -> None:
+        """Make a container. Raises NoImage, Conflict, EngineRefused, EngineSilent or EngineError."""
+        async with _Sorted():
+            await self._docker.containers.create(dict(config), name=name)
+
+    async def start(self, name: str) -> None:
+        """Start a container; one that runs already is left alone."""
+        async with _Sorted():
+            await self._docker.containers.container(name).start()
+
+    async def signal(self, name: str, signal: str) -> None:
+        """Send a signal to a container's first process; harmless when it has ended or is gone."""
+        try:
+            async with _Sorted():
+                await self._docker.containers.container(name).kill(signal=signal)
+        except (Conflict, NoContainer):
+            return  # the Engine answers 409 for a container that does not run
+
+    async def remove(self, name: str) -> None:
+        """Remove a container with its own volumes, running or not; harmless when it is gone."""
+        try:
+            async with _Sorted():
+                await self._docker.containers.container(name).delete(force=True, v=True)
+        except (Conflict, NoContainer):
+            return  # gone, or somebody is removing it already
+
+    async def inspect(self, name: str) -> ContainerState:
+        """Return how a container is. Raises NoContainer."""
+        async with _Sorted():
+            container = await self._docker.containers.get(name)
+        state = container["State"]
+        return ContainerState(
+            name=container["Name"].removeprefix("/"),
+            labels=container["Config"].get("Labels") or {},
+            status=state["Status"],
+            exit_code=state.get("ExitCode", 0),
+            is_oom_killed=bool(state.get("OOMKilled")),
+            error=state.get("Error") or "",
+            started_at_ms=_ms(state.get("StartedAt")),
+            ended_at_ms=_ms(state.get("FinishedAt")),
+        )
+
+    async def names(self, label: str) -> dict[str, str]:
+        """Return the names and states of all containers with this label."""
+        async with _Sorted():
+            listed = await self._docker.containers.list(all=True, filters=json.dumps({"label": [label]}))
+        return {found["Names"][0].removeprefix("/"): found["State"] for found in listed}
+
+    async def ends(self, label: str, since_s: float) -> AsyncIterator[str]:
+        """Yield the names of containers with this label that end or vanish, from `since_s` on, until silence."""
+        wanted = {"type": ["container"], "event": ["die", "destroy"], "label": [label]}
+        subscriber = self._events.subscribe(since=f"{since_s:.3f}", filters=json.dumps(wanted))
+        try:
+            while (event := await subscriber.get()) is not None:
+                yield event["Actor"]["Attributes"]["name"]
+        finally:
+            with contextlib.suppress(Exception):
+                await self._events.stop()
+
+
+class _Sorted:
+    """Bounds how long a call may take and turns its errors into this module's."""
+
+    def __init__(self) -> None:
+        self._timeout = asyncio.timeout(CALL_PATIENCE_S)
+
+    async def __aenter__(self) -> Self:
+        await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as late:
+            raise EngineSilent(f"the Engine did not answer within {CALL_PATIENCE_S:g} s") from late
+        if isinstance(error, DockerError):
+            raise _sorted(error) from error
+        if isinstance(error, OSError | aiohttp.ClientError):
+            raise EngineSilent(_told(error)) from error
+
+
+def _sorted(error: DockerError) -> EngineError:
+    told = _told(error)
+    if error.status == _NOT_A_STATUS:
+        return EngineSilent(told)
+    if error.status == 409 or _IN_USE.search(told):
+        return Conflict(told)
+    if error.status == 404 and _NO_IMAGE.search(told):
+        return NoImage(told)
+    if error.status == 404 and _NO_CONTAINER.search(told):
+        return NoContainer(told)
+    if 400 <= error.status < 500 or _WILL_NEVER_RUN.search(told):
+        return EngineRefused(told)
+    return EngineError(told)
+
+
+def _told(error: Exception) -> str:
+    told = error.message if isinstance(error, DockerError) else str(error)
+    return " ".join(told.split()) or type(error).__name__
+
+
+def _ms(when: str | None) -> int | None:
+    """Return the Engine's time in milliseconds since the epoch; None for the year 1, which means never."""
+    if not when or when.startswith("0001"):
+        return None
+    return round(datetime.fromisoformat(when).timestamp() * 1000)

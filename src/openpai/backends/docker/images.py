@@ -1,0 +1,136 @@
+"""Gets images onto this machine: each at most once at a time, with its progress told to everybody who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from openpai.backends.docker.engine import Engine, EngineError
+from openpai.ports.backend import RegistryAuth
+
+TRIES: Final = 3
+TRY_AGAIN_S: Final = 2.0
+_TELL_EVERY_S: Final = 5.0
+_HUB: Final = "docker.io"
+_WILL_NEVER_COME: Final = re.compile(
+    r"manifest unknown|manifest for .* not found|not found|does not exist|access denied|unauthorized|"
+    r"authentication required|no basic auth|forbidden|invalid reference|no matching manifest|name unknown|"
+    r"incorrect username or password",
+    re.IGNORECASE,
+)
+
+Note = Callable[[str], None]
+
+
+class ImageMissing(EngineError):
+    """The image does not exist or its registry refuses us; asking again will not help."""
+
+
+@dataclass(slots=True)
+class _Pull:
+    task: asyncio.Task[None]
+    notes: list[Note] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Megabytes of an image's layers, as far as the Engine has spoken of them."""
+
+    done: dict[str, int] = field(default_factory=dict)
+    total: dict[str, int] = field(default_factory=dict)
+
+    def learn(self, said: Mapping[str, Any]) -> None:
+        """Take in one line of what the Engine says."""
+        layer, detail = str(said.get("id", "")), said.get("progressDetail") or {}
+        if said.get("status") == "Downloading" and "total" in detail:
+            self.done[layer] = int(detail.get("current", 0))
+            self.total[layer] = int(detail["total"])
+        elif said.get("status") in ("Download complete", "Pull complete") and layer in self.total:
+            self.done[layer] = self.total[layer]
+
+    def told(self) -> str:
+        """Return the progress in words."""
+        done, total = sum(self.done.values()) >> 20, sum(self.total.values()) >> 20
+        complete = sum(self.done[layer] >= self.total[layer] for layer in self.total)
+        return f"{done} of {total} MB, {complete} of {len(self.total)} layers that are being fetched"
+
+
+class Images:
+    """The images of one Engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._pulls: dict[tuple[str, RegistryAuth | None], _Pull] = {}
+
+    async def ensure(self, image: str, auth: RegistryAuth | None, note: Note) -> None:
+        """Return once the image is on this machine. Raises ImageMissing, or EngineError when trying later may help.
+
+        An image that is there is not asked for again, so a job runs also while its registry does not answer.
+        """
+        if await self._engine.has_image(image):
+            return
+        pull = self._pulls.get((image, auth))
+        if pull is None:
+            task = asyncio.create_task(self._pull(image, auth), name=f"pull {image}")
+            pull = self._pulls[image, auth] = _Pull(task)
+            task.add_done_callback(lambda _: self._pulls.pop((image, auth), None))
+        pull.notes.append(note)
+        try:
+            # Others may wait for the same image when this attempt is told to end.
+            await asyncio.shield(pull.task)
+        finally:
+            pull.notes.remove(note)
+
+    async def close(self) -> None:
+        """Stop waiting for pulls; the Engine drops them."""
+        tasks = [pull.task for pull in self._pulls.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _pull(self, image: str, auth: RegistryAuth | None) -> None:
+        for tries in range(1, TRIES + 1):
+            try:
+                await self._pull_once(image, auth)
+            except EngineError as error:
+                if _WILL_NEVER_COME.search(str(error)):
+                    raise ImageMissing(f"image {image!r} cannot be pulled: {error}") from error
+                if tries == TRIES:
+                    raise
+                self._tell(image, auth, f"pulling {image} failed and is tried again: {error}")
+                await asyncio.sleep(TRY_AGAIN_S * tries)
+            else:
+                return
+
+    async def _pull_once(self, image: str, auth: RegistryAuth | None) -> None:
+        self._tell(image, auth, f"pulling image {image}")
+        began = told = time.monotonic()
+        progress = _Progress()
+        header = _credentials(auth)
+        async for said in self._engine.pull(full_name(image) if header else image, header):
+            progress.learn(said)
+            if time.monotonic() - told > _TELL_EVERY_S and progress.total:
+                told = time.monotonic()
+                self._tell(image, auth, f"pulling {image}: {progress.told()}")
+        self._tell(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s")
+
+    def _tell(self, image: str, auth: RegistryAuth | None, told: str) -> None:
+        pull = self._pulls.get((image, auth))
+        for note in list(pull.notes) if pull is not None else ():
+            note(told)
+
+
+def full_name(image: str) -> str:
+    """Return the image's name with its registry, as credentials need it."""
+    first, slash, _ = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return image
+    return f"{_HUB}/{image}" if slash else f"{_HUB}/library/{image}"
+
+
+def _credentials(auth: RegistryAuth | None) -> dict[str, str] | None:
+    return None if auth is None else {"username": auth.username, "password": auth.password}

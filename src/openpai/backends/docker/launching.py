@@ -1,0 +1,143 @@
+"""Brings a task attempt from an order to a running container, or says why it never began.
+
+Every step may be taken again after a server died in the middle: the container's name allows only one, and the
+ticket in the task directory lets its wrapper run only once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from openpai.backends.docker.attempts import Attempt
+from openpai.backends.docker.containers import LOGS, WRAPPER_FILE, Limits, attempt_of, config_of
+from openpai.backends.docker.engine import Conflict, Engine, EngineError, EngineRefused, EngineSilent, NoImage
+from openpai.backends.docker.images import ImageMissing, Images
+from openpai.backends.host.directory import LaunchRecord, make_directories, make_directory
+from openpai.lifecycle.model import ExitReason, ExitReport
+from openpai.ports.backend import LaunchTask
+from openpai.ports.clock import Clock
+from openpai.runtime.script import user_script, wrapper
+
+AT_ONCE: Final = 8
+"""How many containers are made and started at the same time; an Engine gets no quicker by more."""
+SILENCE_TRIES: Final = 5
+TOLD_TO_END: Final = ExitReport(143, ExitReason.EXITED, "told to end before it began")
+
+
+class Launcher:
+    """Starts containers below one root of task directories."""
+
+    def __init__(self, engine: Engine, images: Images, logs_root: Path, *, limits: Limits, clock: Clock) -> None:
+        self._engine = engine
+        self._images = images
+        self._logs_root = str(logs_root)
+        self._limits = limits
+        self._clock = clock
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def launch(self, attempt: Attempt, action: LaunchTask) -> ExitReport | None:
+        """Return None once the container was started, or how the attempt ended without ever beginning."""
+        try:
+            logs = await asyncio.to_thread(self._prepare, attempt, action)
+            report = await self._start(attempt, action, _notes(logs))
+        except ImageMissing as error:
+            report = ExitReport(1, ExitReason.IMAGE_MISSING, str(error))
+        except EngineRefused as error:
+            report = ExitReport(1, ExitReason.LAUNCH_REFUSED, f"the container cannot be made as asked: {error}")
+        except (EngineError, OSError) as error:
+            report = ExitReport(1, ExitReason.LAUNCH_FAILED, f"the container could not be started: {error}")
+        if report is not None and self._has_begun_after_all(attempt):
+            return None
+        return report
+
+    async def _start(self, attempt: Attempt, action: LaunchTask, note: Callable[[str], None]) -> ExitReport | None:
+        for tries in range(1, SILENCE_TRIES + 1):
+            try:
+                if not await self._get_image(attempt, action, note):
+                    return TOLD_TO_END
+                async with self._turns:
+                    return await self._make(attempt, action)
+            except EngineSilent:
+                if tries == SILENCE_TRIES:
+                    raise
+            except NoImage:
+                # Somebody removed it between our look and our use.
+                if tries == SILENCE_TRIES:
+                    raise
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(attempt.told_to_end.wait(), tries)
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _get_image(self, attempt: Attempt, action: LaunchTask, note: Callable[[str], None]) -> bool:
+        """Return whether the attempt may go on, its image being there, or was told to end meanwhile."""
+        getting = asyncio.create_task(self._images.ensure(action.image, action.auth, note))
+        ending = asyncio.create_task(attempt.told_to_end.wait())
+        try:
+            await asyncio.wait((getting, ending), return_when=asyncio.FIRST_COMPLETED)
+            if attempt.told_to_end.is_set():
+                return False
+            await getting
+            return True
+        finally:
+            getting.cancel()
+            ending.cancel()
+            await asyncio.gather(getting, ending, return_exceptions=True)
+
+    async def _make(self, attempt: Attempt, action: LaunchTask) -> ExitReport | None:
+        name = attempt.container
+        config = config_of(action, attempt.directory.path, self._mount_of_logs(action), self._limits)
+        try:
+            await self._engine.create(name, config)
+        except Conflict:
+            state = await self._engine.inspect(name)
+            owner = attempt_of(state)
+            if owner is None or owner.key != attempt.key:
+                raise EngineRefused(f"another container is called {name}") from None
+            if state.has_begun:
+                return None
+        if attempt.told_to_end.is_set():
+            return TOLD_TO_END
+        await self._engine.start(name)
+        return None
+
+    def _prepare(self, attempt: Attempt, action: LaunchTask) -> str:
+        """Write what the wrapper needs and return where its logs go."""
+        directory = attempt.directory
+        record = LaunchRecord(action.grant, action.node, action.devices, self._clock.now_ms(), "")
+        make_directories(self._logs_root, action.key.path())
+        directory.prepare(record, user_script(action.commands), action.hosts)
+        make_directory(f"{directory.path}/{LOGS}")
+        Path(directory.path, WRAPPER_FILE).write_text(wrapper())
+        # The image's user may be anybody. Nobody else on this machine gets past the root, which is the server's own.
+        logs = self._mount_of_logs(action)
+        for path in (directory.path, logs):
+            os.chmod(path, 0o777)  # noqa: PTH101, S103  # see above
+        for file in Path(directory.path).iterdir():
+            file.chmod(0o755 if file.is_dir() else 0o644)
+        return logs
+
+    def _mount_of_logs(self, action: LaunchTask) -> str:
+        return f"{self._logs_root}/{action.key.path()}"
+
+    @staticmethod
+    def _has_begun_after_all(attempt: Attempt) -> bool:
+        """Shut the door to the attempt; return whether its wrapper had come in already."""
+        with contextlib.suppress(OSError):
+            attempt.directory.fence()
+        ticket = attempt.directory.ticket()
+        return ticket is not None and ticket.pid is not None
+
+
+def _notes(logs: str) -> Callable[[str], None]:
+    """Return a way to say something in the attempt's `runtime` stream before its wrapper is there to do so."""
+
+    def note(told: str) -> None:
+        with contextlib.suppress(OSError), Path(logs, "runtime.log").open("a") as log:
+            log.write(f"[openpai-runtime] {told}\n")
+
+    return note

@@ -1,0 +1,40 @@
+"""What the Engine's machine has to give, as one node or as several that share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openpai.backends.docker.engine import Engine
+from openpai.backends.host.machine import cpus_offered, find_gpus
+from openpai.ports.backend import NodeSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The nodes, and what of the machine behind them matters for containers."""
+
+    nodes: tuple[NodeSeen, ...]
+    cpus: int
+    has_nvidia: bool
+
+
+async def machine_of(
+    engine: Engine, nodes: int, gpus_per_node: int | None, cpus_per_node: int | None, address: str
+) -> Found:
+    """Return the Engine's machine. `gpus_per_node` replaces what the driver says; such devices are only numbers."""
+    info = await engine.info()
+    driven = await find_gpus() if gpus_per_node is None else None
+    gpus = driven.total if driven is not None else gpus_per_node or 0
+    name, cpus, memory_mb = str(info["Name"]), int(info["NCPU"]), int(info["MemTotal"]) >> 20
+    found = tuple(
+        NodeSeen(
+            name=name if nodes == 1 else f"{name}-{index}",
+            address=address,
+            cpus=cpus_offered(cpus, cpus_per_node),
+            memory_mb=memory_mb,
+            gpus=gpus,
+            gpu_model=driven.model if driven is not None else "virtual" * bool(gpus),
+        )
+        for index in range(nodes)
+    )
+    return Found(found, cpus, has_nvidia=driven is not None and driven.total > 0)

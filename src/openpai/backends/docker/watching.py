@@ -1,0 +1,115 @@
+"""Sees which containers begin, end and vanish, whatever the Engine forgets to say.
+
+Ends are heard as events. Events can be lost, with the connection or in between, so now and then, and each time the
+connection was lost, everything that is there is compared with everything that is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from openpai.backends.docker.attempts import Attempt
+from openpai.backends.docker.books import Books
+from openpai.backends.docker.containers import ROOT_LABEL, attempt_of, verdict
+from openpai.backends.docker.engine import Engine, EngineError, NoContainer
+from openpai.backends.host.directory import TaskDirectory
+from openpai.lifecycle.model import ExitReason, ExitReport
+from openpai.ports.clock import Clock
+
+_LISTEN_AGAIN_S: Final = (0.2, 1.0, 5.0)
+_BEGUN: Final = frozenset({"running", "exited", "dead", "stopped"})
+
+Over = Callable[[Attempt, ExitReport], None]
+
+
+class Watcher:
+    """Keeps the books true to what is there; calls `over` once for each attempt that has ended."""
+
+    def __init__(self, engine: Engine, books: Books, over: Over, *, root: str, scope: str, clock: Clock) -> None:
+        self._engine = engine
+        self._books = books
+        self._over = over
+        self._root = root
+        self._label = f"{ROOT_LABEL}={scope}"
+        self._clock = clock
+        self.silence = ""
+        """Why nothing can be seen now; empty while the Engine answers."""
+
+    async def listen_forever(self) -> None:
+        """Hear of every end as it happens; while the Engine is silent, try again and again."""
+        tries = 0
+        while True:
+            since_s = self._clock.now_ms() / 1000 - 1
+            try:
+                await self.compare()
+                self.silence, tries = "", 0
+                async for name in self._engine.ends(self._label, since_s):
+                    attempt = self._books.of_container(name)
+                    if attempt is not None and attempt.exit is None:
+                        await self.look(attempt)
+            except EngineError as error:
+                self.silence = f"the container Engine does not answer: {error}"
+            await asyncio.sleep(_LISTEN_AGAIN_S[min(tries, len(_LISTEN_AGAIN_S) - 1)])
+            tries += 1
+
+    async def compare_forever(self, every_s: float) -> None:
+        """Compare now and then what is there with what is known."""
+        while True:
+            await asyncio.sleep(every_s)
+            with contextlib.suppress(EngineError):
+                await self.compare()
+
+    async def compare(self) -> None:
+        """Learn of containers nobody knows, and look at those that are not as they are known."""
+        # Only what had begun before we looked can be missed.
+        begun = {attempt for attempt in self._books if attempt.started_at_ms is not None}
+        there = await self._engine.names(self._label)
+        for name in there:
+            if self._books.of_container(name) is None and name not in self._books.leaving:
+                await self._adopt(name)
+        for attempt in self._books:
+            state = there.get(attempt.container)
+            has_changed = state != "running" if attempt in begun else state in _BEGUN
+            if attempt.exit is None and has_changed:
+                await self.look(attempt)
+
+    async def look(self, attempt: Attempt) -> None:
+        """Learn whether an attempt has begun or ended. What cannot be seen now is looked at again later."""
+        try:
+            state = await self._engine.inspect(attempt.container)
+        except NoContainer:
+            if attempt.exit is None:
+                self._over(attempt, attempt.directory.report() or self._lost())
+            return
+        except EngineError:
+            return
+        if attempt.exit is not None or not state.has_begun:
+            return
+        is_new = attempt.started_at_ms is None
+        attempt.started_at_ms = attempt.started_at_ms or state.started_at_ms or self._clock.now_ms()
+        if state.has_ended:
+            is_told = attempt.told_to_end.is_set()
+            self._over(attempt, verdict(state, attempt.directory.report(), is_told_to_end=is_told))
+        elif is_new:
+            self._books.announce(attempt)
+
+    async def _adopt(self, name: str) -> None:
+        """Take up a container that an earlier server started."""
+        try:
+            state = await self._engine.inspect(name)
+        except NoContainer:
+            return
+        owner = attempt_of(state)
+        # A container that was made but not started waits for its launch to be told again.
+        if owner is None or owner.key in self._books or not state.has_begun:
+            return
+        attempt = Attempt(TaskDirectory(self._root, owner.key), owner.grant, owner.devices)
+        self._books.add(attempt)
+        await self.look(attempt)
+
+    def _lost(self) -> ExitReport:
+        told = "its container vanished: somebody removed it"
+        return ExitReport(137, ExitReason.LOST, told, ended_at_ms=self._clock.now_ms())

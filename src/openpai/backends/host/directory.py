@@ -1,0 +1,162 @@
+"""The directory of one task attempt: all that a server must find to know what became of it.
+
+`task.json` says what was launched, `user.sh` what runs, `ticket` who owns the attempt, `exit` how it ended, `work/` is
+where it runs. Whatever a server does here it may do again after dying halfway: the ticket and the exit report are
+created only where there was none, and a directory leaves the tree in one step before its contents are removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.runtime.script import EXIT_FILE, FENCED, GRACE_FILE, HOSTS_FILE, SCRIPT_FILE, TICKET_FILE, ExitText, Ticket
+
+RECORD_FILE: Final = "task.json"
+WORK_DIRECTORY: Final = "work"
+TRASH: Final = ".trash"
+_SEPARATOR: Final = "."
+_REASONS: Final = frozenset(ExitReason)
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_OVER: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """What a later server must know of a launch. `boot` names the system start whose process numbers count."""
+
+    grant: int
+    node: str
+    devices: tuple[int, ...]
+    started_at_ms: int
+    boot: str
+
+
+class TaskDirectory:
+    """The files of one task attempt."""
+
+    __slots__ = ("key", "path", "root")
+
+    def __init__(self, root: str, key: AttemptKey) -> None:
+        self.root = root
+        self.key = key
+        # One flat name: a directory of its own for each level would be most of a launch's cost.
+        self.path = f"{root}/{key.path().replace('/', _SEPARATOR)}"
+
+    @classmethod
+    def at(cls, path: str) -> TaskDirectory:
+        """Return the task directory whose `path` this is; raise ValueError for anything else."""
+        root, _, name = path.rpartition("/")
+        return cls(root, AttemptKey.parse(name.replace(_SEPARATOR, "/", 1)))
+
+    def prepare(self, record: LaunchRecord, script: str, hosts: str) -> None:
+        """Write everything a wrapper needs. Raise OSError when the disk does not let us."""
+        make_directory(self.path)
+        make_directory(self._file(WORK_DIRECTORY))
+        if hosts:
+            _write(self._file(HOSTS_FILE), hosts, _OVER)
+        _write(self._file(SCRIPT_FILE), script, _OVER)
+        _write(self._file(RECORD_FILE), json.dumps(asdict(record)), _OVER)
+
+    def fence(self) -> None:
+        """Make sure that no wrapper begins any more, unless one already has."""
+        make_directory(self.path)
+        with contextlib.suppress(FileExistsError):
+            _write(self._file(TICKET_FILE), f"{FENCED}\n", _NEW)
+
+    def write_report(self, report: ExitReport) -> None:
+        """Keep how the attempt ended, unless that is already known."""
+        text = ExitText(report.code, report.reason.value, report.message).text()
+        with contextlib.suppress(FileExistsError):
+            _write(self._file(EXIT_FILE), text, _NEW)
+
+    def write_grace(self, grace_s: float) -> None:
+        """Tell the wrapper how long the task may take to end once it hears SIGTERM."""
+        _write(self._file(GRACE_FILE), f"{grace_s:g}\n", _OVER)
+
+    def record(self) -> LaunchRecord | None:
+        """Return what was launched, or None when the server died before it could say."""
+        try:
+            fields = json.loads(_read(self._file(RECORD_FILE)) or "")
+            return LaunchRecord(**{**fields, "devices": tuple(fields["devices"])})
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def ticket(self) -> Ticket | None:
+        """Return who owns the attempt, or None when nobody does."""
+        return Ticket.parse(_read(self._file(TICKET_FILE)))
+
+    def report(self) -> ExitReport | None:
+        """Return how the attempt ended, or None when nobody has said so completely."""
+        path = self._file(EXIT_FILE)
+        told = ExitText.parse(_read(path))
+        if told is None:
+            return None
+        reason = ExitReason(told.reason) if told.reason in _REASONS else ExitReason.EXITED
+        return ExitReport(told.code, reason, told.message, ended_at_ms=Path(path).stat().st_mtime_ns // 1_000_000)
+
+    def discard(self, name: str) -> None:
+        """Take the directory out of the tree at once, into the trash under `name`.
+
+        One that cannot be moved stays, and is found again by the next server.
+        """
+        with contextlib.suppress(OSError):
+            Path(self.path).rename(f"{self.root}/{TRASH}/{name}")
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+
+def task_directories(root: str) -> Iterator[TaskDirectory]:
+    """Yield every task attempt's directory below `root`; what is not one is passed over."""
+    for path in Path(root).iterdir():
+        with contextlib.suppress(ValueError):
+            yield TaskDirectory.at(str(path))
+
+
+def empty_trash(root: str) -> None:
+    """Remove what was discarded so far. What cannot be removed stays for the next time."""
+    for path in Path(root, TRASH).iterdir():
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def make_directory(path: str) -> None:
+    """Create a directory, readable by its owner only, unless it is there."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)  # noqa: PTH102  # done several times for each task, and a Path costs as much again
+
+
+def make_directories(root: str, below: str) -> None:
+    """Create every level of `below` under the existing directory `root`."""
+    for level in below.split("/"):
+        root = f"{root}/{level}"
+        make_directory(root)
+
+
+def _write(path: str, text: str, flags: int) -> None:
+    data = text.encode()
+    file = os.open(path, flags, 0o600)
+    try:
+        while data:
+            data = data[os.write(file, data) :]
+    finally:
+        os.close(file)
+
+
+def _read(path: str) -> str:
+    """Return what a file holds, empty when there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ""
+    try:
+        return os.read(file, 1 << 20).decode(errors="replace")
+    finally:
+        os.close(file)

@@ -1,0 +1,46 @@
+"""Keeps two servers from using one root at once. The lock goes with the server, however that ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from openpai.protocol.errors import Unavailable
+
+_TRIES: Final = 100
+_PAUSE_S: Final = 0.02
+
+
+@contextlib.asynccontextmanager
+async def lock(root: Path) -> AsyncIterator[None]:
+    """Hold the root while the context lasts. Raise Unavailable, naming the holder, when somebody else has it."""
+    file = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if not await _is_locked(file):
+            holder = os.pread(file, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise Unavailable(
+                f"the tasks in {root} belong to another server that is running (process {holder})",
+                "stop that server, or choose another data directory",
+            )
+        with contextlib.suppress(OSError):
+            # Only for the sentence above; a full disk is no reason not to start.
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(file)
+
+
+async def _is_locked(file: int) -> bool:
+    # Tasks do not inherit the lock, but one that a killed server was just starting holds it until it runs its shell.
+    for _ in range(_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        await asyncio.sleep(_PAUSE_S)
+    return False

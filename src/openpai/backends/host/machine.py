@@ -1,0 +1,103 @@
+"""What this machine has to give: processors, memory, NVIDIA GPUs, and which of a list of ports are free."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from openpai.ports.backend import NodeSeen
+
+LOOPBACK: Final = "127.0.0.1"
+"""All tasks of this backend run on one machine, so this is where each reaches the others."""
+
+CPUS_SHARED: Final = 8
+"""What a machine with fewer processors offers: on a laptop the tasks of a small job share them."""
+_GPU_LINE: Final = re.compile(r"^GPU (\d+): (.*?)(?: \(UUID:.*)?$", re.MULTILINE)
+_GPU_PATIENCE_S: Final = 20.0
+
+
+class Gpus(NamedTuple):
+    """How many GPUs there are, and what the first is called."""
+
+    total: int
+    model: str = ""
+
+
+def cpus_offered(cpus: int, wanted: int | None) -> int:
+    """Return how many processors a node offers: as many as wanted, else those it has, and never a mere handful."""
+    return max(cpus, CPUS_SHARED) if wanted is None else wanted
+
+
+async def this_machine(
+    nodes: int = 1, gpus_per_node: int | None = None, cpus_per_node: int | None = None, address: str = LOOPBACK
+) -> tuple[NodeSeen, ...]:
+    """Return this machine as one node, or as several that share it.
+
+    Several nodes each claim all processors and memory: they exist to try things out, not to share fairly.
+    `gpus_per_node` replaces what the driver says, `cpus_per_node` what the system says.
+    """
+    gpus = await find_gpus() if gpus_per_node is None else Gpus(gpus_per_node, "virtual" if gpus_per_node else "")
+    host = socket.gethostname()
+    return tuple(
+        NodeSeen(
+            name=host if nodes == 1 else f"{host}-{index}",
+            address=address,
+            cpus=cpus_offered(len(os.sched_getaffinity(0)), cpus_per_node),
+            memory_mb=_memory_mb(),
+            gpus=gpus.total,
+            gpu_model=gpus.model,
+        )
+        for index in range(nodes)
+    )
+
+
+async def find_gpus() -> Gpus:
+    """Return the GPUs the NVIDIA driver lists; none when it is not there or does not answer."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return Gpus(0)
+    asked = await asyncio.create_subprocess_exec(
+        program,
+        "-L",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        told, _ = await asyncio.wait_for(asked.communicate(), _GPU_PATIENCE_S)
+    except TimeoutError:
+        asked.kill()
+        await asked.wait()
+        return Gpus(0)
+    return parse_gpus(told.decode(errors="replace"))
+
+
+def parse_gpus(listing: str) -> Gpus:
+    """Return the GPUs in the output of `nvidia-smi -L`."""
+    models = [match[1] for match in sorted(_GPU_LINE.findall(listing), key=lambda match: int(match[0]))]
+    return Gpus(len(models), models[0]) if models else Gpus(0)
+
+
+def first_taken(ports: Iterable[int]) -> int | None:
+    """Return the first port that a stranger uses, or None. Costs about ten microseconds a port."""
+    for port in ports:
+        with socket.socket() as probe:
+            # A port whose last connection is only being buried is free for a server, as it is for the task's own.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except OSError:
+                return port
+    return None
+
+
+def _memory_mb() -> int:
+    listing = Path("/proc/meminfo").read_text()
+    total = re.search(r"^MemTotal:\s+(\d+) kB", listing, re.MULTILINE)
+    return int(total[1]) // 1024 if total else 0

@@ -1,0 +1,98 @@
+"""Starts task attempts: the files the wrapper reads, the environment it gets, and the process itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from openpai.backends.host.directory import WORK_DIRECTORY, LaunchRecord, TaskDirectory, make_directories
+from openpai.backends.process.processes import MARKER, boot_id, kill_group, spawn
+from openpai.ports.backend import LaunchTask
+from openpai.runtime.script import HOSTS_FILE, LAUNCHER, user_script, wrapper
+
+_SHELL: Final = "/bin/sh"
+_WRAPPER_FILE: Final = ".wrapper.sh"
+# The server's own environment may hold its secrets, so only what a program needs to work here is passed on.
+_INHERITED: Final = (
+    "CUDA_HOME",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "PATH",
+    "REQUESTS_CA_BUNDLE",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "VIRTUAL_ENV",
+)
+_INHERITED_PREFIXES: Final = ("LC_",)
+
+
+class Launcher:
+    """Prepares and starts the wrappers of task attempts below one root."""
+
+    boot: str
+    """Name of the time since the system was started."""
+
+    def __init__(self, root: str, logs_root: str) -> None:
+        self._logs_root = logs_root
+        self._wrapper = f"{root}/{_WRAPPER_FILE}"
+        self.boot = boot_id()
+        # A shell reads its script while it runs: a newer text must come as a new file.
+        fresh = Path(f"{self._wrapper}.new")
+        fresh.write_text(wrapper())
+        fresh.replace(self._wrapper)
+        self._inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+        }
+        self._prefix = " ".join(LAUNCHER) if _can_reset_signals() else ""
+        self._silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Let go of what launches share."""
+        os.close(self._silence)
+
+    def launch(self, directory: TaskDirectory, action: LaunchTask, now_ms: int) -> tuple[int, int]:
+        """Start a task attempt and return its wrapper's process number and a pidfd that holds it.
+
+        Raise OSError when the machine does not let us and ValueError when it never will.
+        """
+        record = LaunchRecord(action.grant, action.node, action.devices, now_ms, self.boot)
+        logs = f"{self._logs_root}/{action.key.path()}"
+        make_directories(self._logs_root, action.key.path())
+        directory.prepare(record, user_script(action.commands), action.hosts)
+        environment = {**self._inherited, **action.env, MARKER: directory.path}
+        if action.hosts:
+            environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
+        work = f"{directory.path}/{WORK_DIRECTORY}"
+        pid = spawn(
+            (_SHELL, self._wrapper, directory.path, logs, work, f"{action.grace_s:g}", self._prefix),
+            environment,
+            self._silence,
+        )
+        try:
+            return pid, os.pidfd_open(pid)
+        except OSError:
+            # An attempt whose end nobody would hear of must not run.
+            kill_group(pid)
+            os.waitpid(pid, 0)
+            raise
+
+
+def _can_reset_signals() -> bool:
+    program = shutil.which(LAUNCHER[0])
+    if program is None:
+        return False
+    asked = subprocess.run([program, *LAUNCHER[1:], "true"], check=False, capture_output=True)  # noqa: S603  # our own words
+    return asked.returncode == 0

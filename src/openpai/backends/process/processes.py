@@ -1,0 +1,139 @@
+"""Processes as this backend needs them: started in a session of their own, recognised again, and ended for certain.
+
+A number alone does not name a process, because the system gives it out again: together with the time of birth it
+does. A process that left its task's group still carries the task's directory in its environment, which is how the
+sweep finds it; only one that also wiped its environment escapes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+MARKER: Final = "OPENPAI_TASK_DIRECTORY"
+"""Environment variable that marks every process of a task attempt."""
+
+_BORN_FIELD: Final = 19
+"""Place of the start time among the fields of /proc/PID/stat that follow the name in parentheses."""
+# Python ignores SIGPIPE, and what is ignored is inherited: a task would wait for ever in `yes | head`.
+_DEFAULT_SIGNALS: Final = (
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGCHLD,
+)
+
+
+class Stray(NamedTuple):
+    """A live process that carries a task's mark."""
+
+    pid: int
+    directory: str
+
+
+def spawn(arguments: tuple[str, ...], environment: Mapping[str, str], silence: int) -> int:
+    """Start a program as leader of a new session and return its number. `silence` becomes all three of its streams."""
+    streams = [(os.POSIX_SPAWN_DUP2, silence, stream) for stream in (0, 1, 2)]
+    return os.posix_spawn(
+        arguments[0],
+        arguments,
+        environment,
+        file_actions=streams,
+        setsid=True,
+        setsigmask=(),
+        setsigdef=_DEFAULT_SIGNALS,
+    )
+
+
+def boot_id() -> str:
+    """Return a name for the time since the system was started; process numbers mean nothing beyond it."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def born_at(pid: int) -> int | None:
+    """Return when a process was born, in clock ticks since the system started, or None when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[_BORN_FIELD])
+
+
+def hold(pid: int, born: int) -> int | None:
+    """Return a file descriptor that stays with exactly this process, or None when it is no more."""
+    try:
+        held = os.pidfd_open(pid)
+    except OSError:
+        return None
+    if born_at(pid) == born:
+        return held
+    os.close(held)
+    return None
+
+
+def signal_held(held: int, number: int) -> None:
+    """Send a signal to a held process; one that has ended does not mind."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(held, number)
+
+
+def kill_group(leader: int) -> None:
+    """Kill every process in the group of `leader`, whose number must still be its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def is_group_left(leader: int) -> bool:
+    """Return whether a process of the group that `leader` led is still there."""
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def marked(root: str) -> list[Stray]:
+    """Return the live processes that carry the mark of a task directory below `root`. Reads all of /proc."""
+    return [
+        Stray(int(name), directory)
+        for name in os.listdir("/proc")  # noqa: PTH208  # names only; a Path for each would double the cost
+        if name.isdecimal() and (directory := _mark_of(name, root))
+    ]
+
+
+def kill_strays(strays: Iterable[Stray], root: str) -> None:
+    """Kill processes that `marked` found, except those whose number means another process by now."""
+    for stray in strays:
+        try:
+            held = os.pidfd_open(stray.pid)
+        except OSError:
+            continue
+        if _mark_of(str(stray.pid), root) == stray.directory:
+            signal_held(held, signal.SIGKILL)
+        os.close(held)
+
+
+def _mark_of(pid: str, root: str) -> str | None:
+    try:
+        file = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        environment = os.read(file, 4 << 20)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    mark = f"\0{MARKER}={root}/".encode()
+    _, found, rest = (b"\0" + environment).partition(mark)
+    rest, _, _ = rest.partition(b"\0")
+    return f"{root}/{rest.decode(errors='replace')}" if found else None

@@ -1,0 +1,54 @@
+"""Takes up the task attempts that an earlier server left: running, over, or never begun.
+
+An attempt runs while the process its ticket names is alive, and that process is recognised by its time of birth within
+the same start of the system. An attempt nobody claimed is fenced, so that a wrapper which is late finds the door shut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from openpai.backends.host.directory import LaunchRecord, TaskDirectory, task_directories
+from openpai.backends.process.attempts import Attempt, verdict
+from openpai.backends.process.processes import hold, kill_group
+from openpai.runtime.script import Ticket
+
+_UNKNOWN = LaunchRecord(0, "", (), 0, "")
+
+
+def take_up(root: str, boot: str, now_ms: int) -> list[Attempt]:
+    """Return every attempt below `root`: those that run are held, the others have an exit report."""
+    return [_take_up(directory, boot, now_ms) for directory in task_directories(root)]
+
+
+def _take_up(directory: TaskDirectory, boot: str, now_ms: int) -> Attempt:
+    record = directory.record() or _UNKNOWN
+    attempt = Attempt(directory, record.grant, record.devices, record.started_at_ms or None)
+    ticket = directory.ticket()
+    if ticket is None:
+        with contextlib.suppress(OSError):
+            directory.fence()
+        # A wrapper may have been quicker with the ticket; then this is its name.
+        ticket = directory.ticket()
+    if record.boot == boot and _is_taken_up(attempt, ticket):
+        return attempt
+    report = directory.report()
+    if report is None:
+        report = verdict(attempt, ticket, None, now_ms)
+        with contextlib.suppress(OSError):
+            directory.write_report(report)
+    attempt.end(report)
+    return attempt
+
+
+def _is_taken_up(attempt: Attempt, ticket: Ticket | None) -> bool:
+    if ticket is None or ticket.pid is None:
+        return False
+    held = hold(ticket.pid, ticket.born)
+    if held is None:
+        return False
+    attempt.held, attempt.pid = held, ticket.pid
+    if attempt.directory.report() is not None:
+        # The report is the last thing before the group is killed, and whoever wrote it may have died in between.
+        kill_group(ticket.pid)
+    return True

@@ -1,0 +1,66 @@
+"""Finds and kills what outlived its task attempt by leaving the attempt's process group.
+
+Reading the environment of every process takes milliseconds, so it happens in a thread, at long intervals, and once
+for all attempts that ended meanwhile and must leave nothing behind: those that were told to end, those that held
+devices, and those whose group was not empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from openpai.backends.process.processes import kill_strays, marked
+
+_ROUNDS_MAX: Final = 100
+_PAUSE_S: Final = 0.02
+"""Between two looks: what was killed takes a moment to die. What cannot die is given up after two seconds."""
+Waiting = TypeVar("Waiting")
+
+
+class Sweeper(Generic[Waiting]):
+    """Sweeps every `every_s`, and at once for whoever waits; calls `on_clean` for each when nothing is left."""
+
+    def __init__(
+        self, root: str, is_running: Callable[[str], bool], on_clean: Callable[[Waiting], None], every_s: float
+    ) -> None:
+        self._root = root
+        self._is_running = is_running
+        self._on_clean = on_clean
+        self._every_s = every_s
+        self._waiting: list[Waiting] = []
+        self._wanted = asyncio.Event()
+        self._task = asyncio.create_task(self._forever(), name="sweep stray processes")
+
+    def soon(self, waiting: Waiting) -> None:
+        """Have `on_clean` called for `waiting` after a sweep that began later than now."""
+        self._waiting.append(waiting)
+        self._wanted.set()
+
+    async def close(self) -> None:
+        """Stop sweeping; who still waits is not called."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def sweep(self) -> None:
+        """Kill every stray, and what it starts while dying."""
+        for _ in range(_ROUNDS_MAX):
+            found = await asyncio.to_thread(marked, self._root)
+            strays = [stray for stray in found if not self._is_running(stray.directory)]
+            if not strays:
+                return
+            await asyncio.to_thread(kill_strays, strays, self._root)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _forever(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), self._every_s)
+            self._wanted.clear()
+            waiting, self._waiting = self._waiting, []
+            await self.sweep()
+            for one in waiting:
+                self._on_clean(one)

@@ -1,0 +1,104 @@
+"""The simulated cluster as a backend: a thin shell that brings it the time and takes its news.
+
+Under the event loop one timer waits for whatever happens next. A simulator that owns the time asks for
+`is_driven=True` and calls `advance_to` instead; then nothing happens by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from openpai.backends.simulated.cluster import Feed, SimulatedCluster
+from openpai.ports.backend import Action, NodeSeen, TaskSeen
+from openpai.ports.clock import Clock
+from openpai.protocol.errors import Broken
+
+
+class SimulatedBackend:
+    """One server's connection to a simulated cluster. Closing it, or dropping it, leaves the cluster as it is."""
+
+    def __init__(self, cluster: SimulatedCluster, clock: Clock, *, is_driven: bool = False) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._is_driven = is_driven
+        self._feed: Feed | None = None
+        self._has_news = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms: int | None = None
+
+    async def open(self) -> None:
+        """Connect, and hear of whatever is there already."""
+        self._feed = self._cluster.connect(self._wake)
+        self.advance_to(self._clock.now_ms())
+
+    async def close(self) -> None:
+        """Let go of everything but the tasks."""
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Hear no more, at once: what is left of a server that was killed."""
+        if self._feed is not None:
+            self._cluster.disconnect(self._feed)
+            self._feed = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def nodes(self) -> tuple[NodeSeen, ...]:
+        """Return every virtual node as it is now."""
+        return self._cluster.nodes()
+
+    async def apply(self, actions: Sequence[Action]) -> None:
+        """Send actions to the cluster. Raise Broken when the backend is not open."""
+        self._opened()
+        self._cluster.submit(actions, self._clock.now_ms())
+        self._wait_for_next()
+
+    async def observe(self) -> tuple[TaskSeen, ...]:
+        """Return every task that runs or is not forgotten."""
+        return self._cluster.observe()
+
+    async def news(self) -> tuple[TaskSeen, ...]:
+        """Wait for news and return all there are."""
+        feed = self._opened()
+        while not feed.news:
+            self._has_news.clear()
+            await self._has_news.wait()
+        return feed.take()
+
+    def advance_to(self, now_ms: int) -> None:
+        """Let everything happen that is due by `now_ms`."""
+        self._cluster.advance(now_ms)
+        self._wait_for_next()
+
+    def news_now(self) -> tuple[TaskSeen, ...]:
+        """Return the news there are without waiting, for whoever drives the time."""
+        return self._opened().take()
+
+    def _opened(self) -> Feed:
+        if self._feed is None:
+            raise Broken("the simulated backend is used before it was opened or after it was closed")
+        return self._feed
+
+    def _wake(self) -> None:
+        self._has_news.set()
+        self._wait_for_next()
+
+    def _wait_for_next(self) -> None:
+        if self._is_driven or self._feed is None:
+            return
+        due_ms = self._cluster.next_due_ms()
+        if self._timer is not None:
+            if due_ms == self._timer_due_ms:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due_ms is not None:
+            delay_s = max(0, due_ms - self._clock.now_ms()) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._due)
+            self._timer_due_ms = due_ms
+
+    def _due(self) -> None:
+        self._timer = None
+        self.advance_to(self._clock.now_ms())

@@ -1,0 +1,293 @@
+"""A cluster that exists only in memory: virtual nodes, tasks that take time, and a network to lose messages in.
+
+It is plain and synchronous. Nothing happens in it but by a call that says what time it is, so it runs as well under
+the event loop of the product as under the virtual time of the fault simulator. Several servers may be connected to it
+one after another or at the same time; what one of them started the next one finds.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from typing import Any, Final
+
+from openpai.backends.simulated.faults import Faults
+from openpai.backends.simulated.programs import TERMINATED, Program, program_of
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
+
+DEFAULT_RUN_MS: Final = 1000
+FORGOTTEN_KEPT: Final = 100_000
+"""How many forgotten attempts are remembered, so that a launch that arrives late starts none of them again."""
+
+Say = Callable[[AttemptKey, str], None]
+
+
+@dataclass(slots=True)
+class Task:
+    """A task attempt in the cluster."""
+
+    key: AttemptKey
+    grant: int
+    node: str
+    devices: tuple[int, ...]
+    program: Program
+    started_at_ms: int | None = None
+    exit: ExitReport | None = None
+    is_told_to_end: bool = False
+    turn: int = 0
+    """Grows when the task's course changes: what was planned for an earlier turn does not happen."""
+
+    def seen(self) -> TaskSeen:
+        """Return the task as a server is told about it."""
+        return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit)
+
+
+@dataclass(slots=True, eq=False)
+class Feed:
+    """What one connected server has not heard yet. `wake` is called for news and for changes of what is due."""
+
+    wake: Callable[[], None]
+    is_open: bool = True
+    news: list[TaskSeen] = field(default_factory=list)
+
+    def take(self) -> tuple[TaskSeen, ...]:
+        """Return the news and keep none."""
+        news, self.news = self.news, []
+        return tuple(news)
+
+
+class SimulatedCluster:
+    """Virtual nodes and the tasks on them. Times are milliseconds and never go back."""
+
+    def __init__(
+        self,
+        nodes: Iterable[NodeSeen],
+        *,
+        default_run_ms: int = DEFAULT_RUN_MS,
+        faults: Faults | None = None,
+        say: Say = lambda key, text: None,
+    ) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._default_run_ms = default_run_ms
+        self._faults = faults or Faults()
+        self._say = say
+        self._tasks: dict[AttemptKey, Task] = {}
+        self._forgotten: OrderedDict[AttemptKey, None] = OrderedDict()
+        self._newest_grant: dict[tuple[str, int], int] = {}
+        self._feeds: list[Feed] = []
+        self._now_ms = 0
+        self._plans: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._plans_made = 0
+
+    # A server's side.
+
+    def connect(self, wake: Callable[[], None]) -> Feed:
+        """Return a feed of news that begins with everything there is now."""
+        feed = Feed(wake)
+        self._feeds.append(feed)
+        for task in self._tasks.values():
+            self._tell(task, [feed])
+        return feed
+
+    def disconnect(self, feed: Feed) -> None:
+        """Let a server hear no more; news on their way to it are lost."""
+        feed.is_open = False
+        if feed in self._feeds:
+            self._feeds.remove(feed)
+
+    def submit(self, actions: Sequence[Action], now_ms: int) -> None:
+        """Send actions to the nodes, by a network with its faults."""
+        self.advance(now_ms)
+        for action in actions:
+            for delay_ms in self._faults.delays_of_action(action):
+                if delay_ms <= 0:
+                    self._act(action)
+                else:
+                    self._plan(delay_ms, self._act, action)
+
+    def nodes(self) -> tuple[NodeSeen, ...]:
+        """Return every node as it is now."""
+        return tuple(self._nodes.values())
+
+    def observe(self) -> tuple[TaskSeen, ...]:
+        """Return every task that runs or is not forgotten."""
+        return tuple(task.seen() for task in self._tasks.values())
+
+    # The side of time.
+
+    def next_due_ms(self) -> int | None:
+        """Return when something happens next if nobody interferes."""
+        return self._plans[0][0] if self._plans else None
+
+    def advance(self, now_ms: int) -> None:
+        """Let everything happen that is due by `now_ms`, in order."""
+        while self._plans and self._plans[0][0] <= now_ms:
+            at_ms, _, happen, about = heappop(self._plans)
+            self._now_ms = max(self._now_ms, at_ms)
+            happen(*about)
+        self._now_ms = max(self._now_ms, now_ms)
+
+    # The side of fate: what no server asks for.
+
+    def tell(self, key: AttemptKey, now_ms: int) -> None:
+        """Let a task that waits in `read` go on."""
+        self.advance(now_ms)
+        task = self._tasks.get(key)
+        if task is not None and task.exit is None and task.program.when_told is not None:
+            self._follow(task, task.program.when_told)
+            # Nobody who waits for what was due next knows of this.
+            for feed in self._feeds:
+                feed.wake()
+
+    def lose(self, key: AttemptKey, now_ms: int) -> None:
+        """Let a running task vanish without a report of its own."""
+        self.advance(now_ms)
+        task = self._tasks.get(key)
+        if task is not None:
+            self._end(task, ExitReport(137, ExitReason.LOST, "it vanished"))
+
+    def kill_node(self, name: str, now_ms: int) -> None:
+        """Let a node die with everything on it."""
+        self.advance(now_ms)
+        self._nodes[name] = replace(self._nodes[name], is_healthy=False, told=f"node {name} does not answer")
+        for task in list(self._tasks.values()):
+            if task.node == name:
+                self._end(task, ExitReport(137, ExitReason.LOST, f"node {name} died"))
+
+    def revive_node(self, name: str, now_ms: int) -> None:
+        """Let a dead node come back, empty."""
+        self.advance(now_ms)
+        self._nodes[name] = replace(self._nodes[name], is_healthy=True, told="")
+
+    def set_bad_devices(self, name: str, devices: Iterable[int]) -> None:
+        """Let exactly these devices of a node be broken; what runs on them goes on."""
+        self._nodes[name] = replace(self._nodes[name], bad_devices=frozenset(devices))
+
+    def running(self) -> tuple[Task, ...]:
+        """Return the tasks that really run, for those who check that no device runs two."""
+        return tuple(task for task in self._tasks.values() if task.exit is None)
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case LaunchTask():
+                self._launch(action)
+            case KillTask():
+                self._kill(action)
+            case ForgetTask():
+                self._forget(action.key)
+
+    def _launch(self, launch: LaunchTask) -> None:
+        known = self._tasks.get(launch.key)
+        if known is not None:
+            self._tell(known)
+            return
+        task = Task(launch.key, launch.grant, launch.node, launch.devices, Program())
+        self._tasks[launch.key] = task
+        why_not = self._why_not(launch)
+        if why_not is not None:
+            self._end(task, why_not)
+            return
+        task.started_at_ms = self._now_ms
+        self._tell(task)
+        self._follow(task, program_of(launch.commands, launch.env, self._default_run_ms))
+
+    def _why_not(self, launch: LaunchTask) -> ExitReport | None:
+        """Return why a task may not start; remember its grant if nothing newer is known."""
+        node = self._nodes.get(launch.node)
+        if node is None:
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"there is no node {launch.node!r}")
+        if any(not 0 <= device < node.gpus for device in launch.devices):
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"node {node.name} has {node.gpus} devices")
+        for device in launch.devices:
+            newest = self._newest_grant.get((node.name, device), launch.grant)
+            if newest > launch.grant:
+                told = f"grant {launch.grant} came too late: device {device} was granted again by {newest}"
+                return ExitReport(1, ExitReason.STALE_GRANT, told)
+        for device in launch.devices:
+            self._newest_grant[node.name, device] = launch.grant
+        if launch.key in self._forgotten:
+            return ExitReport(1, ExitReason.ABSENT, "it was over and forgotten before this launch arrived")
+        if not node.is_healthy:
+            return ExitReport(1, ExitReason.LAUNCH_FAILED, node.told)
+        return self._faults.launch_failure(launch)
+
+    def _follow(self, task: Task, program: Program) -> None:
+        """Let a task do from now on what `program` says."""
+        task.program = program
+        task.turn += 1
+        for after_ms, text in program.says:
+            if after_ms:
+                self._plan(after_ms, self._speak, task, task.turn, text)
+            else:
+                self._say(task.key, text)
+        if program.ends_after_ms is not None:
+            # Even a program without length ends after its launch, never within it.
+            self._plan(program.ends_after_ms, self._finish, task, task.turn, program.code)
+
+    def _speak(self, task: Task, turn: int, text: str) -> None:
+        if task.turn == turn and task.exit is None:
+            self._say(task.key, text)
+
+    def _finish(self, task: Task, turn: int, code: int, message: str = "") -> None:
+        if task.turn == turn:
+            self._end(task, ExitReport(code, ExitReason.EXITED, message))
+
+    def _kill(self, kill: KillTask) -> None:
+        task = self._tasks.get(kill.key)
+        if task is None:
+            task = self._tasks[kill.key] = Task(kill.key, 0, "", (), Program())
+            self._end(task, ExitReport(0, ExitReason.ABSENT, "there was nothing to end"))
+        elif task.exit is not None:
+            self._tell(task)
+        else:
+            self._terminate(task, kill.grace_s)
+
+    def _terminate(self, task: Task, grace_s: float) -> None:
+        if not task.is_told_to_end:
+            task.is_told_to_end = True
+            program = task.program
+            if not program.ignores_term:
+                self._follow(task, program.on_term or Program(ends_after_ms=0, code=TERMINATED))
+        # The turn is not asked for: SIGKILL ends a task whatever it does by then.
+        self._plan(round(grace_s * 1000), self._destroy, task)
+
+    def _destroy(self, task: Task) -> None:
+        self._end(task, ExitReport(137, ExitReason.EXITED, "killed: it had not ended within its grace period"))
+
+    def _forget(self, key: AttemptKey) -> None:
+        task = self._tasks.get(key)
+        if task is None:
+            return
+        if task.exit is None:
+            task.turn += 1
+            task.exit = ExitReport(137)
+        del self._tasks[key]
+        self._forgotten[key] = None
+        if len(self._forgotten) > FORGOTTEN_KEPT:
+            self._forgotten.popitem(last=False)
+
+    def _end(self, task: Task, report: ExitReport) -> None:
+        if task.exit is None:
+            task.exit = replace(report, started_at_ms=task.started_at_ms, ended_at_ms=self._now_ms)
+            self._tell(task)
+
+    def _tell(self, task: Task, feeds: Iterable[Feed] | None = None) -> None:
+        seen = task.seen()
+        for feed in self._feeds if feeds is None else feeds:
+            for delay_ms in self._faults.delays_of_news(seen):
+                if delay_ms <= 0:
+                    self._deliver(feed, seen)
+                else:
+                    self._plan(delay_ms, self._deliver, feed, seen)
+
+    def _deliver(self, feed: Feed, seen: TaskSeen) -> None:
+        if feed.is_open:
+            feed.news.append(seen)
+            feed.wake()
+
+    def _plan(self, after_ms: int, happen: Callable[..., None], *about: Any) -> None:
+        self._plans_made += 1
+        heappush(self._plans, (self._now_ms + after_ms, self._plans_made, happen, about))

@@ -1,0 +1,110 @@
+"""`pai job logs`: what a task wrote, in any of its attempts, or while it writes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from openpai.cli import output, session
+from openpai.cli.job_submit import Name
+from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client import Client, JobDetail, TaskView
+    from openpai.client.model import LogPiece
+
+LOOK_AGAIN_S: Final = 0.4
+
+
+def which_task(job: JobDetail, role: str | None, index: int | None) -> TaskView:
+    """Return the task a person means: the one named, else the one the job failed by, else the first."""
+    tasks = [task for task in job.tasks if role in (None, task.role) and index in (None, task.index)]
+    if not tasks:
+        known = ", ".join(job.roles) or "none yet"
+        raise Refused(
+            "NoTaskLogError",
+            f"job {job.full_name} has no task {role or 'of any role'}-{0 if index is None else index}",
+            f"its task roles: {known}; see pai job show {job.name}",
+        )
+    blamed = [task for task in tasks if (task.role, task.index) == (job.trigger_role, job.trigger_index)]
+    return (blamed or tasks)[0] if job.state == "FAILED" else tasks[0]
+
+
+def logs(
+    name: Name,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is over.")] = False,
+    role: Annotated[str | None, typer.Option("--role", "-r", metavar="ROLE", help="Task role.")] = None,
+    index: Annotated[int | None, typer.Option("--index", "-i", metavar="I", min=0, help="Task of the role.")] = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", metavar="N", min=0, help="Attempt of the task; the newest by default.")
+    ] = None,
+    job_attempt: Annotated[
+        int | None, typer.Option("--job-attempt", metavar="N", min=0, help="Attempt of the job.")
+    ] = None,
+    stream: Annotated[str, typer.Option("--stream", "-s", metavar="S", help="all, stdout, stderr or runtime.")] = "all",
+    tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines.")] = None,
+    json: output.Json = False,
+) -> None:
+    """Print what a task wrote, or follow it with -f.
+
+    Without --role and --index this is the task that made the job fail, or the first.
+    """
+    with session.connect() as pai:
+        if follow:
+            _follow(pai, name, role, index, stream, json)
+            return
+        job = pai.job(name, job_attempt)
+        task = which_task(job, role, index)
+        _mention_others(job, task, role, json)
+        number = task.attempt if attempt is None else attempt
+        if number is None or job.attempt is None:
+            raise Refused("NoTaskLogError", f"task {task.name} has not begun yet", f"see pai job why {name}")
+        where = pai.logs(name, task.role, task.index, attempt=number, job_attempt=job.attempt)
+        text = where.text(stream)
+        if tail is not None:
+            text = "".join(text.splitlines(keepends=True)[-tail:]) if tail else ""
+    if json:
+        output.json_line({"stream": stream, "offset": 0, "text": text})
+        return
+    sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
+
+
+def _mention_others(job: JobDetail, task: TaskView, role: str | None, json: bool) -> None:
+    if role is None and len(job.tasks) > 1 and not json and sys.stdout.isatty():
+        output.aside(f"log of {task.name}, 1 of {len(job.tasks)} tasks; others with --role and --index")
+
+
+def _print(piece: LogPiece, json: bool) -> None:
+    if json:
+        output.json_line({"stream": piece.stream, "offset": piece.offset, "text": piece.text})
+        return
+    sys.stdout.write(piece.text)
+    sys.stdout.flush()
+
+
+def _follow(pai: Client, name: str, role: str | None, index: int | None, stream: str, json: bool) -> None:
+    shown: tuple[int, int] | None = None
+    told_waiting = False
+    while True:
+        job = pai.job(name)
+        task = which_task(job, role, index) if job.tasks else None
+        at = None
+        if task is not None and task.attempt is not None and job.attempt is not None:
+            at = (job.attempt, task.attempt)
+        if task is not None and at is not None and at != shown and task.started_at_ms is not None:
+            if shown is not None and not json:
+                output.aside(f"-- attempt {at[1]} of {task.name}, attempt {at[0]} of the job --")
+            shown = at
+            for piece in pai.logs(name, task.role, task.index, attempt=at[1], job_attempt=at[0]).follow(stream):
+                _print(piece, json)
+            continue
+        if job.is_final or (task is not None and task.is_final and at == shown and role is not None):
+            return
+        if shown is None and not told_waiting and job.state == "WAITING" and not json:
+            told_waiting = True
+            waits = pai.why(name)
+            output.aside(f"{name} waits: {waits[0].told}" if waits else f"{name} is about to start")
+        time.sleep(LOOK_AGAIN_S)

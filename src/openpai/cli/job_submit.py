@@ -1,0 +1,118 @@
+"""`pai job submit` and `pai job check`: a job file, on its way in or only looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from openpai.cli import jobfile, output, session, words
+from openpai.cli.exits import Exit
+from openpai.protocol.errors import InvalidProtocol, Refused
+
+if TYPE_CHECKING:
+    from openpai.client import Client, JobDetail
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="Job file (YAML, or OpenPAI's v1 JSON); - reads a pipe.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Job, as `job` or `user~job`.")]
+
+
+def ended(job: JobDetail) -> int:
+    """Tell a person how a job ended and what to do next; return the exit code that says so."""
+    import time
+
+    from openpai.cli import tables
+    from openpai.cli.words import ran_for, styled
+
+    now_ms = int(time.time() * 1000)
+    output.say(
+        f"{job.full_name} {styled(job.state)} after {ran_for(job.started_at_ms, job.ended_at_ms, now_ms)}"
+        f" (exit code {job.exit_code})"
+    )
+    if why := tables.diagnosis(job):
+        output.say(why)
+    output.next_step(f"pai job logs {job.name}", f"pai job show {job.name}")
+    return Exit.OK if job.state == "SUCCEEDED" else Exit.JOB_FAILED
+
+
+def _watch(pai: Client, name: str) -> int:
+    from openpai.cli.watching import watch
+
+    try:
+        return ended(watch(pai, name, output.console()))
+    except KeyboardInterrupt:
+        output.say(f"\n{name} goes on running; only the view ended.")
+        output.next_step(f"pai job show {name}", f"pai job logs {name} -f", f"pai job stop {name}")
+        return Exit.INTERRUPTED
+
+
+def submit(
+    file: File,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Watch the job until it is over.")] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the job, instead of the file's.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Value for a parameter of the file.")
+    ] = None,
+    json: output.Json = False,
+) -> int:
+    """Submit a job file.
+
+    The platform has promised to run the job when this returns.
+    """
+    content = jobfile.changed(jobfile.read(file), name, set_ or ())
+    with session.connect() as pai:
+        try:
+            job = pai.submit(content)
+        except InvalidProtocol as refusal:
+            refusal.message = _faults_told(file, content, refusal)
+            refusal.advice = "nothing was submitted; mend the lines named above"
+            raise
+        except Refused as refusal:
+            if refusal.code == "ConflictJobError":
+                refusal.advice = f"submit it under another name: pai job submit {file} --name NAME"
+            raise
+        for warning in job.warnings:
+            output.warn(warning)
+        if json:
+            output.json_line(job.document)
+            if not watch:
+                return Exit.OK
+            over = pai.wait(job.full_name)
+            output.json_line(over.document)
+            return Exit.OK if over.state == "SUCCEEDED" else Exit.JOB_FAILED
+        output.say(f"Submitted [bold]{job.full_name}[/].")
+        if watch:
+            return _watch(pai, job.name)
+    output.next_step(f"pai job logs {job.name} -f", f"pai job show {job.name}", f"pai job why {job.name}")
+    return Exit.OK
+
+
+def _faults_told(file: str, content: bytes, refusal: InvalidProtocol) -> str:
+    count = "1 fault" if len(refusal.faults) == 1 else f"{len(refusal.faults)} faults"
+    return f"{file} has {count}:\n\n{jobfile.told(content.decode('utf-8', 'replace'), refusal.faults)}\n"
+
+
+def check(file: File, json: output.Json = False) -> int:
+    """Check a job file offline: every fault, with its line."""
+    from openpai.protocol.reading import read_job
+
+    content = jobfile.read(file)
+    try:
+        found = read_job(content)
+    except InvalidProtocol as refusal:
+        if not json:
+            refusal.message = _faults_told(file, content, refusal)
+            refusal.advice = "mend the lines named above and check again"
+        raise
+    if json:
+        output.document({"name": found.spec.name, "faults": [], "warnings": list(found.warnings)})
+        return Exit.OK
+    for warning in found.warnings:
+        output.warn(warning)
+    spec = found.spec
+    gpus = f", {words.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
+    output.say(f"{file} is a good job file: {spec.name}, {words.plural(spec.tasks_total, 'task')}{gpus}.")
+    output.next_step(f"pai job submit {file} --watch")
+    return Exit.OK

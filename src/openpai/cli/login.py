@@ -1,0 +1,73 @@
+"""`pai login` and `pai logout`: get a token from a server, keep it, and give it back."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from openpai.cli import output, session
+from openpai.protocol.errors import Refused
+
+
+def _password(from_stdin: bool, who: str) -> str:
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise Refused(
+            "InvalidParametersError", "no terminal to ask for the password on", "pipe it in with --password-stdin"
+        )
+    return str(typer.prompt(f"Password of {who}", hide_input=True, err=True))
+
+
+def login(
+    url: Annotated[str | None, typer.Option("--url", metavar="URL", help="Server, as in http://host:9186.")] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="NAME", help="Who you are there.")] = None,
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+    ] = False,
+    json: output.Json = False,
+) -> None:
+    """Log in at a server; later commands talk to it."""
+    from openpai.client import Client
+    from openpai.client import credentials as kept
+
+    address = kept.load(url or session.chosen_url()).url
+    if user is None:
+        if password_stdin or not sys.stdin.isatty():
+            raise Refused("InvalidParametersError", "no user given", "say who you are with --user NAME")
+        user = str(typer.prompt(f"User at {address}", err=True))
+    with Client(address) as pai:
+        entry = pai.login(user, _password(password_stdin, f"{user} at {address}"))
+    path = kept.save(kept.Credentials(address, entry.user, entry.token))
+    if json:
+        answer = {"url": address, "user": entry.user, "admin": entry.is_admin, "credentials": str(path)}
+        output.document(answer)
+        return
+    rank = ", an administrator" if entry.is_admin else ""
+    output.say(f"Logged in at {address} as [bold]{entry.user}[/]{rank}.")
+    output.next_step("pai job submit FILE --watch", "pai node list")
+
+
+def logout(json: output.Json = False) -> None:
+    """Revoke the token kept for a server and forget it."""
+    from openpai.client import Client
+    from openpai.client import credentials as kept
+
+    found = kept.load(session.chosen_url())
+    was_revoked = False
+    if found.token is not None:
+        with Client(found.url, found.token, user=found.user) as pai:
+            try:
+                pai.logout()
+                was_revoked = True
+            except Refused as error:
+                # A token that is no longer good needs no revoking.
+                if error.status != 401:
+                    raise
+    kept.forget(found.url)
+    if json:
+        output.document({"url": found.url, "revoked": was_revoked})
+        return
+    output.say(f"Logged out at {found.url}." if found.token else f"You were not logged in at {found.url}.")

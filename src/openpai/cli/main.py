@@ -1,0 +1,110 @@
+"""The command `pai`: jobs, nodes and logs from a terminal, through the Python client alone.
+
+Every command tells people the next step and programs a JSON document. Commands load what they need when they are
+called, so that none keeps a person waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from openpai.cli import session
+from openpai.cli.exits import Exit, exit_for, exit_table
+from openpai.cli.job import app as job_app
+from openpai.cli.login import login, logout
+from openpai.cli.node import app as node_app
+from openpai.cli.output import complain, document, error_console
+from openpai.cli.protocol import app as protocol_app
+from openpai.protocol.errors import Broken, PaiError, Refused
+
+EPILOG = f"""A first job: pai login, then pai job submit FILE --watch
+
+\b
+Exit codes:
+{exit_table()}
+"""
+
+app = typer.Typer(
+    name="pai",
+    help="Run jobs on an OpenPAI platform, and watch them.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(job_app, name="job")
+app.add_typer(node_app, name="node")
+app.add_typer(protocol_app, name="protocol")
+app.command()(login)
+app.command()(logout)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"pai {version('openpai')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="Server to talk to, instead of the latest login's.")
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Run jobs on an OpenPAI platform, and watch them."""
+    session.use(url)
+
+
+def _tell(error: PaiError) -> int:
+    if "--json" in sys.argv:
+        document(error.as_dict())
+    complain(error)
+    return exit_for(error)
+
+
+def _misused(told: str, context: typer.Context | None) -> int:
+    if told.startswith("Usage:"):
+        sys.stderr.write(told + "\n")
+        return Exit.REFUSED
+    path = "pai" if context is None else context.command_path
+    return _tell(Refused("InvalidParametersError", told, f"see {path} --help"))
+
+
+def _invoke() -> int:
+    try:
+        result = app(standalone_mode=False, prog_name="pai")
+    except PaiError as error:
+        return _tell(error)
+    except (KeyboardInterrupt, typer.Abort):
+        error_console().print("interrupted", style="dim")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except Exception as error:
+        # What the command line library raises for a wrong use is private to it, but all of it can be told.
+        usage = getattr(error, "format_message", None)
+        if usage is not None:
+            return _misused(usage(), getattr(error, "ctx", None))
+        if os.environ.get("PAI_DEBUG"):
+            raise
+        bug = Broken(f"{type(error).__name__}: {error}")
+        bug.advice = "this is a bug in openpai; run the command again with PAI_DEBUG=1 and report what it prints"
+        return _tell(bug)
+    return result if isinstance(result, int) else Exit.OK
+
+
+def run() -> None:
+    """Run the command line and end the process with the exit code that belongs to what happened."""
+    sys.exit(int(_invoke()))

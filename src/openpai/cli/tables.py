@@ -1,0 +1,155 @@
+"""Jobs, tasks, events and reasons to wait, drawn for people. Every table fits a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from rich.markup import escape
+from rich.table import Table
+
+from openpai.cli.words import ago, clock_time, counts, ran_for, span, styled
+
+if TYPE_CHECKING:
+    from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait
+
+TASKS_SHOWN: Final = 30
+
+
+def _plain() -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold")
+
+
+def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
+    """Return a table of jobs; those of `own` are called by their bare name."""
+    table = _plain()
+    table.add_column("JOB", overflow="fold")
+    table.add_column("STATE", no_wrap=True)
+    table.add_column("SUBMITTED", no_wrap=True)
+    table.add_column("RAN", justify="right", no_wrap=True)
+    table.add_column("TASKS", justify="right", no_wrap=True)
+    table.add_column("GPUS", justify="right", no_wrap=True)
+    table.add_column("VC", overflow="fold")
+    for job in jobs:
+        table.add_row(
+            escape(job.name if job.user == own else job.full_name),
+            styled(job.state),
+            ago(job.submitted_at_ms, now_ms),
+            ran_for(job.started_at_ms, job.ended_at_ms, now_ms),
+            str(job.tasks),
+            str(job.gpus),
+            escape(job.virtual_cluster),
+        )
+    return table
+
+
+def job_facts(job: JobDetail, now_ms: int) -> Table:
+    """Return what there is to say about a job as a whole, one fact a line."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("job", f"[bold]{escape(job.full_name)}[/]")
+    table.add_row("state", styled(job.state) + _exit_told(job))
+    table.add_row("submitted", f"{clock_time(job.submitted_at_ms)} ({ago(job.submitted_at_ms, now_ms)})")
+    if job.started_at_ms is not None and job.submitted_at_ms is not None:
+        table.add_row("waited", span((job.started_at_ms - job.submitted_at_ms) / 1000))
+    table.add_row("ran", ran_for(job.started_at_ms, job.ended_at_ms, now_ms))
+    if job.retries:
+        table.add_row("attempt", f"{(job.attempt or 0) + 1} ({job.retries} retried)")
+    table.add_row("virtual cluster", escape(job.virtual_cluster))
+    if job.tasks:
+        table.add_row("tasks", counts(task.state for task in job.tasks))
+    return table
+
+
+def _exit_told(job: JobDetail) -> str:
+    if not job.is_final or job.exit_code is None:
+        return ""
+    phrase = f", {escape(job.exit_phrase)}" if job.exit_phrase and job.exit_code != 0 else ""
+    return f" (exit code {job.exit_code}{phrase})"
+
+
+def diagnosis(job: JobDetail) -> str:
+    """Return why a job failed, as Rich markup; empty when it did not."""
+    if job.state != "FAILED":
+        return ""
+    which = f"task {job.trigger_role}-{job.trigger_index}" if job.trigger_role else "the job"
+    text = job.exit_diagnostics.strip() or "\n".join(filter(None, [job.trigger_message, *_advice(job)]))
+    return f"[bold red]Why:[/] {escape(which)}: {escape(text or job.exit_phrase or 'no diagnosis')}"
+
+
+def _advice(job: JobDetail) -> list[str]:
+    spec = (job.document.get("jobStatus") or {}).get("appExitSpec") or {}
+    solution = spec.get("solution") or ()
+    return [f"advice: {line}" for line in ([solution] if isinstance(solution, str) else solution)]
+
+
+def task_list(tasks: Sequence[TaskView], now_ms: int) -> Table:
+    """Return a table of tasks in their newest attempts."""
+    table = _plain()
+    table.add_column("TASK", overflow="fold")
+    table.add_column("STATE", no_wrap=True)
+    table.add_column("NODE", overflow="fold")
+    table.add_column("RAN", justify="right", no_wrap=True)
+    table.add_column("RETRIES", justify="right", no_wrap=True)
+    table.add_column("EXIT", overflow="fold")
+    for task in tasks:
+        code = "" if task.exit_code is None else str(task.exit_code)
+        phrase = f" {task.exit_phrase}" if task.exit_phrase and task.exit_code else ""
+        table.add_row(
+            escape(task.name),
+            styled(task.state),
+            escape(task.node) or "-",
+            ran_for(task.started_at_ms, task.ended_at_ms, now_ms),
+            str(task.retries),
+            escape(code + phrase) or "-",
+        )
+    return table
+
+
+def role_list(job: JobDetail) -> Table:
+    """Return a table of task roles with how many of their tasks stand where."""
+    table = _plain()
+    table.add_column("ROLE", overflow="fold")
+    table.add_column("TASKS", justify="right", no_wrap=True)
+    table.add_column("STATES", overflow="fold")
+    for role in job.roles:
+        states = [task.state for task in job.tasks if task.role == role]
+        table.add_row(escape(role), str(len(states)), counts(states))
+    return table
+
+
+def worth_showing(tasks: Sequence[TaskView]) -> Sequence[TaskView]:
+    """Return all tasks when they are few, else those that failed, as many as fit."""
+    if len(tasks) <= TASKS_SHOWN:
+        return tasks
+    return [task for task in tasks if task.state == "FAILED"][:TASKS_SHOWN]
+
+
+def event_list(events: Sequence[Event]) -> Table:
+    """Return a table of events in the order given."""
+    table = _plain()
+    table.add_column("TIME", no_wrap=True)
+    table.add_column("TASK", overflow="fold")
+    table.add_column("EVENT", overflow="fold", ratio=2)
+    table.add_column("MESSAGE", overflow="fold", ratio=4)
+    for event in events:
+        reason = escape(event.reason)
+        table.add_row(
+            clock_time(event.at_ms),
+            escape(event.task) or "-",
+            f"[yellow]{reason}[/]" if event.type == "Warning" else reason,
+            escape(event.message),
+        )
+    return table
+
+
+def wait_told(wait: Wait) -> str:
+    """Return one reason to wait as Rich markup: why, what would change it, and who is ahead."""
+    lines = [f"[yellow]{escape(wait.told)}[/] [dim]({escape(wait.code)})[/]"]
+    if wait.unblock:
+        lines.append(f"  would change it: {escape(wait.unblock)}")
+    if wait.position is not None:
+        ahead = f"; ahead of it: {escape(', '.join(wait.ahead[:5]))}" if wait.ahead else ""
+        lines.append(f"  place in the queue: {wait.position}{ahead}")
+    return "\n".join(lines)

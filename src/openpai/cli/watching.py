@@ -1,0 +1,174 @@
+"""A job watched while it runs: a live view on a terminal, plain lines anywhere else.
+
+Both look at the same glance of the job, taken about twice a second: its state, why it waits, its tasks, and what
+its first task writes. Watching changes nothing: whoever leaves leaves the job running.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from openpai.cli import tables, words
+from openpai.cli.tailing import Tail
+from openpai.protocol.errors import Unavailable
+
+if TYPE_CHECKING:
+    from openpai.client import Client, JobDetail
+    from openpai.client.model import Wait
+
+GLANCE_EVERY_S: Final = 0.4
+LINES_SHOWN: Final = 8
+TASKS_LIVE: Final = 12
+# Of a server that is away: long enough to be restarted, short enough not to look as if all were well.
+AWAY_MAX_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What is seen of a job at one moment."""
+
+    job: JobDetail
+    waits: tuple[Wait, ...]
+    lines: list[str]
+    log_of: str
+    is_away: bool = False
+    has_waited: bool = False
+    """Whether the job waited at the look before as well."""
+
+
+def _glances(pai: Client, name: str) -> Iterator[Glance]:
+    tail = Tail(pai, name)
+    last: Glance | None = None
+    seen_at = time.monotonic()
+    while True:
+        try:
+            job = pai.job(name)
+            waits = pai.why(name) if job.state == "WAITING" else ()
+        except Unavailable:
+            if last is None or time.monotonic() - seen_at > AWAY_MAX_S:
+                raise
+            yield replace(last, lines=[], is_away=True)
+            continue
+        seen_at = time.monotonic()
+        tail.look_at(job)
+        has_waited = last is not None and last.job.state == job.state
+        lines = tail.finish(job) if job.is_final else tail.lines()
+        last = Glance(job, waits, lines, tail.task, has_waited=has_waited)
+        yield last
+        if job.is_final:
+            return
+        # Thousands of tasks make a large answer: looking less often keeps the server's time for them.
+        time.sleep(GLANCE_EVERY_S * (1 + len(job.tasks) // 500))
+
+
+def _done(job: JobDetail) -> tuple[int, int]:
+    return sum(task.is_final for task in job.tasks), len(job.tasks)
+
+
+def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
+    job = glance.job
+    done, total = _done(job)
+    head = Table.grid(padding=(0, 2))
+    head.add_row(
+        f"[bold]{escape(job.full_name)}[/]",
+        words.styled(job.state),
+        words.ran_for(job.started_at_ms or job.submitted_at_ms, job.ended_at_ms, now_ms),
+        ProgressBar(total=max(1, total), completed=done, width=20),
+        f"{done}/{total} tasks done",
+    )
+    parts: list[RenderableType] = [head]
+    if glance.is_away:
+        parts.append(Text("the platform does not answer; trying again ...", style="red"))
+    parts.extend(tables.wait_told(wait) for wait in glance.waits[:3])
+    if 0 < total <= TASKS_LIVE:
+        parts.append(tables.task_list(job.tasks, now_ms))
+    elif total:
+        parts.append(tables.role_list(job))
+    if log:
+        parts.append(Text(f"log of {glance.log_of}:", style="dim"))
+        parts.extend(map(_log_line, log))
+    return Group(*parts)
+
+
+def _log_line(line: str) -> Text:
+    # Programs colour their lines, and progress bars write over theirs: what counts is what a terminal would show.
+    text = Text.from_ansi(line.rpartition("\r")[2])
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _watch_live(pai: Client, name: str, console: Console) -> JobDetail:
+    log: deque[str] = deque(maxlen=LINES_SHOWN)
+    with Live(console=console, auto_refresh=False) as live:
+        for glance in _glances(pai, name):
+            log.extend(glance.lines)
+            live.update(_view(glance, log, int(time.time() * 1000)), refresh=True)
+    return glance.job
+
+
+def _changes(before: Glance | None, glance: Glance) -> Iterator[str]:
+    job = glance.job
+    of_job = f"[bold]{escape(job.name)}[/] {words.styled(job.state)}"
+    has_moved = before is None or before.job.state != job.state
+    if has_moved and not job.is_final:
+        yield of_job
+    if glance.is_away and not (before and before.is_away):
+        yield "[red]the platform does not answer; trying again ...[/]"
+    # Nearly every job waits for the blink of an eye; only what still waits at the second look is worth a line.
+    if not has_moved and before is not None and glance.waits and glance.waits[0].told not in _told(before):
+        yield f"waits: {escape(glance.waits[0].told)}"
+    yield from _task_changes(before, job)
+    if has_moved and job.is_final:
+        yield of_job
+
+
+def _told(glance: Glance) -> set[str]:
+    return {wait.told for wait in glance.waits} if glance.has_waited else set()
+
+
+def _task_changes(before: Glance | None, job: JobDetail) -> Iterator[str]:
+    if len(job.tasks) > TASKS_LIVE:
+        if before is None or _done(before.job) != _done(job):
+            yield f"{_done(job)[0]}/{len(job.tasks)} tasks done: {words.counts(task.state for task in job.tasks)}"
+        return
+    for task in job.tasks:
+        was = before.job.task(task.role, task.index) if before else None
+        if (was.state if was else "WAITING") != task.state:
+            where = f" on {escape(task.node)}" if task.state == "RUNNING" and task.node else ""
+            code = f" (exit code {task.exit_code})" if task.exit_code else ""
+            yield f"{escape(task.name)} {words.styled(task.state)}{where}{code}"
+
+
+def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
+    before: Glance | None = None
+    for glance in _glances(pai, name):
+        changes = list(_changes(before, glance))
+        now = words.clock_time(int(time.time() * 1000))
+        # The end of a job is told after the last of its log, as it happened.
+        for line in () if glance.job.is_final else changes:
+            console.print(f"{now} {line}", soft_wrap=True)
+        # Past Rich, which takes a hundred times as long for a line that needs no styling.
+        console.file.writelines(f"{glance.log_of} | {line}\n" for line in glance.lines)
+        console.file.flush()
+        for line in changes if glance.job.is_final else ():
+            console.print(f"{now} {line}", soft_wrap=True)
+        before = glance
+    return glance.job
+
+
+def watch(pai: Client, name: str, console: Console) -> JobDetail:
+    """Show a job until it is over and return how it ended; KeyboardInterrupt passes through."""
+    if console.is_terminal:
+        return _watch_live(pai, name, console)
+    return _watch_plain(pai, name, console)

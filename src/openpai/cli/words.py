@@ -1,0 +1,77 @@
+"""How times, spans, sizes and states are put for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+STATE_STYLE: Final = {
+    "WAITING": "yellow",
+    "RUNNING": "cyan",
+    "STOPPING": "magenta",
+    "SUCCEEDED": "green",
+    "FAILED": "bold red",
+    "STOPPED": "magenta",
+}
+# In this order counts of states are told: what wants attention first.
+STATE_ORDER: Final = ("FAILED", "RUNNING", "STOPPING", "WAITING", "STOPPED", "SUCCEEDED")
+
+
+def span(seconds: float) -> str:
+    """Return a length of time in at most two units, as in `4.2s`, `3m 05s` or `2d 3h`."""
+    if seconds < 0:
+        return "0s"
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for unit_s, unit, below_s, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= unit_s:
+            rest = whole % unit_s // below_s
+            return f"{whole // unit_s}{unit} {rest:02d}{below}"
+    return f"{whole}s"
+
+
+def ran_for(started_at_ms: int | None, ended_at_ms: int | None, now_ms: int) -> str:
+    """Return how long something has run; a dash when it never did."""
+    if started_at_ms is None:
+        return "-"
+    return span(((now_ms if ended_at_ms is None else ended_at_ms) - started_at_ms) / 1000)
+
+
+def ago(at_ms: int | None, now_ms: int) -> str:
+    """Return how long ago something was; a dash when it never was."""
+    return "-" if at_ms is None else f"{span(max(0, now_ms - at_ms) / 1000)} ago"
+
+
+def clock_time(at_ms: int | None) -> str:
+    """Return a time of this machine's clock, with the date unless it is today; a dash for none."""
+    if at_ms is None:
+        return "-"
+    then = datetime.fromtimestamp(at_ms / 1000).astimezone()
+    today = datetime.now().astimezone().date()
+    return then.strftime("%H:%M:%S" if then.date() == today else "%Y-%m-%d %H:%M")
+
+
+def styled(state: str) -> str:
+    """Return a state in its colour, as Rich markup."""
+    style = STATE_STYLE.get(state)
+    return f"[{style}]{state}[/]" if style else state
+
+
+def counts(states: Iterable[str]) -> str:
+    """Return how many there are of each state, as in `1 RUNNING, 3 WAITING`, as Rich markup."""
+    found = Counter(states)
+    order = [state for state in STATE_ORDER if state in found] + sorted(found.keys() - set(STATE_ORDER))
+    return ", ".join(f"{found[state]} {styled(state)}" for state in order)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun, as in `1 job` or `3 jobs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def memory(mb: int) -> str:
+    """Return an amount of memory, in GB from one GB on."""
+    return f"{mb} MB" if mb < 1024 else f"{mb / 1024:.0f} GB"

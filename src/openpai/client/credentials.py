@@ -1,0 +1,106 @@
+"""Which server a person talks to and the token for it, kept in one small file that only they may read.
+
+The file is `~/.config/openpai/credentials.json` (under `XDG_CONFIG_HOME` where that is set). The variables
+`PAI_URL` and `PAI_TOKEN` go before it, so that a script needs no file at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from openpai.protocol.errors import Refused
+
+URL_DEFAULT: Final = "http://127.0.0.1:9186"
+_ADDRESS: Final = re.compile(r"https?://[^\s/]+(/\S*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A server's address and, once logged in, who we are there."""
+
+    url: str
+    user: str | None = None
+    token: str | None = field(default=None, repr=False)
+
+
+def normal_url(url: str) -> str:
+    """Return an address in the form under which credentials are kept; raise Refused for what is no address."""
+    address = url.strip()
+    if "://" not in address:
+        address = f"http://{address}"
+    if not _ADDRESS.fullmatch(address):
+        raise Refused(
+            "InvalidParametersError", f"{url!r} is not the address of a server", "write it like http://host:9186"
+        )
+    return address.rstrip("/").removesuffix("/api/v2")
+
+
+def credentials_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where credentials are kept."""
+    base = environment.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "openpai" / "credentials.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise Refused(
+            "InvalidParametersError", f"cannot read the credentials in {path}: {error}", "remove it and log in again"
+        ) from error
+    return content if isinstance(content, dict) else {}
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # mkstemp makes the file 0600 from the start: no moment at which somebody else could open it.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".credentials-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=2)
+            file.write("\n")
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(url: str | None = None, environment: Mapping[str, str] = os.environ) -> Credentials:
+    """Return the credentials for `url`, else for `PAI_URL`, else for the server of the latest login."""
+    content = _read(credentials_file(environment))
+    address = normal_url(url or environment.get("PAI_URL") or content.get("current") or URL_DEFAULT)
+    kept = (content.get("servers") or {}).get(address) or {}
+    token = environment.get("PAI_TOKEN")
+    if token:
+        return Credentials(address, None, token)
+    return Credentials(address, kept.get("user"), kept.get("token"))
+
+
+def save(credentials: Credentials, environment: Mapping[str, str] = os.environ) -> Path:
+    """Keep credentials, make their server the current one, and return the file they are in."""
+    path = credentials_file(environment)
+    content = _read(path)
+    servers = dict(content.get("servers") or {})
+    servers[credentials.url] = {"user": credentials.user, "token": credentials.token}
+    _write(path, {"current": credentials.url, "servers": servers})
+    return path
+
+
+def forget(url: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Forget the credentials for a server; return whether there were any."""
+    path = credentials_file(environment)
+    content = _read(path)
+    servers = dict(content.get("servers") or {})
+    if servers.pop(url, None) is None:
+        return False
+    _write(path, {"current": content.get("current"), "servers": servers})
+    return True

@@ -1,0 +1,76 @@
+"""Why a task attempt ended, whose fault that was, and what to do: pure reasoning over what was seen.
+
+The exit code, how the backend saw it end, and the tail of its log meet the exit-code table and the log rules.
+The task's own exit code stays what it was; the diagnosis is a row of the table beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from openpai.lifecycle.model import Behavior, Diagnosis, ExitReason, ExitReport, Outcome, Verdict
+from openpai.protocol.exits import EXIT_SPECS, LOG_RULES, LogRule, spec_for
+
+SUCCEEDED: Final = 0
+STOP_REQUESTED: Final = -210
+ENDED_WITH_ATTEMPT: Final = -220
+UNKNOWN_FAILURE: Final = 255
+
+# What a backend saw, when it was not simply the program's own exit.
+_CODE_OF: Final = {
+    ExitReason.OOM_KILLED: -1200,
+    ExitReason.LOST: -101,
+    ExitReason.LAUNCH_FAILED: -120,
+    ExitReason.LAUNCH_REFUSED: -200,
+    ExitReason.IMAGE_MISSING: 254,
+    ExitReason.PORT_TAKEN: 253,
+    ExitReason.STALE_GRANT: -120,
+    ExitReason.ABSENT: -101,
+}
+TAIL_BYTES: Final = 64 * 1024
+"""How much of the end of a log is worth reading for a diagnosis."""
+
+
+def diagnose(report: ExitReport, tail: str = "", rules: Sequence[LogRule] = LOG_RULES) -> Diagnosis:
+    """Return the row of the exit-code table that explains how a task attempt ended."""
+    if report.reason is not ExitReason.EXITED:
+        return _row(_CODE_OF[report.reason], report.message)
+    if report.code == SUCCEEDED:
+        return _row(SUCCEEDED)
+    for rule in rules:
+        matched = rule.match(report.code, tail)
+        if matched is not None:
+            return _row(rule.code, matched)
+    is_signal = report.signal is not None and report.code in EXIT_SPECS
+    return _row(report.code if is_signal else UNKNOWN_FAILURE)
+
+
+def needs_log(report: ExitReport) -> bool:
+    """Return whether the tail of the log could say more than the report does."""
+    return report.reason is ExitReason.EXITED and report.code != SUCCEEDED
+
+
+def stop_requested() -> Diagnosis:
+    """Return the diagnosis of a job that ended because somebody wanted it to."""
+    return _row(STOP_REQUESTED)
+
+
+def ended_with_attempt(outcome: Outcome) -> Diagnosis:
+    """Return the diagnosis of a task that was ended because its attempt was over."""
+    return _row(STOP_REQUESTED if outcome.verdict is Verdict.STOPPED else ENDED_WITH_ATTEMPT)
+
+
+@lru_cache(maxsize=512)
+def _row(code: int, matched: str = "") -> Diagnosis:
+    spec = spec_for(code)
+    return Diagnosis(
+        code=spec.code,
+        phrase=spec.phrase,
+        type=spec.type,
+        behavior=Behavior(spec.behavior),
+        reason=spec.reason,
+        advice=tuple(spec.solution),
+        matched=matched,
+    )

@@ -1,0 +1,130 @@
+"""A job's history in sentences: what changed between two states, told for the event log.
+
+Reasons are CamelCase words for programs; messages are for people. Comparing states, not facts, tells the same
+story for the same change whichever way it came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from openpai.lifecycle.model import AttemptKey, Job, JobPhase, Task, TaskPhase, Verdict
+from openpai.lifecycle.stepping import Stepped
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a job's history; `key` says which task attempt it is about, None for the job itself."""
+
+    reason: str
+    message: str
+    job_attempt: int
+    key: AttemptKey | None = None
+    is_warning: bool = False
+
+
+def narrate(before: Job, stepped: Stepped) -> tuple[Line, ...]:
+    """Return what happened between `before` and `stepped.job`, in the order it makes sense to read."""
+    last = stepped.ended or stepped.job
+    return (
+        *_beginnings(before, last),
+        *_retried(before, stepped.retried),
+        *_task_ends(before, last),
+        *_attempt_end(before, stepped),
+        *_job_moves(before, stepped.job),
+    )
+
+
+def _beginnings(before: Job, last: Job) -> Iterator[Line]:
+    if before.attempt != last.attempt:
+        return
+    starting = [task for task in last.tasks.values() if task.grant is not None and _waited(before, task)]
+    if starting:
+        count = "its 1 task" if len(last.tasks) == 1 else f"{len(starting)} of its {len(last.tasks)} tasks"
+        yield Line("Granted", f"devices were granted to {count}", last.attempt)
+    if before.attempt_started_at_ms is None and last.attempt_started_at_ms is not None:
+        yield Line("Running", f"attempt {last.attempt} runs", last.attempt)
+
+
+def _retried(before: Job, retried: tuple[Task, ...]) -> Iterator[Line]:
+    for task in retried:
+        told = f"{_named(task)} failed and is tried again: {_cause(task)}"
+        yield Line("TaskRetried", told, before.attempt, before.key(task), is_warning=True)
+
+
+def _task_ends(before: Job, last: Job) -> Iterator[Line]:
+    if before.attempt != last.attempt:
+        return
+    for task in last.tasks.values():
+        was = _was(before, task)
+        if task.phase is was.phase or not was.is_alive:
+            continue
+        if task.phase is TaskPhase.SUCCEEDED:
+            yield Line("TaskSucceeded", f"{_named(task)} exited with code 0", last.attempt, last.key(task))
+        elif task.phase is TaskPhase.FAILED:
+            told = f"{_named(task)} failed: {_cause(task)}"
+            yield Line("TaskFailed", told, last.attempt, last.key(task), is_warning=True)
+        elif task.phase is TaskPhase.STOPPED:
+            yield Line("TaskStopped", f"{_named(task)} was stopped: {_cause(task)}", last.attempt, last.key(task))
+
+
+def _attempt_end(before: Job, stepped: Stepped) -> Iterator[Line]:
+    last = stepped.ended or stepped.job
+    outcome = last.outcome
+    if outcome is None or (before.attempt == last.attempt and before.outcome is not None):
+        return
+    reason = {
+        Verdict.SUCCEEDED: "AttemptSucceeded",
+        Verdict.FAILED: "AttemptFailed",
+        Verdict.STOPPED: "AttemptStopped",
+        Verdict.PREEMPTED: "AttemptPreempted",
+    }[outcome.verdict]
+    is_warning = outcome.verdict in (Verdict.FAILED, Verdict.PREEMPTED)
+    yield Line(reason, f"attempt {last.attempt}: {outcome.message}", last.attempt, is_warning=is_warning)
+
+
+def _job_moves(before: Job, after: Job) -> Iterator[Line]:
+    if after.is_stop_requested and not before.is_stop_requested:
+        yield Line("StopRequested", "a stop was requested", after.attempt)
+    if before.is_final and after.attempt > before.attempt:
+        yield Line("Restarted", f"it was started again as attempt {after.attempt}", after.attempt)
+    elif after.attempt > before.attempt:
+        counted = f"{after.retries.counted} counted, {after.retries.free} free"
+        yield Line("Retried", f"attempt {after.attempt} waits for its turn (retries so far: {counted})", after.attempt)
+    if after.phase is before.phase:
+        return
+    if after.phase is JobPhase.BACKING_OFF and after.retry_at_ms is not None:
+        wait_s = (after.retry_at_ms - (after.attempt_ended_at_ms or after.retry_at_ms)) / 1000
+        yield Line("BackingOff", f"it will be tried again in {wait_s:.0f} s", after.attempt)
+    elif after.is_final:
+        is_bad = after.phase is JobPhase.FAILED
+        yield Line(after.phase.capitalize(), f"the job {_ended(after)}", after.attempt, is_warning=is_bad)
+
+
+def _waited(before: Job, task: Task) -> bool:
+    was = before.tasks[task.id]
+    return was.attempt == task.attempt and was.grant is None
+
+
+def _was(before: Job, task: Task) -> Task:
+    was = before.tasks.get(task.id)
+    return was if was is not None and was.attempt == task.attempt else Task(task.id, attempt=task.attempt)
+
+
+def _named(task: Task) -> str:
+    return f"task {task.id.role}[{task.id.index}]"
+
+
+def _cause(task: Task) -> str:
+    if task.diagnosis is None:
+        return "no cause is known"
+    code = f" (exit code {task.report.code})" if task.report else ""
+    return f"{task.diagnosis.phrase}{code}: {task.diagnosis.reason}".rstrip(": ")
+
+
+def _ended(job: Job) -> str:
+    if job.phase is JobPhase.STOPPED:
+        return "was stopped"
+    why = f": {job.outcome.message}" if job.outcome else ""
+    return f"{job.phase}{why}"

@@ -1,0 +1,303 @@
+"""Facts in, the job's next state out. The only code that changes a phase, and it asks the tables first.
+
+Facts carry the attempt they speak of. One about an earlier attempt, or one that was already heard, is old news
+and changes nothing; one about something that was never granted cannot have happened and raises ImpossibleFact.
+Several facts may be given at once: they are heard in order and the verdict is taken after the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from openpai.lifecycle.diagnosis import ended_with_attempt, stop_requested
+from openpai.lifecycle.model import (
+    NO_RETRIES,
+    AttemptKey,
+    Behavior,
+    ExitReason,
+    Fact,
+    Job,
+    JobPhase,
+    Outcome,
+    Plan,
+    Preempted,
+    RetryDue,
+    StartRequested,
+    StopRequested,
+    Task,
+    TaskExited,
+    TaskId,
+    TaskPhase,
+    TasksGranted,
+    TaskStarted,
+    Verdict,
+)
+from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy, again, verdict
+from openpai.lifecycle.table import ImpossibleFact, JobEvent, TaskEvent, job_goal, task_goal
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A job after some facts, and how its last attempt looked at its end if they ended one."""
+
+    job: Job
+    ended: Job | None = None
+    retried: tuple[Task, ...] = ()
+    """Task attempts, as they ended, that were followed by another attempt within the same job attempt."""
+
+
+def new_job(id_: str, plan: Plan, at_ms: int) -> Job:
+    """Return a job as it is right after its submission."""
+    job = Job(id=id_, plan=plan, phase=JobPhase.QUEUED, submitted_at_ms=at_ms, attempt_at_ms=at_ms)
+    return replace(job, tasks=_fresh_tasks(plan))
+
+
+def step(job: Job, facts: Sequence[Fact], policy: RetryPolicy = RETRY_POLICY) -> Stepped:
+    """Return the job as it is after `facts`. Old news changes nothing: the very same job comes back."""
+    draft = _Draft(job, policy)
+    for fact in facts:
+        draft.hear(fact)
+    draft.judge()
+    return draft.stepped()
+
+
+class _Draft:
+    """A job being changed: copies the task map once per step, however many facts there are."""
+
+    def __init__(self, job: Job, policy: RetryPolicy) -> None:
+        self.job = job
+        self.policy = policy
+        self.tasks = job.tasks
+        self.ended: Job | None = None
+        self.retried: list[Task] = []
+        self.now_ms = 0
+        self.may_be_decided = False
+
+    def hear(self, fact: Fact) -> None:
+        if not isinstance(fact, TaskExited):
+            self.judge()
+        self.now_ms = fact.at_ms
+        match fact:
+            case TasksGranted():
+                self._granted(fact)
+            case TaskStarted():
+                self._started(fact)
+            case TaskExited():
+                self._exited(fact)
+            case StopRequested():
+                self._stop()
+            case StartRequested():
+                self._start()
+            case Preempted():
+                self._preempted(fact)
+            case RetryDue():
+                self._retry_due()
+
+    def stepped(self) -> Stepped:
+        if self.tasks is not self.job.tasks:
+            self.job = replace(self.job, tasks=self.tasks)
+        return Stepped(self.job, self.ended, retried=tuple(self.retried))
+
+    # What each fact means.
+
+    def _granted(self, fact: TasksGranted) -> None:
+        if fact.job_attempt != self.job.attempt or self.job.outcome or self.job.is_final:
+            return
+        heard = False
+        for id_, grant in fact.grants.items():
+            task = self.tasks[id_]
+            if task.phase is TaskPhase.WAITING:
+                phase = task_goal(task.phase, TaskEvent.GRANTED)
+                self._put(replace(task, phase=phase, grant=grant, granted_at_ms=fact.at_ms))
+                heard = True
+        if heard:
+            wish = JobPhase.STARTING if self.job.phase is JobPhase.QUEUED else self.job.phase
+            self._move(JobEvent.GRANTED, wish)
+
+    def _started(self, fact: TaskStarted) -> None:
+        task = self._current(fact.key)
+        if task is None or task.phase is not TaskPhase.STARTING:
+            return
+        self._put(replace(task, phase=task_goal(task.phase, TaskEvent.RAN), started_at_ms=fact.at_ms))
+        if self.job.phase is JobPhase.STARTING:
+            self._move(JobEvent.TASK_RAN, JobPhase.RUNNING)
+        self.job = replace(
+            self.job,
+            attempt_started_at_ms=self.job.attempt_started_at_ms or fact.at_ms,
+            started_at_ms=self.job.started_at_ms or fact.at_ms,
+        )
+
+    def _exited(self, fact: TaskExited) -> None:
+        task = self._current(fact.key)
+        if task is None or not task.is_alive:
+            return
+        self.may_be_decided = True
+        task = replace(task, ended_at_ms=fact.at_ms, report=fact.report, diagnosis=fact.diagnosis)
+        if fact.report.code == 0 and fact.report.reason is ExitReason.EXITED:
+            self._put(replace(task, phase=task_goal(task.phase, TaskEvent.SUCCEEDED)))
+        elif self.job.outcome:
+            why = ended_with_attempt(self.job.outcome)
+            self._put(replace(task, phase=task_goal(task.phase, TaskEvent.STOPPED), diagnosis=why))
+        else:
+            self._failed(task)
+
+    def _failed(self, task: Task) -> None:
+        role = next(role for role in self.job.plan.roles if role.name == task.id.role)
+        is_unknown = task.diagnosis is None or task.diagnosis.behavior is Behavior.UNKNOWN
+        # A gang whose member the platform lost starts again as a whole: its peers were told where that member is.
+        may_retry = is_unknown or not self.job.plan.is_gang
+        who = f"{self.job.id}/{task.id.role}/{task.id.index}"
+        retry = again(task.diagnosis, task.retries, role.task_retry_count, who, self.policy) if may_retry else None
+        if retry is None:
+            self._put(replace(task, phase=task_goal(task.phase, TaskEvent.FAILED)))
+            return
+        self.retried.append(replace(task, phase=task_goal(task.phase, TaskEvent.FAILED)))
+        following = Task(task.id, attempt=task.attempt + 1, retries=retry.retries)
+        if self.job.plan.is_gang:
+            phase = task_goal(task.phase, TaskEvent.RETRIED_IN_PLACE)
+            self._put(replace(following, phase=phase, grant=task.grant, granted_at_ms=self.now_ms))
+        elif retry.delay_ms == 0:
+            self._put(replace(following, phase=task_goal(task.phase, TaskEvent.RETRIED_ELSEWHERE)))
+        else:
+            phase = task_goal(task.phase, TaskEvent.RETRIED_LATER)
+            self._put(replace(following, phase=phase, retry_at_ms=self.now_ms + retry.delay_ms))
+
+    def _stop(self) -> None:
+        if self.job.is_final:
+            return
+        self.job = replace(self.job, is_stop_requested=True)
+        if self.job.outcome is None or self.job.phase is JobPhase.BACKING_OFF:
+            self._conclude(Outcome(Verdict.STOPPED, -210, stop_requested(), message="a stop was requested"))
+
+    def _start(self) -> None:
+        if self.job.is_final:
+            self.job = replace(self.job, is_stop_requested=False, retries=NO_RETRIES, ended_at_ms=None)
+            self._new_attempt(JobEvent.STARTED_AGAIN)
+        elif self.job.is_stop_requested:
+            self.job = replace(self.job, is_stop_requested=False)
+
+    def _preempted(self, fact: Preempted) -> None:
+        is_running = self.job.phase in (JobPhase.STARTING, JobPhase.RUNNING)
+        if is_running and fact.job_attempt == self.job.attempt and self.job.outcome is None:
+            self._conclude(Outcome(Verdict.PREEMPTED, -101, message=fact.why))
+
+    def _retry_due(self) -> None:
+        if self.job.phase is JobPhase.BACKING_OFF:
+            if (self.job.retry_at_ms or 0) <= self.now_ms:
+                self._new_attempt(JobEvent.RETRY_DUE)
+            return
+        for task in list(self.tasks.values()):
+            if task.phase is TaskPhase.BACKING_OFF and (task.retry_at_ms or 0) <= self.now_ms:
+                self._put(replace(task, phase=task_goal(task.phase, TaskEvent.RETRY_DUE), retry_at_ms=None))
+
+    # What follows from them.
+
+    def judge(self) -> None:
+        """Take the verdict once all facts are heard, and end the attempt when nothing of it is alive."""
+        if not self.may_be_decided or self.job.is_final:
+            return
+        self.may_be_decided = False
+        if self.job.outcome is None:
+            outcome = verdict(self.job.plan, self.tasks)
+            if outcome is not None:
+                self._conclude(outcome)
+        elif self.job.phase is JobPhase.ENDING and not self._anything_alive():
+            self._close()
+
+    def _conclude(self, outcome: Outcome) -> None:
+        was = self.job.phase
+        self.job = replace(self.job, outcome=outcome)
+        why = ended_with_attempt(outcome)
+        for task in list(self.tasks.values()):
+            if task.phase in (TaskPhase.WAITING, TaskPhase.BACKING_OFF):
+                phase = task_goal(task.phase, TaskEvent.STOPPED)
+                self._put(replace(task, phase=phase, ended_at_ms=self.now_ms, diagnosis=why, retry_at_ms=None))
+        if was is not JobPhase.ENDING and self._anything_alive():
+            self._move(JobEvent.VERDICT, JobPhase.ENDING)
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        outcome = self.job.outcome
+        if outcome is None:
+            raise ImpossibleFact(f"job {self.job.id} ends without a verdict")
+        self.job = replace(self.job, tasks=self.tasks, attempt_ended_at_ms=self.now_ms)
+        if self.job.phase is not JobPhase.BACKING_OFF:
+            self.ended = self.job
+        if outcome.verdict is Verdict.SUCCEEDED:
+            self._finish(JobPhase.SUCCEEDED)
+        elif self.job.is_stop_requested:
+            self._finish(JobPhase.FAILED if self._is_last_failure(outcome) else JobPhase.STOPPED)
+        elif outcome.verdict is Verdict.FAILED:
+            self._retry_or_fail(outcome)
+        else:
+            self._new_attempt(JobEvent.OVER)
+
+    def _is_last_failure(self, outcome: Outcome) -> bool:
+        plan = self.job.plan
+        retry = again(outcome.diagnosis, self.job.retries, plan.job_retry_count, self.job.id, self.policy)
+        return outcome.verdict is Verdict.FAILED and retry is None
+
+    def _retry_or_fail(self, outcome: Outcome) -> None:
+        plan = self.job.plan
+        retry = again(outcome.diagnosis, self.job.retries, plan.job_retry_count, self.job.id, self.policy)
+        if retry is None:
+            self._finish(JobPhase.FAILED)
+            return
+        self.job = replace(self.job, retries=retry.retries)
+        if retry.delay_ms == 0:
+            self._new_attempt(JobEvent.OVER)
+        else:
+            self._move(JobEvent.OVER, JobPhase.BACKING_OFF)
+            self.job = replace(self.job, retry_at_ms=self.now_ms + retry.delay_ms)
+
+    def _finish(self, phase: JobPhase) -> None:
+        outcome = self.job.outcome
+        if phase is JobPhase.STOPPED and outcome and outcome.verdict is not Verdict.STOPPED:
+            outcome = Outcome(Verdict.STOPPED, -210, stop_requested(), message="a stop was requested")
+        self._move(JobEvent.OVER, phase)
+        self.job = replace(self.job, ended_at_ms=self.now_ms, retry_at_ms=None, outcome=outcome)
+
+    def _new_attempt(self, event: JobEvent) -> None:
+        self._move(event, JobPhase.QUEUED)
+        self.tasks = _fresh_tasks(self.job.plan)
+        self.job = replace(
+            self.job,
+            attempt=self.job.attempt + 1,
+            tasks=self.tasks,
+            outcome=None,
+            retry_at_ms=None,
+            attempt_at_ms=self.now_ms,
+            attempt_started_at_ms=None,
+            attempt_ended_at_ms=None,
+        )
+
+    def _move(self, event: JobEvent, wish: JobPhase) -> None:
+        self.job = replace(self.job, phase=job_goal(self.job.phase, event, wish))
+
+    def _put(self, task: Task) -> None:
+        if self.tasks is self.job.tasks:
+            self.tasks = dict(self.job.tasks)
+        self.tasks[task.id] = task  # type: ignore[index]  # it is our own copy by now
+
+    def _anything_alive(self) -> bool:
+        return any(task.is_alive for task in self.tasks.values())
+
+    def _current(self, key: AttemptKey) -> Task | None:
+        """Return the task a fact speaks of, None for old news; raise for what was never started."""
+        if key.job_attempt < self.job.attempt or self.job.is_final:
+            return None
+        task = self.tasks.get(key.task)
+        if task is None or key.job_attempt > self.job.attempt or key.task_attempt > task.attempt:
+            raise ImpossibleFact(f"news of {key.path()}, which was never started")
+        if key.task_attempt < task.attempt:
+            return None
+        if task.phase in (TaskPhase.WAITING, TaskPhase.BACKING_OFF):
+            raise ImpossibleFact(f"news of {key.path()}, which is {task.phase}")
+        return task
+
+
+def _fresh_tasks(plan: Plan) -> dict[TaskId, Task]:
+    ids = (TaskId(role.name, index) for role in plan.roles for index in range(role.instances))
+    return {id_: Task(id_) for id_ in ids}

@@ -1,0 +1,102 @@
+"""What may happen to a job and to a task, as two tables. Nothing else in the platform assigns a phase.
+
+Each row says: in this phase, when this happens, go there. Where the next phase depends on the verdict, the row
+lists every phase it may lead to and `lifecycle.stepping` chooses among them; a move that no row lists is a bug
+and raises. The page docs/job-states.md, the database's check constraints and the portal's types come from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from openpai.lifecycle.model import JobPhase, TaskPhase
+from openpai.protocol.errors import Broken
+
+
+class JobEvent(StrEnum):
+    """What can happen to a job as a whole."""
+
+    GRANTED = "tasks were granted their devices"
+    TASK_RAN = "a first task was seen running"
+    VERDICT = "the attempt got its verdict while tasks are alive"
+    OVER = "the attempt has its verdict and nothing of it is alive"
+    RETRY_DUE = "the time to try again has come"
+    STARTED_AGAIN = "somebody started the finished job again"
+
+
+class TaskEvent(StrEnum):
+    """What can happen to a task."""
+
+    GRANTED = "it was granted its devices"
+    RAN = "it was seen running"
+    SUCCEEDED = "it exited with code 0"
+    FAILED = "it failed and is not tried again in this job attempt"
+    RETRIED_IN_PLACE = "it failed and tries again with the same devices"
+    RETRIED_ELSEWHERE = "it failed, gave its devices back and queues again"
+    RETRIED_LATER = "it failed through no fault of its own and waits before it queues again"
+    RETRY_DUE = "the time to try again has come"
+    STOPPED = "it ended because its job attempt ended"
+
+
+_J = JobPhase
+_AFTER_AN_ATTEMPT: Final = frozenset({_J.SUCCEEDED, _J.FAILED, _J.STOPPED, _J.BACKING_OFF, _J.QUEUED})
+
+JOB_MOVES: Final[Mapping[tuple[JobPhase, JobEvent], frozenset[JobPhase]]] = {
+    (_J.QUEUED, JobEvent.GRANTED): frozenset({_J.STARTING}),
+    (_J.QUEUED, JobEvent.OVER): frozenset({_J.STOPPED}),
+    (_J.STARTING, JobEvent.GRANTED): frozenset({_J.STARTING}),
+    (_J.STARTING, JobEvent.TASK_RAN): frozenset({_J.RUNNING}),
+    (_J.STARTING, JobEvent.VERDICT): frozenset({_J.ENDING}),
+    (_J.STARTING, JobEvent.OVER): _AFTER_AN_ATTEMPT,
+    (_J.RUNNING, JobEvent.GRANTED): frozenset({_J.RUNNING}),
+    (_J.RUNNING, JobEvent.VERDICT): frozenset({_J.ENDING}),
+    (_J.RUNNING, JobEvent.OVER): _AFTER_AN_ATTEMPT,
+    (_J.ENDING, JobEvent.OVER): _AFTER_AN_ATTEMPT,
+    (_J.BACKING_OFF, JobEvent.RETRY_DUE): frozenset({_J.QUEUED}),
+    (_J.BACKING_OFF, JobEvent.OVER): frozenset({_J.STOPPED}),
+    (_J.SUCCEEDED, JobEvent.STARTED_AGAIN): frozenset({_J.QUEUED}),
+    (_J.FAILED, JobEvent.STARTED_AGAIN): frozenset({_J.QUEUED}),
+    (_J.STOPPED, JobEvent.STARTED_AGAIN): frozenset({_J.QUEUED}),
+}
+
+_T = TaskPhase
+TASK_MOVES: Final[Mapping[tuple[TaskPhase, TaskEvent], TaskPhase]] = {
+    (_T.WAITING, TaskEvent.GRANTED): _T.STARTING,
+    (_T.WAITING, TaskEvent.STOPPED): _T.STOPPED,
+    (_T.STARTING, TaskEvent.RAN): _T.RUNNING,
+    **{
+        (alive, event): goal
+        for alive in (_T.STARTING, _T.RUNNING)
+        for event, goal in {
+            TaskEvent.SUCCEEDED: _T.SUCCEEDED,
+            TaskEvent.FAILED: _T.FAILED,
+            TaskEvent.RETRIED_IN_PLACE: _T.STARTING,
+            TaskEvent.RETRIED_ELSEWHERE: _T.WAITING,
+            TaskEvent.RETRIED_LATER: _T.BACKING_OFF,
+            TaskEvent.STOPPED: _T.STOPPED,
+        }.items()
+    },
+    (_T.BACKING_OFF, TaskEvent.RETRY_DUE): _T.WAITING,
+    (_T.BACKING_OFF, TaskEvent.STOPPED): _T.STOPPED,
+}
+
+
+class ImpossibleFact(Broken):
+    """Something was reported that cannot have happened."""
+
+
+def job_goal(phase: JobPhase, event: JobEvent, wish: JobPhase) -> JobPhase:
+    """Return `wish` if the table lets a job go there; raise ImpossibleFact otherwise."""
+    if wish not in JOB_MOVES.get((phase, event), frozenset()):
+        raise ImpossibleFact(f"a job that is {phase} cannot become {wish} because {event}")
+    return wish
+
+
+def task_goal(phase: TaskPhase, event: TaskEvent) -> TaskPhase:
+    """Return where a task goes; raise ImpossibleFact when the table has no such row."""
+    goal = TASK_MOVES.get((phase, event))
+    if goal is None:
+        raise ImpossibleFact(f"a task that is {phase} cannot hear that {event}")
+    return goal

@@ -1,0 +1,133 @@
+"""Logs as files: one directory per task attempt, one file per stream.
+
+Reading works while the task runs, after it ended and after the server was restarted, because the files are all
+there is. A reader who follows is a cursor over a file: it costs no thread, and it holds one small piece at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.logs.reading import CHUNK_BYTES, Piece, directory_of, no_logs, path_of, read_piece
+from openpai.logs.watching import PERIOD_S, IsOver, Watch, Watcher
+from openpai.ports.logs import STREAMS, LogChunk
+
+T = TypeVar("T")
+
+THREADS: Final = 4
+READ_MAX_BYTES: Final = 1024 * 1024
+
+
+class FileLogs:
+    """`ports.logs.LogReader` over `root/<key.path()>/{stdout,stderr,runtime}.log`.
+
+    `is_over` says whether an attempt has ended; it may answer at once or be awaited.
+    """
+
+    def __init__(self, root: Path, is_over: IsOver, *, period_s: float = PERIOD_S) -> None:
+        self._root = root
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="logs")
+        self._watcher = Watcher(is_over, self._pool, period_s)
+        self._reads: dict[tuple[str, int], asyncio.Future[Piece]] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether nobody follows anything, so that nothing runs."""
+        return self._watcher.is_idle
+
+    async def streams(self, key: AttemptKey) -> tuple[str, ...]:
+        """Return the names of the streams this attempt has; see `LogReader.streams`."""
+        directory = directory_of(self._root, key)
+        found = await self._in_thread(_streams_in, directory)
+        if found is None:
+            raise no_logs(key)
+        return found
+
+    async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
+        """Return at most `limit` bytes, and never more than 1 MiB; see `LogReader.read`."""
+        directory = directory_of(self._root, key)
+        path = path_of(directory, stream)
+        piece = await self._in_thread(read_piece, path, offset, min(max(limit, 0), READ_MAX_BYTES))
+        if piece.size == 0 and await self._in_thread(_streams_in, directory) is None:
+            raise no_logs(key)
+        return LogChunk(stream, piece.offset, piece.data, piece.size)
+
+    async def follow(
+        self, key: AttemptKey, streams: tuple[str, ...], offsets: dict[str, int]
+    ) -> AsyncGenerator[LogChunk, None]:
+        """Yield pieces as they are written until the attempt has ended; see `LogReader.follow`.
+
+        Waits for an attempt that has not begun; one that ended without logs raises NoTaskLogError. When the
+        reader is closed first, the stream breaks off with Unavailable.
+        """
+        directory = directory_of(self._root, key)
+        paths = {stream: path_of(directory, stream) for stream in STREAMS}
+        cursors = {stream: max(offsets.get(stream, 0), 0) for stream in streams if path_of(directory, stream)}
+        watch = await self._watcher.join(key, paths)
+        try:
+            while True:
+                news, is_over = watch.news, watch.is_over
+                async for chunk in self._unread(watch, cursors):
+                    yield chunk
+                if is_over:
+                    break
+                self._watcher.check_open()
+                await news.wait()
+        finally:
+            self._watcher.leave(watch)
+        if not any(watch.sizes.values()) and await self._in_thread(_streams_in, directory) is None:
+            raise no_logs(key)
+
+    def hang_up(self) -> None:
+        """Break off every followed stream at once, so that a server which stops need not wait for its readers."""
+        self._watcher.hang_up()
+
+    async def close(self) -> None:
+        """Break off every followed stream and let go of the threads."""
+        await self._watcher.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _unread(self, watch: Watch, cursors: dict[str, int]) -> AsyncGenerator[LogChunk, None]:
+        """Yield what is known to be there beyond the cursors, a piece of each stream in turn."""
+        behind = True
+        while behind:
+            behind = False
+            for stream, cursor in cursors.items():
+                if cursor >= watch.sizes[stream]:
+                    continue
+                fresh = watch.fresh.get(stream)
+                piece = fresh if fresh and fresh.offset == cursor else await self._shared_read(watch, stream, cursor)
+                if piece.data:
+                    cursors[stream] = cursor + len(piece.data)
+                    behind = True
+                    yield LogChunk(stream, cursor, piece.data, piece.size)
+
+    async def _shared_read(self, watch: Watch, stream: str, offset: int) -> Piece:
+        """Read once for all who ask for the same piece at the same moment."""
+        wanted = (watch.paths[stream], offset)
+        pending = self._reads.get(wanted)
+        if pending is None:
+            self._watcher.check_open()
+            loop = asyncio.get_running_loop()
+            pending = loop.run_in_executor(self._pool, read_piece, *wanted, CHUNK_BYTES)
+            self._reads[wanted] = pending
+            pending.add_done_callback(lambda _: self._reads.pop(wanted, None))
+        # A reader that goes away must not take the others' read with it.
+        return await asyncio.shield(pending)
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+
+
+def _streams_in(directory: str) -> tuple[str, ...] | None:
+    """Return which streams have a file; None when there is no such directory."""
+    try:
+        names = {found.name for found in Path(directory).iterdir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return tuple(stream for stream in STREAMS if f"{stream}.log" in names)

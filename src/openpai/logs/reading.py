@@ -1,0 +1,112 @@
+"""Looking at log files: where they are, how long they are, and what stands at an offset.
+
+Plain blocking functions, meant for a thread. A task may own the directory its logs are in, so nothing here
+trusts what it finds: a log that is a link, a pipe or a device is no log, and a name that is no attempt's name
+never becomes a path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.logs import STREAMS
+from openpai.protocol.errors import Refused
+
+CHUNK_BYTES: Final = 8 * 1024
+"""How much is read at a time: small, because a thousand readers who do not keep up each hold a few such pieces."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_LINK_ERRORS: Final = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR})
+
+
+class Piece(NamedTuple):
+    """Bytes that stand at `offset` of a file that is `size` long now."""
+
+    offset: int
+    data: bytes
+    size: int
+
+
+class Look(NamedTuple):
+    """One file to look at: `known` is how long it was when somebody looked last."""
+
+    path: str
+    known: int
+
+
+def no_logs(key: AttemptKey) -> Refused:
+    """Return the refusal for an attempt that has no logs."""
+    return Refused(
+        "NoTaskLogError",
+        f"task {key.role}-{key.index} has no logs of its attempt {key.task_attempt} (job attempt {key.job_attempt})",
+        "it has not begun yet, or its logs were removed because of their age",
+    )
+
+
+def directory_of(root: Path, key: AttemptKey) -> str:
+    """Return where an attempt's logs are; raise NoTaskLogError for a key that cannot be an attempt's."""
+    is_named = _NAME.fullmatch(key.job) and _NAME.fullmatch(key.role)
+    if not is_named or min(key.job_attempt, key.index, key.task_attempt) < 0:
+        raise no_logs(key)
+    return str(root / key.path())
+
+
+def path_of(directory: str, stream: str) -> str:
+    """Return the file of a stream; raise NoTaskLogError for a stream that does not exist."""
+    if stream not in STREAMS:
+        raise Refused("NoTaskLogError", f"there is no log named {stream!r}", f"the logs are: {', '.join(STREAMS)}")
+    return f"{directory}/{stream}.log"
+
+
+def read_piece(path: str, offset: int, limit: int) -> Piece:
+    """Return at most `limit` bytes from `offset`, counted from the end when negative. A missing file is empty."""
+    try:
+        file = os.open(path, _FLAGS)
+    except FileNotFoundError:
+        return Piece(max(offset, 0), b"", 0)
+    except OSError as error:
+        if error.errno in _LINK_ERRORS:
+            return Piece(max(offset, 0), b"", 0)
+        raise
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            return Piece(max(offset, 0), b"", 0)
+        start = max(found.st_size + offset, 0) if offset < 0 else offset
+        return Piece(start, os.pread(file, limit, start), found.st_size)
+    finally:
+        os.close(file)
+
+
+def size_of(path: str) -> int:
+    """Return how long a log is; 0 when it is missing or is no plain file."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def look(files: Iterable[Look], budget: int) -> list[Piece | None]:
+    """Return for each file that changed its new length, with the bytes that are new while the budget lasts."""
+    pieces: list[Piece | None] = []
+    for path, known in files:
+        size = size_of(path)
+        grown = size - known
+        if grown == 0:
+            pieces.append(None)
+        elif 0 < grown <= min(budget, CHUNK_BYTES):
+            piece = read_piece(path, known, grown)
+            budget -= len(piece.data)
+            pieces.append(piece)
+        else:
+            pieces.append(Piece(size, b"", size))
+    return pieces

@@ -1,0 +1,154 @@
+"""Which logs to let go of, and a bounded round that does it.
+
+Logs of attempts that ended longest ago go first: those older than a limit, and then as many more as it takes to
+bring what is kept below a size. The logs of an attempt that still runs are never touched. Deciding is pure; the
+pass only looks, asks when the attempts ended, and removes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.clock import Clock
+from openpai.ports.store import JobQueries
+
+REMOVED_PER_PASS: Final = 500
+DEPTH: Final = 2
+"""Directories between the root and the files: one per job, and in it one per task attempt (`AttemptKey.path`)."""
+EMPTY_FOR_MS: Final = 3_600_000
+_DAY_MS: Final = 86_400_000
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how much is kept."""
+
+    age_max_ms: int = 30 * _DAY_MS
+    bytes_max: int = 100 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The logs of one attempt. `ended_at_ms` is None while it runs."""
+
+    key: AttemptKey
+    bytes: int
+    written_at_ms: int
+    """When something was written last: an attempt ended then or later."""
+    ended_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What lies on the disk."""
+
+    kept: tuple[Kept, ...] = ()
+    empty: tuple[Path, ...] = field(default=(), repr=False)
+    """Directories that have been empty for a while."""
+
+
+def plan(kept: Sequence[Kept], bytes_total: int, limits: Limits, now_ms: int) -> tuple[AttemptKey, ...]:
+    """Return whose logs go, oldest end first, given that all logs together take `bytes_total`."""
+    going: list[AttemptKey] = []
+    for logs, ended_at_ms in _oldest_first(kept):
+        if now_ms - ended_at_ms <= limits.age_max_ms and bytes_total <= limits.bytes_max:
+            break
+        going.append(logs.key)
+        bytes_total -= logs.bytes
+    return tuple(going)
+
+
+def suspects(found: Sequence[Kept], bytes_total: int, limits: Limits, now_ms: int) -> tuple[Kept, ...]:
+    """Return the logs, longest unwritten first, about which it is worth asking when their attempts ended."""
+    is_full = bytes_total > limits.bytes_max
+    oldest = sorted(found, key=lambda logs: (logs.written_at_ms, logs.key))
+    return tuple(
+        logs for logs in oldest[:REMOVED_PER_PASS] if is_full or now_ms - logs.written_at_ms > limits.age_max_ms
+    )
+
+
+def _oldest_first(kept: Iterable[Kept]) -> list[tuple[Kept, int]]:
+    over = [(logs, logs.ended_at_ms) for logs in kept if logs.ended_at_ms is not None]
+    return sorted(over, key=lambda pair: (pair[1], pair[0].key))
+
+
+class Retention:
+    """Removes logs that are too old or too many, a bounded number per round."""
+
+    def __init__(self, root: Path, jobs: JobQueries, clock: Clock, limits: Limits) -> None:
+        self._root = root
+        self._jobs = jobs
+        self._clock = clock
+        self._limits = limits
+        self._spared: frozenset[AttemptKey] = frozenset()
+
+    async def run_once(self) -> int:
+        """Remove what the limits say, at most a few hundred attempts' logs; return how many were removed."""
+        now_ms = self._clock.now_ms()
+        found = await asyncio.to_thread(scan, self._root, now_ms)
+        # Attempts that still ran last time let others have their turn, or a few hundred of them would hide the rest.
+        others = [logs for logs in found.kept if logs.key not in self._spared]
+        bytes_total = sum(logs.bytes for logs in found.kept)
+        asked = suspects(others, bytes_total, self._limits, now_ms)
+        chosen = await self._ended(asked)
+        over = {logs.key for logs in chosen if logs.ended_at_ms is not None}
+        running = frozenset(logs.key for logs in asked if logs.key not in over)
+        self._spared = self._spared | running if running else frozenset()
+        going = plan(chosen, bytes_total, self._limits, now_ms)
+        await asyncio.to_thread(_remove, self._root, going, found.empty)
+        if going:
+            _log.info("removed logs", attempts=len(going), oldest=going[0].path())
+        return len(going)
+
+    async def _ended(self, chosen: Sequence[Kept]) -> tuple[Kept, ...]:
+        """Return the logs with the time their attempts ended; those the store does not know are left out."""
+        ends: dict[AttemptKey, int | None] = {}
+        for job, attempt in dict.fromkeys((logs.key.job, logs.key.job_attempt) for logs in chosen):
+            for row in await self._jobs.task_attempts(job, attempt):
+                ends[row.key] = row.ended_at_ms
+        # The store writes an attempt down before it is started, so logs it does not know belong to another
+        # database. Somebody may still want them, and nobody can say that their task is over.
+        return tuple(replace(logs, ended_at_ms=ends[logs.key]) for logs in chosen if logs.key in ends)
+
+
+def scan(root: Path, now_ms: int) -> Found:
+    """Return the logs under `root` and the directories that have long been empty. Blocks: meant for a thread."""
+    kept: list[Kept] = []
+    empty: list[Path] = []
+    for directory, _, names in os.walk(root, topdown=False):
+        path = Path(directory)
+        depth = len(path.relative_to(root).parts)
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            if depth == DEPTH:
+                kept.append(_measure(path, root, names))
+            elif depth and not any(path.iterdir()) and now_ms - path.stat().st_mtime * 1000 > EMPTY_FOR_MS:
+                # An empty directory may be about to receive a new attempt, so only stale ones go.
+                empty.append(path)
+    return Found(tuple(kept), tuple(empty))
+
+
+def _measure(path: Path, root: Path, names: Iterable[str]) -> Kept:
+    files = [os.lstat(path / name) for name in names]
+    written_at = max([file.st_mtime for file in files], default=path.stat().st_mtime)
+    key = AttemptKey.parse(path.relative_to(root).as_posix())
+    return Kept(key, sum(file.st_blocks * 512 for file in files), int(written_at * 1000))
+
+
+def _remove(root: Path, going: Iterable[AttemptKey], empty: Iterable[Path]) -> None:
+    for key in going:
+        shutil.rmtree(root / key.path(), ignore_errors=True)
+    for path in empty:
+        with contextlib.suppress(OSError):
+            path.rmdir()

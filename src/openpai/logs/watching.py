@@ -1,0 +1,165 @@
+"""One pair of eyes for all who follow logs.
+
+However many people follow however many logs, one loop looks at each followed file a few times a second, reads
+what is new once, and wakes those who wait for it. While nobody follows anything, nothing runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from typing import Final
+
+import structlog
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.logs.reading import Look, Piece, look
+from openpai.protocol.errors import Unavailable
+
+PERIOD_S: Final = 0.25
+QUESTIONS_PER_ROUND: Final = 100
+"""How many attempts are asked about per round whether they are over; each question may cost a query."""
+FRESH_BYTES_PER_ROUND: Final = 8 * 1024 * 1024
+
+IsOver = Callable[[AttemptKey], bool | Awaitable[bool]]
+
+_log = structlog.get_logger(__name__)
+
+
+class Watch:
+    """What is known of one followed attempt. Readers take `news` before they look, so nothing slips in between."""
+
+    __slots__ = ("fresh", "is_over", "key", "news", "paths", "readers", "sizes")
+
+    def __init__(self, key: AttemptKey, paths: Mapping[str, str]) -> None:
+        self.key = key
+        self.paths = paths
+        self.sizes: dict[str, int] = dict.fromkeys(paths, 0)
+        self.fresh: dict[str, Piece] = {}
+        """Bytes the last round found, kept until the next: most readers need nothing else."""
+        self.is_over = False
+        self.readers = 0
+        self.news = asyncio.Event()
+
+    def tell(self) -> None:
+        """Wake everyone who waits for this attempt."""
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+
+    def files(self) -> tuple[Look, ...]:
+        """Return the attempt's files with the lengths known so far."""
+        return tuple(Look(path, self.sizes[stream]) for stream, path in self.paths.items())
+
+    def learn(self, pieces: Iterable[Piece | None], is_over: bool) -> None:
+        """Take in what a round found, and wake the readers if that is anything new."""
+        self.fresh = {}
+        is_new = False
+        for stream, piece in zip(self.paths, pieces, strict=True):
+            if piece is None:
+                continue
+            self.sizes[stream] = piece.size
+            if piece.data:
+                self.fresh[stream] = piece
+            is_new = True
+        if is_new or is_over != self.is_over:
+            self.is_over = is_over
+            self.tell()
+
+
+class Watcher:
+    """Looks at every followed attempt, four times a second, for as long as there are readers."""
+
+    def __init__(self, is_over: IsOver, executor: Executor, period_s: float = PERIOD_S) -> None:
+        self._ask = is_over
+        self._executor = executor
+        self._period_s = period_s
+        self._watches: dict[AttemptKey, Watch] = {}
+        self._turn = 0
+        self._task: asyncio.Task[None] | None = None
+        self.is_closed = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether nothing is being looked at."""
+        return not self._watches and (self._task is None or self._task.done())
+
+    async def join(self, key: AttemptKey, paths: Mapping[str, str]) -> Watch:
+        """Return the watch of an attempt, up to date; every join is paired with one `leave`."""
+        self.check_open()
+        watch = self._watches.get(key)
+        if watch is None:
+            watch = self._watches[key] = Watch(key, paths)
+        watch.readers += 1
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="log-watcher")
+        try:
+            if watch.readers == 1:
+                await self._look([watch], [watch])
+        except BaseException:
+            self.leave(watch)
+            raise
+        return watch
+
+    def leave(self, watch: Watch) -> None:
+        """Stop looking at an attempt when its last reader leaves."""
+        watch.readers -= 1
+        if watch.readers == 0:
+            self._watches.pop(watch.key, None)
+
+    def check_open(self) -> None:
+        """Raise Unavailable once the server is stopping."""
+        if self.is_closed:
+            raise Unavailable("the server is stopping", "take the stream up again in a moment")
+
+    def hang_up(self) -> None:
+        """Wake every reader for the last time, and take no new ones."""
+        self.is_closed = True
+        for watch in self._watches.values():
+            watch.tell()
+
+    async def close(self) -> None:
+        """Hang up and stop looking."""
+        self.hang_up()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while self._watches:
+            await asyncio.sleep(self._period_s)
+            try:
+                watches = list(self._watches.values())
+                await self._look(watches, self._next_questions(watches))
+            except Exception:
+                # One bad round must not leave every reader deaf; the next one looks again.
+                _log.exception("a look at the followed logs failed")
+
+    def _next_questions(self, watches: list[Watch]) -> list[Watch]:
+        """Return whom to ask about this round: all in turn, a bounded number at a time."""
+        if len(watches) > QUESTIONS_PER_ROUND:
+            start = self._turn % len(watches)
+            self._turn = start + QUESTIONS_PER_ROUND
+            watches = (watches[start:] + watches[:start])[:QUESTIONS_PER_ROUND]
+        return [watch for watch in watches if not watch.is_over]
+
+    async def _look(self, watches: list[Watch], questions: list[Watch]) -> None:
+        # Asked before looking: what is over writes no more, so the look that follows sees all of it.
+        over = {watch.key for watch in questions if await self._is_over(watch.key)}
+        files = [file for watch in watches for file in watch.files()]
+        loop = asyncio.get_running_loop()
+        pieces = await loop.run_in_executor(self._executor, look, files, FRESH_BYTES_PER_ROUND)
+        start = 0
+        for watch in watches:
+            end = start + len(watch.paths)
+            watch.learn(pieces[start:end], watch.is_over or watch.key in over)
+            start = end
+
+    async def _is_over(self, key: AttemptKey) -> bool:
+        try:
+            answer = self._ask(key)
+            return await answer if inspect.isawaitable(answer) else answer
+        except Exception:
+            _log.warning("cannot tell whether a task attempt is over", attempt=key.path(), exc_info=True)
+            return False

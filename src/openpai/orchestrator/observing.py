@@ -1,0 +1,95 @@
+"""What the backend sees becomes facts: a start, an end with its diagnosis, or something that should not be there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from openpai.lifecycle.actions import is_current
+from openpai.lifecycle.diagnosis import TAIL_BYTES, diagnose, needs_log
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Fact, Job, TaskExited, TaskPhase, TaskStarted
+from openpai.orchestrator.office import Office
+from openpai.orchestrator.recording import News, record
+from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
+from openpai.protocol.errors import PaiError
+
+_READ_FOR_DIAGNOSIS: Final = ("stdout", "stderr")
+
+
+@dataclass(slots=True)
+class Heard:
+    """What was seen, sorted: news of jobs at hand, and what has no right to be there."""
+
+    news: dict[str, News] = field(default_factory=dict)
+    strangers: list[TaskSeen] = field(default_factory=list)
+
+
+async def understand(office: Office, seen: Iterable[TaskSeen]) -> Heard:
+    """Return what was seen as facts, with a diagnosis for every end."""
+    heard = Heard()
+    facts: dict[str, list[Fact]] = {}
+    for task in seen:
+        found = office.desk.records.get(task.key.job)
+        if found is None or not is_current(found.job, task.key):
+            heard.strangers.append(task)
+        else:
+            facts.setdefault(task.key.job, []).extend(await _facts(office, found.job, task))
+    heard.news = {job: News(tuple(told)) for job, told in facts.items() if told}
+    return heard
+
+
+async def hear(office: Office, seen: Iterable[TaskSeen]) -> None:
+    """Record what was seen, and have what has no right to be there ended or forgotten."""
+    heard = await understand(office, seen)
+    if heard.news:
+        await record(office, heard.news)
+    await remove(office, heard.strangers)
+
+
+async def _facts(office: Office, job: Job, seen: TaskSeen) -> list[Fact]:
+    facts: list[Fact] = []
+    now_ms = office.clock.now_ms()
+    started_at_ms = seen.started_at_ms
+    if seen.exit is not None and started_at_ms is None:
+        started_at_ms = seen.exit.started_at_ms
+    if started_at_ms is not None and job.tasks[seen.key.task].phase is TaskPhase.STARTING:
+        facts.append(TaskStarted(seen.key, started_at_ms))
+    if seen.exit is not None:
+        tail = await _tail(office, seen.key) if needs_log(seen.exit) else ""
+        diagnosis = diagnose(seen.exit, tail)
+        report = seen.exit
+        if report.reason is not ExitReason.EXITED:
+            report = replace(report, code=diagnosis.code)
+        facts.append(TaskExited(seen.key, report, diagnosis, _ended_at(report, started_at_ms, now_ms)))
+    return facts
+
+
+def _ended_at(report: ExitReport, started_at_ms: int | None, now_ms: int) -> int:
+    # A machine's clock may run ahead of ours; a task must not end in the future or before it began.
+    ended_at_ms = min(report.ended_at_ms or now_ms, now_ms)
+    return max(ended_at_ms, started_at_ms or ended_at_ms)
+
+
+async def _tail(office: Office, key: AttemptKey) -> str:
+    tail = b""
+    for stream in _READ_FOR_DIAGNOSIS:
+        try:
+            chunk = await office.logs.read(key, stream, -TAIL_BYTES, TAIL_BYTES)
+        except (PaiError, OSError):
+            continue  # a log that cannot be read must not keep a job from ending
+        tail += chunk.data
+    return tail.decode(errors="replace")
+
+
+async def remove(office: Office, strangers: Iterable[TaskSeen]) -> None:
+    """End what runs without a right to; forget what is over and recorded."""
+    running = [KillTask(task.key, 0.0) for task in strangers if task.exit is None and not _is_over(office, task.key)]
+    over = [ForgetTask(task.key) for task in strangers if task.exit is not None]
+    if running or over:
+        await office.backend.apply([*running, *over])
+
+
+def _is_over(office: Office, key: AttemptKey) -> bool:
+    # Its end was recorded a moment ago and this is older news of it.
+    return key in office.desk.to_forget

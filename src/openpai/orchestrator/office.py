@@ -1,0 +1,83 @@
+"""What the passes share: the rooms they speak to, and the desk with every job that is not over.
+
+The desk is a copy of what the store holds, kept by the one server that leads. It is only ever replaced by what
+was just saved or just loaded, so losing it costs a reload and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy
+from openpai.orchestrator.ports import PortBook
+from openpai.ports.backend import Backend, NodeSeen, TaskSeen
+from openpai.ports.clock import Clock
+from openpai.ports.logs import LogReader
+from openpai.ports.store import JobRecord, JobStore, Sealed
+from openpai.scheduler.interface import Scheduler
+
+
+class Secrets(Protocol):
+    """Seals and opens the secrets of jobs."""
+
+    def seal(self, secrets: Mapping[str, Any]) -> Sealed | None:
+        """Return the secrets encrypted, None when there are none."""
+        ...
+
+    def open(self, sealed: Sealed | None) -> dict[str, Any]:
+        """Return what was sealed."""
+        ...
+
+
+@dataclass(slots=True)
+class Nudges:
+    """Something to do: set by whoever made the work, cleared by the pass that looks for it."""
+
+    work: asyncio.Event = field(default_factory=asyncio.Event)
+    timers: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True)
+class Desk:
+    """The jobs at hand, and what the world was already told about them."""
+
+    records: dict[str, JobRecord] = field(default_factory=dict)
+    heard: list[TaskSeen] = field(default_factory=list)
+    """News from the backend that is not recorded yet."""
+    to_act: dict[str, None] = field(default_factory=dict)
+    """Jobs about which the world may have to be told something, oldest first."""
+    to_forget: dict[AttemptKey, None] = field(default_factory=dict)
+    launched: set[AttemptKey] = field(default_factory=set)
+    killed: set[AttemptKey] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Office:
+    """The rooms and the desk of a server that leads under the lease `epoch`."""
+
+    store: JobStore
+    backend: Backend
+    scheduler: Scheduler
+    secrets: Secrets
+    logs: LogReader
+    clock: Clock
+    epoch: int
+    policy: RetryPolicy = RETRY_POLICY
+    desk: Desk = field(default_factory=Desk)
+    ports: PortBook = field(default_factory=PortBook)
+    nodes: dict[str, NodeSeen] = field(default_factory=dict)
+    nudges: Nudges = field(default_factory=Nudges)
+    gate: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a step is saved: one step of a job at a time."""
+    grants_given: int = 0
+    must_resync: bool = False
+    """The desk and the store disagree about grants: the leader has to begin again from the store."""
+
+    def next_grant(self) -> int:
+        """Return a number larger than that of every grant before, under this or any earlier lease."""
+        self.grants_given += 1
+        return (self.epoch << 32) + self.grants_given

@@ -1,0 +1,103 @@
+"""The scheduler's decisions become grants: ports are allocated, and the placement is handed over to be saved.
+
+Only what was saved counts: the scheduler is told which placements became facts, the others go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from openpai.lifecycle.model import Preempted, TaskId, TasksGranted
+from openpai.orchestrator import gangs
+from openpai.orchestrator.office import Office
+from openpai.orchestrator.recording import News
+from openpai.orchestrator.specs import spec_of
+from openpai.ports.store import JobRecord, Slot
+from openpai.runtime.environment import port_labels
+from openpai.scheduler.model import Place, Preempt
+
+DECISIONS_MAX: Final = 256
+
+
+@dataclass(slots=True)
+class Proposal:
+    """The placements of one turn, from decision to fact."""
+
+    placed: dict[str, Mapping[TaskId, Slot]] = field(default_factory=dict)
+    """What each gang was given."""
+    has_more: bool = False
+    """Whether there is more to decide as soon as this is saved."""
+
+    def propose(self, office: Office, busy: Collection[str]) -> Mapping[str, News]:
+        """Return the scheduler's decisions as news. A job that is `busy` has its turn next time."""
+        now_ms = office.clock.now_ms()
+        decisions = office.scheduler.decide(now_ms, DECISIONS_MAX)
+        self.has_more = len(decisions) == DECISIONS_MAX
+        news: dict[str, News] = {}
+        for decision in decisions:
+            if isinstance(decision, Preempt):
+                _preempt(office, decision, now_ms, news)
+                continue
+            job = gangs.job_of(decision.gang)
+            slots = None if job in busy else _slots(office, decision)
+            if slots is None:
+                office.scheduler.reject(decision.gang)
+                self.has_more = self.has_more or job in busy
+                continue
+            self.placed[decision.gang] = slots
+            grants = {id_: slot.grant for id_, slot in slots.items()}
+            told = News((TasksGranted(office.desk.records[job].job.attempt, grants, now_ms),), slots)
+            news[job] = _joined(news[job], told) if job in news else told
+        return news
+
+    def settle(self, office: Office, changed: Mapping[str, JobRecord]) -> None:
+        """Tell the scheduler which placements became facts, and take back the ports of those that did not."""
+        for gang, slots in self.placed.items():
+            job = gangs.job_of(gang)
+            held = changed[job].slots if job in changed else {}
+            if any(held.get(id_) == slot for id_, slot in slots.items()):
+                office.scheduler.commit(gang)
+                continue
+            office.scheduler.reject(gang)
+            _give_back(office, slots.values())
+            found = office.desk.records.get(job)
+            if found is None or all(members.gang != gang for members in gangs.waiting(found.job)):
+                office.scheduler.cancel(gang)
+        self.placed = {}
+
+
+def _joined(one: News, other: News) -> News:
+    return News((*one.facts, *other.facts), {**(one.slots or {}), **(other.slots or {})})
+
+
+def _preempt(office: Office, decision: Preempt, now_ms: int, news: dict[str, News]) -> None:
+    for victim in decision.victims:
+        id_ = gangs.job_of(victim)
+        record_ = office.desk.records.get(id_)
+        if record_ is not None:
+            news[id_] = News((Preempted(record_.job.attempt, now_ms, decision.why),))
+
+
+def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
+    """Return what each member gets, with ports set aside; None when the job or the ports are not there."""
+    found = office.desk.records.get(gangs.job_of(decision.gang))
+    members = next((m for m in gangs.waiting(found.job) if m.gang == decision.gang), None) if found else None
+    if found is None or members is None:
+        return None
+    roles = {role.name: role for role in spec_of(found).task_roles}
+    slots: dict[TaskId, Slot] = {}
+    for task, spot in zip(members.tasks, decision.spots, strict=True):
+        address = office.nodes[spot.node].address
+        ports = office.ports.take(address, port_labels(roles[task.role].resources))
+        if ports is None:
+            _give_back(office, slots.values())
+            return None
+        slots[task] = Slot(spot.node, address, spot.devices, ports, office.next_grant())
+    return slots
+
+
+def _give_back(office: Office, slots: Iterable[Slot]) -> None:
+    for slot in slots:
+        office.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])

@@ -1,0 +1,30 @@
+"""The main pass: what was heard is recorded, what that sets free is granted, and the backend is told.
+
+Ends and the grants that follow them are saved in one transaction, so a device is idle for one commit and no more.
+"""
+
+from __future__ import annotations
+
+from openpai.orchestrator.acting import act
+from openpai.orchestrator.observing import remove, understand
+from openpai.orchestrator.office import Office
+from openpai.orchestrator.placing import Proposal
+from openpai.orchestrator.recording import record
+
+
+async def turn(office: Office) -> bool:
+    """Carry out one bounded round; return whether there may be more to do at once."""
+    office.nudges.work.clear()
+    seen, office.desk.heard = office.desk.heard, []
+    proposal = Proposal()
+    try:
+        heard = await understand(office, seen)
+        changed = await record(office, heard.news, proposal.propose)
+    except BaseException:
+        office.desk.heard = [*seen, *office.desk.heard]
+        proposal.settle(office, {})
+        raise
+    proposal.settle(office, changed)
+    await remove(office, heard.strangers)
+    has_more = await act(office)
+    return has_more or proposal.has_more or bool(office.desk.heard)

@@ -1,0 +1,115 @@
+"""What is legal in a job file but probably not meant: told as warnings, never refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from openpai.protocol.findings import Finding, listed, nearest
+from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, TaskRole
+from openpai.protocol.parsing import Path
+from openpai.protocol.references import entries, mapping
+from openpai.protocol.templates import SCOPES, Scope, is_reference, references, resolve, scope_of
+
+PLUGINS: Final = ("ssh", "cmd", "git", "tensorboard", "teamwise_storage")
+_HIVED_KEYS: Final = (
+    "jobPriorityClass",
+    "taskRoles",
+    "gangReleaseEnable",
+    "lazyPreemptionEnable",
+    "ignoreK8sSuggestedNodes",
+)
+_HIVED_ROLE_KEYS: Final = ("skuType", "pinnedCellId", "affinityGroupName", "skuNum", "skuNumber")
+
+
+def cautions(spec: JobSpec) -> Iterator[Finding]:
+    """Yield what its owner should look at once more."""
+    for role in spec.task_roles:
+        yield from _unreachable_minima(role)
+    yield from _unresolved(spec)
+    yield from _plugins(spec)
+    yield from _hived(spec)
+
+
+def _unreachable_minima(role: TaskRole) -> Iterator[Finding]:
+    minima = {
+        "minFailedInstances": role.completion.min_failed,
+        "minSucceededInstances": role.completion.min_succeeded,
+    }
+    for key, minimum in minima.items():
+        if minimum > role.instances:
+            path: Path = ("taskRoles", role.name, "completion", key)
+            yield Finding(path, f"{minimum} can never be reached by {role.instances} instances, so it means never")
+
+
+def _unresolved(spec: JobSpec) -> Iterator[Finding]:
+    for role in spec.task_roles:
+        scope = scope_of(spec, role)
+        for path, text in _commands(spec, role):
+            yield from _unresolved_in(path, text, scope)
+    for index, prerequisite in enumerate(spec.prerequisites):
+        auth = prerequisite.auth
+        if auth is not None:
+            at: Path = ("prerequisites", index, "auth", "password")
+            if auth.password and not is_reference(auth.password):
+                yield Finding(at, "is written out", "a secret, referred to as <% $secrets.registry_password %>")
+            for key, text in (("username", auth.username), ("password", auth.password)):
+                yield from _unresolved_in(("prerequisites", index, "auth", key), text, {"secrets": spec.secrets})
+
+
+def _commands(spec: JobSpec, role: TaskRole) -> Iterator[tuple[Path, str]]:
+    for at, command in enumerate(role.commands):
+        yield ("taskRoles", role.name, "commands", at), command
+    for index, deployment in enumerate(spec.deployments):
+        around = deployment.task_roles.get(role.name)
+        if around is not None:
+            where: Path = ("deployments", index, "taskRoles", role.name)
+            for at, command in enumerate(around.pre):
+                yield (*where, "preCommands", at), command
+            for at, command in enumerate(around.post):
+                yield (*where, "postCommands", at), command
+
+
+def _unresolved_in(path: Path, text: str, scope: Scope) -> Iterator[Finding]:
+    for written, kind, steps in references(text):
+        if resolve(scope, kind, steps) is None:
+            yield Finding(
+                path, f"{written} leads to nothing and stays in the text as it is", "", _meant(kind, steps, scope)
+            )
+
+
+def _meant(kind: str, steps: tuple[str, ...], scope: Scope) -> str:
+    """Return the reference that was probably meant."""
+    if kind not in SCOPES:
+        near = nearest(kind, SCOPES)
+        return f"<% ${near}.{'.'.join(steps)} %>" if near else ""
+    holder = scope.get(kind)
+    near = nearest(steps[0], map(str, holder)) if isinstance(holder, Mapping) else ""
+    return f"<% ${kind}.{'.'.join((near, *steps[1:]))} %>" if near and near != steps[0] else ""
+
+
+def _plugins(spec: JobSpec) -> Iterator[Finding]:
+    roles = [role.name for role in spec.task_roles]
+    for index, plugin in enumerate(entries(spec.extras.get(PLUGIN_PREFIX))):
+        name = plugin["plugin"]
+        if name not in PLUGINS:
+            message = f"there is no runtime plugin called {name!r}"
+            yield Finding(("extras", PLUGIN_PREFIX, index, "plugin"), message, listed(PLUGINS), nearest(name, PLUGINS))
+        for at, role in enumerate(entries(plugin.get("taskroles"))):
+            if role not in roles:
+                message = f"there is no task role called {role!r}"
+                path: Path = ("extras", PLUGIN_PREFIX, index, "taskroles", at)
+                yield Finding(path, message, listed(roles), nearest(role, roles))
+
+
+def _hived(spec: JobSpec) -> Iterator[Finding]:
+    hived = mapping(spec.extras.get("hivedScheduler"))
+    yield from _unknown_keys(("extras", "hivedScheduler"), hived, _HIVED_KEYS)
+    for role, wishes in mapping(hived.get("taskRoles")).items():
+        yield from _unknown_keys(("extras", "hivedScheduler", "taskRoles", role), mapping(wishes), _HIVED_ROLE_KEYS)
+
+
+def _unknown_keys(path: Path, holder: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[Finding]:
+    for key in holder:
+        if key not in known:
+            yield Finding((*path, key), "is not a key that the scheduler knows", listed(known), nearest(key, known))

@@ -1,0 +1,218 @@
+"""A remark on a place in a job file, and how the schema's complaints are put into words a person can act on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher
+from functools import cache
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from openpai.protocol import schema
+from openpai.protocol.parsing import Path
+
+FAULTS_MAX: Final = 100
+SHOWN_MAX: Final = 40
+LISTED_MAX: Final = 30
+LIKENESS_MIN: Final = 0.6
+PART_WEIGHT: Final = 0.9
+PART_MIN: Final = 4
+# A hostile file must not buy hours of comparing with a megabyte of names.
+LEGAL_LOOKED_AT_MAX: Final = 200
+WORD_LOOKED_AT_MAX: Final = 64
+_CAMEL_PARTS: Final = re.compile(r"[A-Z]?[a-z]+")
+_TYPES: Final = ("dockerimage", "data", "script", "output")
+_PATTERNS: Final = {
+    schema.NAME_PATTERN: "letters, digits, _ and -",
+    schema.WORD_PATTERN: "letters, digits and _, not beginning with a digit",
+    r"^\S+$": "text without blanks",
+}
+_KINDS: Final = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+    "text_or_number": "text or a number",
+}
+
+
+class Finding(NamedTuple):
+    """Something to say about the place `path`: a fault or a warning, as its holder decides."""
+
+    path: Path
+    message: str
+    allowed: str = ""
+    suggestion: str = ""
+
+
+def nearest(word: Any, legal: Iterable[str]) -> str:
+    """Return the legal word that was probably meant, or nothing when none is near."""
+    meant = str(word)[:WORD_LOOKED_AT_MAX].casefold()
+    scored = [(_likeness(meant, one), one) for one in islice(legal, LEGAL_LOOKED_AT_MAX)]
+    score, best = max(scored, key=itemgetter(0), default=(0.0, ""))
+    return best if score >= LIKENESS_MIN else ""
+
+
+def _likeness(meant: str, legal: str) -> float:
+    """Return how near two words are, 0 to 1; one word of a camelCase key counts nearly as much as the whole key."""
+    matcher = SequenceMatcher(None, b=meant, autojunk=False)
+    matcher.set_seq1(legal[:WORD_LOOKED_AT_MAX].casefold())
+    best = matcher.ratio()
+    for part in _CAMEL_PARTS.findall(legal[:WORD_LOOKED_AT_MAX]):
+        if len(part) >= PART_MIN:
+            matcher.set_seq1(part.casefold())
+            best = max(best, PART_WEIGHT * matcher.ratio())
+    return best
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return words as a person reads a list: `a, b, c`, or `none` when there are none."""
+    some = list(islice(words, LISTED_MAX + 1))
+    return ", ".join([*some[:LISTED_MAX], "…"] if len(some) > LISTED_MAX else some) or "none"
+
+
+def findings_of(error: ValidationError) -> list[Finding]:
+    """Return the schema's complaints in our words, no more than a person would read."""
+    return [_finding_of(one) for one in islice(error.errors(include_url=False), FAULTS_MAX + 1)]
+
+
+def _finding_of(error: ErrorDetails) -> Finding:
+    kind, context, value = error["type"], error.get("ctx", {}), error["input"]
+    path = _path(error["loc"])
+    if kind == "missing":
+        return Finding(path, "is missing", _description(path))
+    if kind == "extra_forbidden":
+        keys = _keys(_section(path[:-1]))
+        return Finding(path, "is not a key that is known here", listed(keys), nearest(path[-1], keys))
+    if kind in _KINDS:
+        meant = "" if _is_secret(path) else _retyped(kind, value)
+        return Finding(path, f"must be {_KINDS[kind]}, not {_shown(value, path)}", _KINDS[kind], meant)
+    if kind in ("greater_than_equal", "less_than_equal"):
+        return Finding(path, f"must not be {_shown(value, path)}", _bounds(path, context))
+    if kind == "string_pattern_mismatch":
+        return Finding(
+            path,
+            f"must not be {_shown(value, path)}",
+            _PATTERNS[context["pattern"]],
+            _tidied(value, context["pattern"]),
+        )
+    return _finding_of_choice(kind, context, value, path) or Finding(path, error["msg"])
+
+
+def _finding_of_choice(kind: str, context: Mapping[str, Any], value: Any, path: Path) -> Finding | None:
+    if kind == "union_tag_invalid":
+        tag = context["tag"]
+        return Finding((*path, "type"), f"must not be {_shown(tag, path)}", listed(_TYPES), nearest(tag, _TYPES))
+    if kind == "union_tag_not_found":
+        return Finding((*path, "type"), "is missing", listed(_TYPES))
+    if kind == "literal_error":
+        legal = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        return Finding(path, f"must not be {_shown(value, path)}", listed(dict.fromkeys(legal)), nearest(value, legal))
+    if kind == "string_too_long":
+        return Finding(path, "is too long", f"at most {context['max_length']} characters")
+    if kind == "too_long":
+        return Finding(path, "has too many entries", f"at most {context['max_length']}")
+    if kind in ("too_short", "string_too_short"):
+        return Finding(path, "must not be empty", "at least one")
+    return None
+
+
+def _path(loc: tuple[str | int, ...]) -> Path:
+    """Return the place in the file; the schema also names the kind of a prerequisite and marks keys."""
+    path = [step for step in loc if step != "[key]"]
+    if len(path) > 2 and path[0] == "prerequisites" and path[2] in _TYPES:
+        del path[2]
+    return tuple(path)
+
+
+def _bounds(path: Path, context: Mapping[str, Any]) -> str:
+    if "le" in context:
+        return f"a whole number, at most {context['le']}"
+    if context["ge"] == -1:
+        return "-1 for never, or a whole number, at least 1"
+    return f"a whole number, at least {context['ge']}"
+
+
+def _shown(value: Any, path: Path) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return "null"
+    if isinstance(value, (dict, list)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if _is_secret(path):
+        return "text" if isinstance(value, str) else "a number"
+    text = str(value)
+    text = text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + "…"
+    return f'the text "{text}"' if isinstance(value, str) else f"the number {text}"
+
+
+def _is_secret(path: Path) -> bool:
+    # What might be a password is not repeated in an answer that ends up in a log.
+    return path[:1] == ("secrets",) or "auth" in path
+
+
+def _retyped(kind: str, value: Any) -> str:
+    if kind == "int_type" and isinstance(value, (str, float)):
+        try:
+            number = float(value)
+        except ValueError:
+            return ""
+        return str(int(number)) if number.is_integer() else ""
+    if kind == "string_type" and isinstance(value, (bool, int)):
+        return f'"{str(value).lower()}"'
+    if kind == "bool_type" and isinstance(value, str):
+        return {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}.get(
+            value.lower(), ""
+        )
+    return ""
+
+
+def _tidied(value: Any, pattern: str) -> str:
+    kept = "_-" if pattern == schema.NAME_PATTERN else "_"
+    tidy = "".join(c if c.isascii() and (c.isalnum() or c in kept) else "_" for c in str(value)[: schema.WORD_MAX])
+    return tidy if re.fullmatch(pattern, tidy) else f"_{tidy}" if tidy else ""
+
+
+def _section(path: Path) -> type[BaseModel]:
+    """Return the model of the mapping at `path`; only mappings that refuse unknown keys need one."""
+    match path:
+        case ("prerequisites", _, "auth"):
+            return schema.AuthSection
+        case ("prerequisites", *_):
+            return schema.DockerImageSection
+        case ("taskRoles", _, "completion"):
+            return schema.CompletionSection
+        case ("taskRoles", _, "resourcePerInstance"):
+            return schema.ResourcesSection
+        case ("taskRoles", _, "extraContainerOptions"):
+            return schema.ContainerOptionsSection
+        case ("taskRoles", _):
+            return schema.TaskRoleSection
+        case ("deployments", _, "taskRoles", _):
+            return schema.RoleCommandsSection
+        case ("deployments", _):
+            return schema.DeploymentSection
+        case _:
+            return schema.JobSection
+
+
+@cache
+def _keys(section: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(field.alias or name for name, field in section.model_fields.items())
+
+
+def _description(path: Path) -> str:
+    """Return what a missing key stands for, in the schema's own words."""
+    for name, field in _section(path[:-1]).model_fields.items():
+        if (field.alias or name) == path[-1]:
+            return (field.description or "").rstrip(".")
+    return ""

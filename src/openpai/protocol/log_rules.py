@@ -1,0 +1,105 @@
+"""What the end of a failed task's log gives away: patterns as data, each naming a row of the exit-code table.
+
+A rule looks only at the last lines of the log and expects a message in the shape its program really prints it,
+mostly at the start of a line: a word that merely occurs somewhere in the log must never decide that a failure is
+for good. Rules are tried in order and the first that matches wins.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+LAST_LINES: Final = 200
+"""How many lines at the end of a log a rule looks at."""
+LINE_SHOWN_MAX: Final = 300
+_SIGNALS: Final = range(129, 160)
+
+# A failure that is not a signal's, or a signal that a program brings on itself (abort, bus, fpe, segv).
+UNLESS_KILLED: Final = frozenset({*range(1, 129), 134, 135, 136, 139, *range(160, 256)})
+# Prefixes that launchers and loggers put before a line: "[rank0]: ", "[1,3]<stderr>:", a time in brackets.
+_START: Final = r"^(?:\[[^\]\n]{0,60}\](?:<\w+>)?:?\s*)*"
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRule:
+    """A pattern in a log's last lines that explains a failure as the row `code` of the exit-code table."""
+
+    code: int
+    pattern: str
+    exit_codes: frozenset[int] | None = None
+    """The program's exit codes it applies to; None: any failure that was not a signal."""
+
+    def applies_to(self, exit_code: int) -> bool:
+        """Return whether the rule may explain a task that ended with this exit code."""
+        if self.exit_codes is not None:
+            return exit_code in self.exit_codes
+        return exit_code != 0 and exit_code not in _SIGNALS
+
+    def match(self, exit_code: int, tail: str) -> str | None:
+        """Return the line that gives the cause away, or None when the rule does not apply."""
+        if not tail or not self.applies_to(exit_code):
+            return None
+        start = _start_of_last_lines(tail)
+        found = _compiled(self.pattern).search(tail, start)
+        if found is None:
+            return None
+        begin = tail.rfind("\n", 0, found.start()) + 1
+        end = tail.find("\n", found.start())
+        line = tail[begin : end if end >= 0 else len(tail)]
+        return line.strip()[:LINE_SHOWN_MAX]
+
+
+def _start_of_last_lines(tail: str) -> int:
+    at = len(tail.rstrip("\n"))
+    for _ in range(LAST_LINES):
+        at = tail.rfind("\n", 0, at)
+        if at < 0:
+            return 0
+    return at + 1
+
+
+def _error(*names: str) -> str:
+    """Return a pattern for the last line of a Python traceback that raised one of these exceptions."""
+    return _START + r"(?:[\w.]+\.)?(?:" + "|".join(names) + r"):"
+
+
+LOG_RULES: Final[tuple[LogRule, ...]] = (
+    LogRule(220, r"command not found|: not found\s*$|No such file or directory", frozenset({127})),
+    LogRule(220, r"[Pp]ermission denied|[Cc]annot execute|Exec format error", frozenset({126})),
+    LogRule(223, r"CUDA_ERROR_ECC_UNCORRECTABLE|(?i:uncorrectable ecc error encountered)", UNLESS_KILLED),
+    LogRule(
+        226,
+        r"(?i:cuda runtime error \(2\) ?: out of memory)|torch\.(?:cuda\.)?OutOfMemoryError"
+        r"|CUDA out of memory|CUDA error: out of memory|cudaErrorMemoryAllocation",
+        UNLESS_KILLED,
+    ),
+    LogRule(221, r"ResourceExhaustedError.*\bOOM\b|(?i:ran out of memory trying to allocate)", UNLESS_KILLED),
+    LogRule(222, r"Signal code:\s+Address not mapped", UNLESS_KILLED),
+    LogRule(224, r"(?i:cuda driver version is insufficient for cuda runtime version)", UNLESS_KILLED),
+    LogRule(225, r"(?i:dropout supported only in cudnn v|cudnn version incompatibility)", UNLESS_KILLED),
+    LogRule(230, r"ValueError: Restore called with invalid save path"),
+    LogRule(231, _error("SyntaxError", "IndentationError", "TabError", "UnpicklingError")),
+    LogRule(231, r"Assign requires shapes of both tensors to match"),
+    LogRule(231, _START + r"AttributeError: .*has no attribute|" + _START + r"NameError: name .* is not defined"),
+    LogRule(232, _error("ImportError", "ModuleNotFoundError")),
+    LogRule(233, _START + r"IndexError: .*out of (?:range|bounds)"),
+    LogRule(229, _START + r"FileNotFoundError: \[Errno 2\]|" + _error("UnicodeEncodeError", "UnicodeDecodeError")),
+    LogRule(229, _START + r"EOFError: Ran out of input|(?i:unknown (?:text|label) header name)"),
+    LogRule(229, r"(?i:^error opening file\b|utils\.lua.*input/output error|\bis in a different file format)"),
+    LogRule(229, r"UnknownError.*Input/output error|^cp: failed to close .*Input/output error"),
+    LogRule(228, r"(?i:^[\w./-]+: (?:line \d+: )?[\w./-]*:? ?(?:unknown|unrecognized|invalid) option\b)"),
+    LogRule(228, r"error: unrecognized arguments: ", frozenset({2})),
+    LogRule(228, r"dynamic_rnn\(\) got multiple values for|option -start_symbol has no default value"),
+    LogRule(228, r"bad argument #\d+ to '|InvalidArgumentError.*:|^tensorflow\S*: Invalid argument:"),
+    LogRule(249, r"SSH barrier reaches max retry count", frozenset({10})),
+    LogRule(234, r"^(?:\S+: line \d+:\s+\d+ )?Segmentation fault\b"),
+    LogRule(235, r"^(?:\S+: line \d+:\s+\d+ )?[A-Z][\w ]{0,40}\(core dumped\)"),
+)

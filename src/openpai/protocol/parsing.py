@@ -1,0 +1,264 @@
+"""From the text of a job file to plain values, remembering which line everything came from.
+
+YAML and JSON (with `//` comments, as old job files have) are read by one event-driven builder. It reads YAML the way
+version 1.2 does: `on`, `yes` and `007` are text, keys are always text. It refuses what a job file never needs and an
+attacker does: deep nesting, aliases that blow up, tags that make objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+import yaml
+
+from openpai.protocol.errors import Fault, InvalidProtocol
+from openpai.protocol.json_text import as_yaml, is_json
+from openpai.protocol.scalars import resolve
+
+DEPTH_MAX: Final = 64
+EXPANDED_MAX: Final = 4 * 1024 * 1024
+"""Characters a file may hold after its aliases are written out."""
+
+PATH_SHOWN_MAX: Final = 8
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG: Final = "tag:yaml.org,2002:"
+_SCALAR_TAGS: Final = frozenset(_TAG + name for name in ("int", "float", "bool", "null"))
+_CONTAINER_TAGS: Final = frozenset({None, "!", _TAG + "map", _TAG + "seq"})
+
+# Stands for the key of a merge; no file can hold it, and a quoted "<<" is a key like any other.
+_MERGE: Final = "<<\0"
+
+Path = tuple[str | int, ...]
+"""Keys and list indices that lead from the top of a document to a place in it."""
+
+
+def path_text(path: Path) -> str:
+    """Return a path as people write it: `prerequisites[0].uri`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Which line each value of a document came from."""
+
+    root: Any
+    by_container: dict[int, dict[str, int] | list[int]]
+    """Lines of a container's entries, by the container's identity (which `root` keeps alive)."""
+
+    def line_of(self, path: Path) -> int | None:
+        """Return the line of what `path` leads to, or of the nearest thing around it that is in the file."""
+        value, line = self.root, None
+        for step in path:
+            lines: Any = self.by_container.get(id(value))
+            try:
+                line, value = lines[step], value[step]
+            except (KeyError, IndexError, TypeError):
+                break
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Every document of a file, with the faults that did not keep it from being read (keys given twice)."""
+
+    documents: tuple[Any, ...]
+    lines: tuple[Lines, ...]
+    faults: tuple[Fault, ...]
+
+
+def parse(text: str) -> Parsed:
+    """Return the values in a YAML or JSON text; raise InvalidProtocol when it cannot be read as such."""
+    source = as_yaml(text) if is_json(text) else text
+    builder = _Builder()
+    try:
+        for event in yaml.parse(source, Loader=_LOADER):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        raise InvalidProtocol((_syntax_fault(error, text),)) from error
+    except yaml.reader.ReaderError as error:
+        raise InvalidProtocol((_character_fault(error, source),)) from error
+    return Parsed(
+        tuple(builder.documents),
+        tuple(Lines(document, builder.lines) for document in builder.documents),
+        tuple(builder.faults),
+    )
+
+
+def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
+    mark = error.problem_mark or error.context_mark
+    problem = error.problem or "it cannot be read"
+    if mark is None:
+        return Fault("", f"the file is not valid YAML: {problem}")
+    rows = text.splitlines()
+    row = rows[mark.line] if mark.line < len(rows) else ""
+    if row[mark.column : mark.column + 1] == "\t":
+        problem = "a tab stands where only spaces may"
+    kind = "JSON" if is_json(text) else "YAML"
+    return Fault("", f"the file is not valid {kind} at column {mark.column + 1}: {problem}", mark.line + 1)
+
+
+def _character_fault(error: yaml.reader.ReaderError, text: str) -> Fault:
+    character = error.character if isinstance(error.character, int) else ord(str(error.character)[:1] or "\0")
+    at = text.find(chr(character))
+    line = text.count("\n", 0, at) + 1 if at >= 0 else None
+    return Fault("", f"the file holds a character that YAML does not allow: U+{character:04X}", line)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping that is still being filled."""
+
+    items: Any
+    lines: Any
+    at: str | int
+    """Its key or index in what holds it."""
+    anchor: str | None
+    weight_before: int
+    key: str | None = None
+    merged: set[str] = field(default_factory=set)
+    """Keys that came from `<<`, which the mapping's own keys may replace."""
+
+
+class _Builder:
+    """Takes parser events one by one; no recursion, so no file can exhaust the stack."""
+
+    def __init__(self) -> None:
+        self.documents: list[Any] = []
+        self.lines: dict[int, dict[str, int] | list[int]] = {}
+        self.faults: list[Fault] = []
+        self._open: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._weight = 0
+
+    def take(self, event: Any) -> None:
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
+            self._weigh(len(event.value) + 1, event)
+            self._scalar(event)
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+            self._begin(event, is_mapping=kind is yaml.MappingStartEvent)
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            self._end(event)
+        elif kind is yaml.AliasEvent:
+            self._alias(event)
+        elif kind is yaml.DocumentStartEvent:
+            self._anchors.clear()
+
+    def _scalar(self, event: Any) -> None:
+        text = event.value
+        if "\0" in text:
+            self._refuse(event, "holds a NUL character, which no program can be given")
+        owner = self._open[-1] if self._open else None
+        if owner is not None and owner.key is None and type(owner.items) is dict and event.tag is None:
+            value = _MERGE if text == "<<" and event.implicit[0] else text
+        else:
+            value = self._value(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, len(text) + 1)
+        self._put(value, event)
+
+    def _value(self, event: Any) -> Any:
+        if event.tag is None or event.tag == "!":
+            return resolve(event.value) if event.implicit[0] else event.value
+        if event.tag in _SCALAR_TAGS:
+            return resolve(event.value)
+        if event.tag != _TAG + "str":
+            self._refuse(event, f"has the tag {event.tag!r}, which a job file may not use")
+        return event.value
+
+    def _begin(self, event: Any, is_mapping: bool) -> None:
+        if len(self._open) >= DEPTH_MAX:
+            self._refuse(event, f"is nested deeper than {DEPTH_MAX} levels")
+        if event.tag not in _CONTAINER_TAGS:
+            self._refuse(event, f"has the tag {event.tag!r}, which a job file may not use")
+        if self._open and self._open[-1].key is None and type(self._open[-1].items) is dict:
+            self._refuse(event, "uses a list or mapping as a key; a key is text")
+        items: Any = {} if is_mapping else []
+        lines: Any = {} if is_mapping else []
+        self.lines[id(items)] = lines
+        at = self._step()
+        self._put(items, event, is_filled=False)
+        self._open.append(_Open(items, lines, at, event.anchor, self._weight))
+
+    def _end(self, event: Any) -> None:
+        done = self._open.pop()
+        if done.anchor is not None:
+            self._anchors[done.anchor] = (done.items, self._weight - done.weight_before)
+        if self._open and self._open[-1].key is _MERGE:
+            self._merge(self._open[-1], done.items, event)
+
+    def _alias(self, event: Any) -> None:
+        if event.anchor not in self._anchors:
+            is_open = any(one.anchor == event.anchor for one in self._open)
+            self._refuse(event, f"*{event.anchor} " + ("contains itself" if is_open else "has no anchor before it"))
+        value, weight = self._anchors[event.anchor]
+        self._weigh(weight, event)
+        self._put(value, event)
+
+    def _put(self, value: Any, event: Any, is_filled: bool = True) -> None:
+        if not self._open:
+            self.documents.append(value)
+            return
+        owner = self._open[-1]
+        line = event.start_mark.line + 1
+        if type(owner.items) is list:
+            owner.items.append(value)
+            owner.lines.append(line)
+        elif owner.key is None:
+            self._key(owner, value, event, line)
+        elif owner.key is _MERGE:
+            # An inline mapping is merged when it is complete; until then the key stays pending.
+            if is_filled:
+                self._merge(owner, value, event)
+        else:
+            owner.items[owner.key] = value
+            owner.key = None
+
+    def _key(self, owner: _Open, key: Any, event: Any, line: int) -> None:
+        if isinstance(key, (dict, list)):
+            self._refuse(event, "uses a list or mapping as a key; a key is text")
+        owner.key = key if isinstance(key, str) else str(key)
+        if owner.key in owner.merged:
+            owner.merged.discard(owner.key)
+        elif owner.key in owner.lines:
+            path = path_text(self._path())
+            first = owner.lines[owner.key]
+            self.faults.append(Fault(path, f"is given twice, first on line {first}", line, "each key once"))
+        if owner.key is not _MERGE:
+            owner.lines[owner.key] = line
+
+    def _merge(self, owner: _Open, value: Any, event: Any) -> None:
+        owner.key = None
+        for source in value if type(value) is list else [value]:
+            if type(source) is not dict:
+                self._refuse(event, "<< takes a mapping, or a list of mappings")
+            for key, entry in source.items():
+                if key not in owner.items:
+                    owner.items[key] = entry
+                    owner.lines[key] = event.start_mark.line + 1
+                    owner.merged.add(key)
+
+    def _weigh(self, weight: int, event: Any) -> None:
+        self._weight += weight
+        if self._weight > EXPANDED_MAX:
+            self._refuse(event, f"blows the file up by its aliases beyond {EXPANDED_MAX // 2**20} MiB")
+
+    def _step(self) -> str | int:
+        if not self._open:
+            return ""
+        owner = self._open[-1]
+        if type(owner.items) is list:
+            return len(owner.items)
+        return "<<" if owner.key is _MERGE else owner.key or ""
+
+    def _path(self) -> Path:
+        return tuple(step for step in (*(one.at for one in self._open), self._step()) if step != "")
+
+    def _refuse(self, event: Any, message: str) -> NoReturn:
+        path = path_text(self._path()[:PATH_SHOWN_MAX])
+        raise InvalidProtocol((*self.faults, Fault(path, message, event.start_mark.line + 1)))

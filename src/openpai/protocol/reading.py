@@ -1,0 +1,140 @@
+"""From the bytes somebody submits to a job, or to everything that is wrong with them in one answer.
+
+A file of version 2 is checked key by key and across keys; an old JSON file of version 1 is upgraded first. Every fault
+and every warning says where in the file it is, what is allowed there, and what was probably meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from openpai.protocol.cautions import cautions
+from openpai.protocol.documents import spec_of
+from openpai.protocol.errors import Fault, InvalidProtocol, Refused
+from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of
+from openpai.protocol.job import JobSpec
+from openpai.protocol.parsing import Lines, Parsed, parse, path_text
+from openpai.protocol.references import MASK, reference_faults
+from openpai.protocol.schema import JobSection
+from openpai.protocol.v1 import is_v1, upgrade
+
+MAX_JOB_BYTES: Final = 1024 * 1024
+WARNINGS_MAX: Final = 100
+# The keys of an upgraded job are not in the file, so what is said about them carries no line.
+_NO_LINES: Final = Lines(None, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A job that may be submitted, and what its owner should look at once more."""
+
+    spec: JobSpec
+    warnings: tuple[str, ...] = ()
+
+
+def read_job(text: str | bytes) -> Read:
+    """Return the job a file describes; raise InvalidProtocol with every fault, or Refused when it is too large."""
+    parsed = parse(_decoded(text))
+    document, lines, faults = _job_document(parsed)
+    faults = [*parsed.faults, *faults]
+    if is_v1(document):
+        return _read_v1(document, lines, faults)
+    faults += _faults(_problems(document), lines)
+    if faults:
+        raise _invalid(faults)
+    spec = spec_of(document)
+    return Read(spec, _told(cautions(spec), lines))
+
+
+def _decoded(text: str | bytes) -> str:
+    # A character takes at most four bytes, so most texts are known to be small enough without encoding them.
+    if len(text) > MAX_JOB_BYTES or (
+        isinstance(text, str) and 4 * len(text) > MAX_JOB_BYTES and len(text.encode(errors="replace")) > MAX_JOB_BYTES
+    ):
+        limit = f"{MAX_JOB_BYTES // 1024} KiB"
+        raise Refused(
+            "RequestTooLargeError",
+            f"the job file is larger than {limit}",
+            "put code and data where tasks can fetch them, and keep only the commands in the job file",
+        )
+    if isinstance(text, str):
+        return text.removeprefix("\ufeff")
+    try:
+        return text.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        message = f"the file is not UTF-8 text: byte {error.start + 1} is 0x{text[error.start]:02x}"
+        raise InvalidProtocol((Fault("", message, line, "text in UTF-8"),)) from error
+
+
+def _job_document(parsed: Parsed) -> tuple[dict[str, Any], Lines, list[Fault]]:
+    """Return the document that is the job, with the secrets of a second document put in their place."""
+    if not parsed.documents or (len(parsed.documents) == 1 and parsed.documents[0] is None):
+        raise InvalidProtocol((*parsed.faults, Fault("", "the file is empty", None, "a job")))
+    document, lines = parsed.documents[0], parsed.lines[0]
+    if not isinstance(document, dict):
+        kind = "a list" if isinstance(document, list) else "a single value"
+        raise InvalidProtocol(
+            (*parsed.faults, Fault("", f"the file holds {kind}", 1, "a mapping of keys, such as `name: my-job`"))
+        )
+    more = [one for one in parsed.documents[1:] if one is not None]
+    if not more:
+        return document, lines, []
+    if len(more) > 1 or not isinstance(more[0], dict):
+        return document, lines, [Fault("", "the file holds more than a job", None, "a job, then its secrets after ---")]
+    if document.get("secrets"):
+        line = lines.line_of(("secrets",))
+        return document, lines, [Fault("secrets", "are given here and again after ---", line, "secrets in one place")]
+    document["secrets"] = more[0]
+    return document, lines, []
+
+
+def _problems(document: Mapping[str, Any]) -> list[Finding]:
+    findings: list[Finding] = []
+    if document.get("secrets") == MASK:
+        findings.append(
+            Finding(("secrets",), "are masked, as in a configuration that was shown", "the secrets themselves")
+        )
+        document = {**document, "secrets": None}
+    try:
+        JobSection.model_validate(document)
+    except ValidationError as error:
+        findings += findings_of(error)
+    findings += islice(reference_faults(document), FAULTS_MAX)
+    return findings
+
+
+def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Read:
+    upgraded = upgrade(document)
+    faults += _faults(upgraded.faults, lines)
+    if not faults:
+        faults += _faults(_problems(upgraded.document), _NO_LINES)
+    if faults:
+        raise _invalid(faults)
+    spec = spec_of(upgraded.document)
+    return Read(spec, (*_told(upgraded.warnings, lines), *_told(cautions(spec), _NO_LINES)))
+
+
+def _faults(findings: Iterable[Finding], lines: Lines) -> list[Fault]:
+    return [
+        Fault(path_text(one.path), one.message, lines.line_of(one.path), one.allowed, one.suggestion)
+        for one in findings
+    ]
+
+
+def _told(findings: Iterable[Finding], lines: Lines) -> tuple[str, ...]:
+    told = [fault.told() for fault in _faults(islice(findings, WARNINGS_MAX + 1), lines)]
+    return (*told[:WARNINGS_MAX], "and more, told when these are mended") if len(told) > WARNINGS_MAX else tuple(told)
+
+
+def _invalid(faults: list[Fault]) -> InvalidProtocol:
+    """Return the error with all faults in the order of the file, the long tail of a hopeless file cut off."""
+    ordered = sorted(dict.fromkeys(faults), key=lambda fault: fault.line or 0)
+    if len(ordered) > FAULTS_MAX:
+        ordered = [*ordered[:FAULTS_MAX], Fault("", "and more faults, told when these are mended")]
+    return InvalidProtocol(tuple(ordered))

@@ -1,0 +1,125 @@
+"""What must fit together across a job file: names that refer to names, sums, and settings that exclude each other.
+
+Everything here looks at the plain values of the file and takes nothing for granted about their types, so that these
+faults are told in the same answer as those of single keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from openpai.protocol.findings import Finding, listed, nearest
+from openpai.protocol.parsing import Path
+from openpai.protocol.schema import TASKS_MAX
+
+MASK: Final = "******"
+_ROLE_KEYS: Final = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
+_MASKED: Final = "is masked, as in a configuration that was shown"
+_ANY: Final = ""
+
+Names = Mapping[str, Any]
+"""Names that may be referred to, as the keys of a mapping in the order of the file."""
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is a mapping, an empty one otherwise."""
+    return value if isinstance(value, dict) else {}
+
+
+def entries(value: Any) -> list[Any]:
+    """Return the value if it is a list, an empty one otherwise."""
+    return value if isinstance(value, list) else []
+
+
+def reference_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield everything that does not fit together."""
+    prerequisites = [mapping(one) for one in entries(document.get("prerequisites"))]
+    roles = mapping(document.get("taskRoles"))
+    names: dict[str, dict[str, None]] = {}
+    for one in prerequisites:
+        for kind in (str(one.get("type")), _ANY):
+            names.setdefault(kind, {}).update({str(one["name"]): None} if "name" in one else {})
+    yield from _prerequisite_faults(prerequisites, names.get(_ANY, {}))
+    for name, role in roles.items():
+        yield from _role_faults(name, mapping(role), names)
+    yield from _deployment_faults(document, roles)
+    yield from _size_faults(roles)
+    yield from _hived_faults(document, roles)
+    yield from _mask_faults(document)
+
+
+def _prerequisite_faults(prerequisites: list[Mapping[str, Any]], names: Names) -> Iterator[Finding]:
+    seen: dict[tuple[str, str], int] = {}
+    for index, one in enumerate(prerequisites):
+        key = (str(one.get("type")), str(one.get("name")))
+        if "name" in one and seen.setdefault(key, index) != index:
+            message = f"there is already a {key[0]} called {key[1]!r}: prerequisites[{seen[key]}]"
+            yield Finding(("prerequisites", index, "name"), message, "one name for each prerequisite of a type")
+        for at, wanted in enumerate(entries(one.get("require"))):
+            if isinstance(wanted, str):
+                yield from _dangling(("prerequisites", index, "require", at), wanted, "prerequisite", names)
+
+
+def _role_faults(name: str, role: Mapping[str, Any], names: Mapping[str, Names]) -> Iterator[Finding]:
+    for key, type_ in _ROLE_KEYS.items():
+        wanted = role.get(key)
+        if isinstance(wanted, str):
+            yield from _dangling(("taskRoles", name, key), wanted, f"{type_} prerequisite", names.get(type_, {}))
+    for at, wanted in enumerate(entries(role.get("prerequisites"))):
+        if isinstance(wanted, str):
+            where: Path = ("taskRoles", name, "prerequisites", at)
+            yield from _dangling(where, wanted, "prerequisite", names.get(_ANY, {}))
+
+
+def _deployment_faults(document: Mapping[str, Any], roles: Mapping[str, Any]) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    for index, one in enumerate(map(mapping, entries(document.get("deployments")))):
+        name = one.get("name")
+        if isinstance(name, str) and seen.setdefault(name, index) != index:
+            message = f"there is already a deployment called {name!r}: deployments[{seen[name]}]"
+            yield Finding(("deployments", index, "name"), message, "one name for each deployment")
+        for role in mapping(one.get("taskRoles")):
+            yield from _dangling(("deployments", index, "taskRoles", role), role, "task role", roles)
+    wanted = mapping(document.get("defaults")).get("deployment")
+    if isinstance(wanted, str):
+        yield from _dangling(("defaults", "deployment"), wanted, "deployment", seen)
+
+
+def _size_faults(roles: Mapping[str, Any]) -> Iterator[Finding]:
+    counts = [mapping(role).get("instances") or 1 for role in roles.values()]
+    total = sum(count for count in counts if isinstance(count, int) and count <= TASKS_MAX)
+    if total > TASKS_MAX:
+        yield Finding(("taskRoles",), f"ask for {total} tasks together", f"at most {TASKS_MAX} tasks in one job")
+
+
+def _hived_faults(document: Mapping[str, Any], roles: Mapping[str, Any]) -> Iterator[Finding]:
+    at: Path = ("extras", "hivedScheduler", "taskRoles")
+    wishes = mapping(mapping(mapping(document.get("extras")).get("hivedScheduler")).get("taskRoles"))
+    groups: dict[str, tuple[str, Any, Any]] = {}
+    for name, wish in wishes.items():
+        yield from _dangling((*at, name), name, "task role", roles)
+        sku, cell, group = (mapping(wish).get(key) for key in ("skuType", "pinnedCellId", "affinityGroupName"))
+        if sku and cell:
+            yield Finding((*at, name, "pinnedCellId"), "cannot stand beside skuType", "either skuType or pinnedCellId")
+        if isinstance(group, str) and group:
+            first = groups.setdefault(group, (name, sku, cell))
+            if first[1:] != (sku, cell):
+                message = f"the group {group!r} wants other hardware in task role {first[0]!r}"
+                allowed = "one skuType or pinnedCellId for all roles of a group"
+                yield Finding((*at, name, "affinityGroupName"), message, allowed)
+
+
+def _mask_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
+    secrets = document.get("secrets")
+    for key, value in mapping(secrets).items():
+        if value == MASK:
+            yield Finding(("secrets", key), _MASKED, "the secret itself")
+    for index, one in enumerate(map(mapping, entries(document.get("prerequisites")))):
+        if mapping(one.get("auth")).get("password") == MASK:
+            yield Finding(("prerequisites", index, "auth", "password"), _MASKED, "a reference to a secret")
+
+
+def _dangling(path: Path, name: str, what: str, legal: Names) -> Iterator[Finding]:
+    if name not in legal:
+        yield Finding(path, f"there is no {what} called {name!r}", listed(legal), nearest(name, legal))

@@ -1,0 +1,83 @@
+"""The keys of `extras` that mean something to the platform; every other key there is kept and left alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from openpai.protocol.job import PLUGIN_PREFIX
+
+PriorityClass = Literal["crit", "prod", "test", "oppo"]
+
+
+def _field(description: str, *examples: Any, alias: str | None = None) -> Any:
+    return Field(default=None, alias=alias, description=description, examples=list(examples))
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", alias_generator=to_camel)
+
+
+class StorageEntry(_Open):
+    """A storage to mount."""
+
+    name: str | None = _field("Name of the storage.", "confignfs")
+    mount_path: str | None = _field("Where tasks see it; /mnt/<name> unless given.", "/data")
+
+
+class Notifications(_Open):
+    """Which changes of the job are told to its owner."""
+
+    running: bool | None = _field("Tell when the job starts to run.", True)
+    succeeded: bool | None = _field("Tell when the job succeeded.", True)
+    failed: bool | None = _field("Tell when the job failed.", True)
+    stopped: bool | None = _field("Tell when the job was stopped.", True)
+    retried: bool | None = _field("Tell when the job is tried again.", False)
+
+
+class HivedRole(_Open):
+    """Which hardware a task role wants."""
+
+    sku_type: str | None = _field("Kind of SKU, as the cluster names it.", "V100-GPU")
+    pinned_cell_id: str | None = _field("A cell that is pinned for the virtual cluster; not with skuType.", "rack-7")
+    affinity_group_name: str | None = _field("Roles of the same group are placed together.", "training")
+    sku_num: Annotated[int, Field(ge=0)] | None = _field("SKUs for each task; worked out by the platform.", 1)
+    sku_number: Annotated[int, Field(ge=0)] | None = _field("Another spelling of skuNum.", 1)
+
+
+class HivedScheduler(_Open):
+    """Wishes to the scheduler."""
+
+    job_priority_class: PriorityClass | None = _field("How urgent the job is; test unless given.", "prod")
+    task_roles: dict[str, HivedRole | None] | None = _field(
+        "Wishes of each task role.", {"worker": {"skuType": "V100-GPU"}}
+    )
+    gang_release_enable: bool | None = _field("Whether resources are returned all at once.", False)
+    lazy_preemption_enable: bool | None = _field("Whether preempted tasks stay while there is room.", True)
+    ignore_k8s_suggested_nodes: bool | None = _field("Kept for older files.", True, alias="ignoreK8sSuggestedNodes")
+
+
+class RuntimePlugin(_Open):
+    """A plugin that prepares or accompanies tasks."""
+
+    plugin: str = Field(description="Name of the plugin.", examples=["ssh", "git", "cmd", "tensorboard"])
+    parameters: Any = _field("What the plugin is told.", {"jobssh": True})
+    failure_policy: Literal["fail", "ignore"] | None = _field(
+        "Whether the task fails when the plugin does; fail unless given.", "ignore"
+    )
+    taskroles: list[str] | None = _field("Task roles it is for; all unless given.", ["worker"])
+
+
+class Extras(_Open):
+    """Settings beyond the protocol."""
+
+    gang_allocation: bool | None = _field("Whether all tasks start together or not at all; true unless given.", False)
+    submit_from: str | None = _field("The page the job was made with.", "hello-world")
+    storages: list[StorageEntry] | None = _field("Storages to mount.", [{"name": "confignfs"}])
+    job_status_change_notification: Notifications | None = _field("What the owner is told.", {"failed": True})
+    hived_scheduler: HivedScheduler | None = _field("Wishes to the scheduler.", {"jobPriorityClass": "prod"})
+    runtime_plugins: list[RuntimePlugin] | None = _field(
+        "Plugins, in the order in which they prepare a task.", [{"plugin": "ssh"}], alias=PLUGIN_PREFIX
+    )

@@ -1,0 +1,130 @@
+"""Job files may say `<% $parameters.epochs %>`; this is the engine that puts the value there.
+
+A reference names `$parameters`, `$secrets`, or the `$data`, `$script` or `$output` of the task role it stands in, then
+keys by dots and list items by `[n]`. Values go in as they are, without any escaping. What cannot be resolved stays in
+the text exactly as written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from openpai.protocol.documents import prerequisite_document
+from openpai.protocol.job import Auth, JobSpec, Prerequisite, RoleCommands, TaskRole
+
+REGISTRY_DEFAULT: Final = "https://index.docker.io/v1/"
+SCOPES: Final = ("parameters", "secrets", "data", "script", "output")
+_STEP: Final = r"(?:\.[^\s.\[\]<>%]++|\[[0-9]+\])"
+_REFERENCE: Final = re.compile(rf"<%\s*+\$(?P<scope>[A-Za-z]++)(?P<steps>{_STEP}++)\s*+%>")
+_STEPS: Final = re.compile(r"[^.\[\]]+")
+
+Scope = Mapping[str, Any]
+"""What each of the five kinds of reference leads to; one that is absent resolves nothing."""
+
+
+def render(text: str, scope: Scope) -> str:
+    """Return the text with every reference replaced that `scope` resolves."""
+    if "<%" not in text:
+        return text
+    return _REFERENCE.sub(lambda match: _replacement(match, scope), text)
+
+
+def is_reference(text: str) -> bool:
+    """Return whether a text is nothing but one reference."""
+    return _REFERENCE.fullmatch(text.strip()) is not None
+
+
+def references(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield each reference in a text as written, its scope, and the steps into it."""
+    if "<%" in text:
+        for match in _REFERENCE.finditer(text):
+            yield match.group(), match["scope"], tuple(_STEPS.findall(match["steps"]))
+
+
+def resolve(scope: Scope, kind: str, steps: Iterable[str]) -> Any:
+    """Return the value a reference leads to, or None when there is none."""
+    value = scope.get(kind)
+    for step in steps:
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, (list, tuple)) and step.isascii() and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
+def scope_of(spec: JobSpec, role: TaskRole) -> dict[str, Any]:
+    """Return everything that references in a task role can lead to."""
+    scope: dict[str, Any] = {"parameters": spec.parameters, "secrets": spec.secrets}
+    for kind, name in (("data", role.data), ("script", role.script), ("output", role.output)):
+        if name is not None:
+            scope[kind] = prerequisite_document(spec.prerequisite(kind, name))
+    return scope
+
+
+def render_commands(spec: JobSpec, role_name: str) -> str:
+    """Return the shell text of a task role: the deployment's commands around its own, all references resolved."""
+    role = spec.role(role_name)
+    around = _around(spec, role_name)
+    commands = (*around.pre, *role.commands, *around.post)
+    text = "\n".join(command.strip() for command in commands).strip()
+    return _render_all(text, scope_of(spec, role))
+
+
+def render_value(value: Any, spec: JobSpec, role_name: str) -> Any:
+    """Return a plugin's parameters with references resolved inside texts only; the structure never changes."""
+    return _render_inside(value, scope_of(spec, spec.role(role_name)))
+
+
+def image_of(spec: JobSpec, role_name: str) -> str:
+    """Return the image a task role runs in, as written."""
+    return _image(spec, role_name).uri[0]
+
+
+def render_auth(spec: JobSpec, role_name: str) -> Auth | None:
+    """Return the registry's credentials for a task role's image with secrets resolved, or None without any."""
+    auth = _image(spec, role_name).auth
+    if auth is None:
+        return None
+    scope = {"secrets": spec.secrets}
+    rendered = [render(text, scope) for text in (auth.username, auth.password, auth.registry_uri)]
+    return replace(auth, username=rendered[0], password=rendered[1], registry_uri=rendered[2] or REGISTRY_DEFAULT)
+
+
+def _image(spec: JobSpec, role_name: str) -> Prerequisite:
+    return spec.prerequisite("dockerimage", spec.role(role_name).docker_image)
+
+
+def _around(spec: JobSpec, role_name: str) -> RoleCommands:
+    for deployment in spec.deployments:
+        if deployment.name == spec.deployment:
+            return deployment.task_roles.get(role_name, RoleCommands())
+    return RoleCommands()
+
+
+def _render_all(text: str, scope: dict[str, Any]) -> str:
+    # Secrets last: a parameter may refer to a secret, but nothing inside a secret is ever looked at.
+    rest = {kind: value for kind, value in scope.items() if kind != "secrets"}
+    return render(render(text, rest), {"secrets": scope["secrets"]})
+
+
+def _render_inside(value: Any, scope: dict[str, Any]) -> Any:
+    if isinstance(value, str):
+        return _render_all(value, scope)
+    if isinstance(value, Mapping):
+        return {key: _render_inside(entry, scope) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_render_inside(entry, scope) for entry in value]
+    return value
+
+
+def _replacement(match: re.Match[str], scope: Scope) -> str:
+    value = resolve(scope, match["scope"], _STEPS.findall(match["steps"]))
+    if value is None:
+        return match.group()
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

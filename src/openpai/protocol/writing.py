@@ -1,0 +1,83 @@
+"""From a job back to text: for people as YAML with its secrets masked, for the store as compact JSON without them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import yaml
+
+from openpai.protocol.documents import document_of, spec_of
+from openpai.protocol.job import JobSpec
+from openpai.protocol.references import MASK
+from openpai.protocol.scalars import resolve
+from openpai.protocol.templates import is_reference
+
+_TEXT_TAG: Final = "tag:yaml.org,2002:str"
+_WIDTH: Final = 120
+_BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+# PyYAML's own writer, used where libyaml is missing, loses line separators beyond ASCII unless it escapes them.
+_IS_FAST: Final = hasattr(yaml, "CSafeDumper")
+
+
+def to_document(spec: JobSpec) -> dict[str, Any]:
+    """Return the job under the protocol's keys, secrets included; what equals a default is left out."""
+    return document_of(spec)
+
+
+def to_yaml(spec: JobSpec, mask_secrets: bool = True) -> str:
+    """Return the job as a file of version 2; secrets and passwords are `******` unless they are asked for."""
+    text: str = yaml.dump(
+        _masked(spec) if mask_secrets else document_of(spec),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=_IS_FAST,
+        width=_WIDTH,
+    )
+    return text
+
+
+def _masked(spec: JobSpec) -> dict[str, Any]:
+    document = document_of(spec)
+    if spec.secrets:
+        document["secrets"] = dict.fromkeys(spec.secrets, MASK)
+    for prerequisite in document.get("prerequisites", ()):
+        password = prerequisite.get("auth", {}).get("password", "")
+        # A reference to a secret gives nothing away, and shows how to write it.
+        if password and not is_reference(password):
+            prerequisite["auth"]["password"] = MASK
+    return document
+
+
+def dump_spec(spec: JobSpec) -> str:
+    """Return the job as compact JSON without its secrets, for `load_spec`."""
+    return json.dumps(document_of(replace(spec, secrets={})), ensure_ascii=False, separators=(",", ":"))
+
+
+def load_spec(text: str, secrets: Mapping[str, Any]) -> JobSpec:
+    """Return the job that `dump_spec` wrote, with its secrets put back."""
+    return replace(spec_of(json.loads(text)), secrets=secrets)
+
+
+class _Dumper(_BASE):  # type: ignore[misc]  # which of the two it is depends on the machine
+    """Quotes every text that this or any older reader of YAML would take for something else."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        tag = super().resolve(kind, value, implicit)
+        if kind is yaml.ScalarNode and implicit[0] and tag == _TEXT_TAG and not isinstance(resolve(value), str):
+            # Any other tag makes the writer quote a text; a number never comes here as text.
+            return _TEXT_TAG + "?"
+        return tag
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: Any, value: str) -> Any:
+    style = "|" if "\n" in value and not value.startswith((" ", "\n")) else None
+    return dumper.represent_scalar(_TEXT_TAG, value, style=style)
+
+
+_Dumper.add_representer(str, _text)

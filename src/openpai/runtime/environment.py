@@ -1,0 +1,213 @@
+"""The environment a task starts with: who it is, who its peers are, and where they listen.
+
+Everything is decided at placement, before any task starts, so a task needs no barrier to learn its peers' addresses.
+Variables carry the task role's name as the job file spells it. OpenPAI's own runtime spelled it in lower case without
+anything but letters and digits in the variables about the network; where that differs, both spellings are set.
+
+A system limits how large an environment may be (2 MiB on Linux, 128 KiB for one string). A big job's variables about
+single peers are given from index 0 upwards until `BYTES_MAX` is reached, and a list that would be too long as one
+string is left out whole: half a list would be a lie. The complete list is always in the file `PAI_HOSTS_FILE` names,
+one line per task: role, index, address, then `label=port,port` for each label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from openpai.protocol.job import Resources, TaskRole
+
+BYTES_MAX: Final = 1 << 20
+STRING_BYTES_MAX: Final = 128 << 10
+_RESERVED_BYTES: Final = 64 << 10
+"""Room for a task's own variables and for what a machine adds (PATH, HOME, ...)."""
+_POINTER_BYTES: Final = 8
+
+SSH_LABEL: Final = "ssh"
+HTTP_LABEL: Final = "http"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where one task of the job runs and which ports are its own, by label."""
+
+    role: str
+    index: int
+    host: str
+    ports: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """What of a job its tasks may know: every task has a peer entry, itself included."""
+
+    user: str
+    job_name: str
+    virtual_cluster: str
+    roles: tuple[TaskRole, ...]
+    peers: tuple[Peer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """Which task the environment is for, which try it is, and which devices it was given."""
+
+    role: str
+    index: int
+    job_attempt: int = 0
+    task_attempt: int = 0
+    devices: tuple[int, ...] = ()
+
+
+def port_labels(resources: Resources) -> dict[str, int]:
+    """Return how many ports each label names; `ssh` and `http` are always there with at least one."""
+    counts = {label: count for label, count in resources.ports.items() if count > 0}
+    return {**counts, **{label: counts.get(label, 1) for label in (SSH_LABEL, HTTP_LABEL)}}
+
+
+class JobEnvironment:
+    """The environments of one job attempt's tasks; what they share is worked out once."""
+
+    hosts: str
+    """Text of the file `PAI_HOSTS_FILE` names: the complete list of tasks, addresses and ports."""
+
+    def __init__(self, view: JobView) -> None:
+        self._peers = {(peer.role, peer.index): peer for peer in view.peers}
+        self._spellings = _spellings(role.name for role in view.roles)
+        self._shared = _within_limits(_about_job(view), self._about_lists(view), self._about_peers(view))
+        self.hosts = "".join(map(_host_line, view.peers))
+
+    def of(self, task: Self) -> dict[str, str]:
+        """Return every variable the platform gives to one task.
+
+        Devices are numbered as the machine numbers them; a backend that renumbers them says so in its place.
+        Raise KeyError for a task that is not among the peers.
+        """
+        peer = self._peers[task.role, task.index]
+        return {**self._shared, **self._about_one(peer), **_about_self(task, peer)}
+
+    def _about_lists(self, view: JobView) -> dict[str, str]:
+        lists: dict[str, str] = {
+            "PAI_TASK_ROLE_INSTANCES": ",".join(f"{peer.role}:{peer.index}" for peer in view.peers),
+        }
+        by_role: dict[str, list[str]] = {role.name: [] for role in view.roles}
+        for peer in view.peers:
+            by_role.setdefault(peer.role, []).append(f"{peer.host}:{_first(peer, HTTP_LABEL)}")
+        for name, addresses in by_role.items():
+            for spelling in self._spellings.get(name, (name,)):
+                lists[f"PAI_TASK_ROLE_{spelling}_HOST_LIST"] = ",".join(addresses)
+        return lists
+
+    def _about_peers(self, view: JobView) -> Iterable[dict[str, str]]:
+        # Index 0 of every role first: a job too big for its environment still finds its masters there.
+        return (self._about_one(peer) for peer in sorted(view.peers, key=lambda peer: peer.index))
+
+    def _about_one(self, peer: Peer) -> dict[str, str]:
+        variables: dict[str, str] = {}
+        for spelling in self._spellings.get(peer.role, (peer.role,)):
+            name = f"{spelling}_{peer.index}"
+            variables[f"PAI_HOST_IP_{name}"] = peer.host
+            for label, ports in peer.ports.items():
+                listed = _listed(ports)
+                variables[f"PAI_PORT_LIST_{name}_{label}"] = listed
+                variables[f"PAI_{name}_{label}_PORT"] = listed
+        return variables
+
+
+def _spellings(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return how each role is spelled: as written, and as OpenPAI normalised it where that is nobody else's name."""
+    written = list(names)
+    normalised = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in written]
+    return {
+        name: (name,) if short in written or normalised.count(short) > 1 or not short else (name, short)
+        for name, short in zip(written, normalised, strict=True)
+    }
+
+
+def _about_job(view: JobView) -> dict[str, str]:
+    full_name = f"{view.user}~{view.job_name}"
+    roles = ",".join(role.name for role in view.roles)
+    tasks = str(sum(role.instances for role in view.roles))
+    variables = {
+        "PAI_FRAMEWORK_NAME": full_name,
+        "PAI_JOB_NAME": full_name,
+        "PAI_USER_NAME": view.user,
+        "PAI_USERNAME": view.user,
+        "PAI_DEFAULT_FS_URI": "",
+        "PAI_VIRTUAL_CLUSTER": view.virtual_cluster,
+        "PAI_TASK_ROLE_COUNT": str(len(view.roles)),
+        "PAI_TASK_ROLES_NUM": str(len(view.roles)),
+        "PAI_JOB_TASK_ROLE_COUNT": str(len(view.roles)),
+        "PAI_TASK_ROLE_LIST": roles,
+        "PAI_JOB_TASK_ROLE_LIST": roles,
+        "PAI_TASKS_NUM": tasks,
+        "PAI_JOB_TASK_COUNT": tasks,
+    }
+    for role in view.roles:
+        need = role.resources
+        variables[f"PAI_TASK_ROLE_TASK_COUNT_{role.name}"] = str(role.instances)
+        variables[f"PAI_RESOURCE_{role.name}"] = f"{need.gpus},{need.cpus},{need.memory_mb},{role.shm_mb}"
+        variables[f"PAI_MIN_FAILED_TASK_COUNT_{role.name}"] = str(role.completion.min_failed)
+        variables[f"PAI_MIN_SUCCEEDED_TASK_COUNT_{role.name}"] = str(role.completion.min_succeeded)
+    return variables
+
+
+def _about_self(task: Self, peer: Peer) -> dict[str, str]:
+    http, ssh = _first(peer, HTTP_LABEL), _first(peer, SSH_LABEL)
+    devices = ",".join(map(str, task.devices))
+    variables = {
+        "PAI_CURRENT_TASK_ROLE_NAME": task.role,
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(task.index),
+        "PAI_TASK_INDEX": str(task.index),
+        "PAI_JOB_ATTEMPT_ID": str(task.job_attempt),
+        "PAI_TASK_ATTEMPT_ID": str(task.task_attempt),
+        "PAI_CURRENT_CONTAINER_IP": peer.host,
+        "PAI_CONTAINER_HOST_IP": peer.host,
+        "PAI_CURRENT_CONTAINER_PORT": http,
+        "PAI_CONTAINER_HOST_PORT": http,
+        "PAI_CONTAINER_SSH_PORT": ssh,
+        "PAI_CONTAINER_HOST_PORT_LIST": "".join(f"{label}:{_listed(ports)};" for label, ports in peer.ports.items()),
+        "CUDA_VISIBLE_DEVICES": devices,
+        # Without this CUDA numbers the fastest device first, and the numbers above would mean other devices.
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "NVIDIA_VISIBLE_DEVICES": devices or "none",
+    }
+    for label, ports in peer.ports.items():
+        variables[f"PAI_CONTAINER_HOST_{label}_PORT_LIST"] = _listed(ports)
+    return variables
+
+
+def _within_limits(job: dict[str, str], lists: dict[str, str], peers: Iterable[dict[str, str]]) -> dict[str, str]:
+    shared = dict(job)
+    left = BYTES_MAX - _RESERVED_BYTES - _size(job)
+    for name, value in lists.items():
+        size = _size({name: value})
+        if size <= STRING_BYTES_MAX and size <= left:
+            shared[name] = value
+            left -= size
+    for variables in peers:
+        left -= _size(variables)
+        if left < 0:
+            break
+        shared.update(variables)
+    return shared
+
+
+def _size(variables: Mapping[str, str]) -> int:
+    return sum(len(f"{name}={value}".encode()) + 1 + _POINTER_BYTES for name, value in variables.items())
+
+
+def _first(peer: Peer, label: str) -> str:
+    ports = peer.ports.get(label)
+    return str(ports[0]) if ports else ""
+
+
+def _listed(ports: Iterable[int]) -> str:
+    return ",".join(map(str, ports))
+
+
+def _host_line(peer: Peer) -> str:
+    ports = "".join(f" {label}={_listed(numbers)}" for label, numbers in peer.ports.items())
+    return f"{peer.role} {peer.index} {peer.host}{ports}\n"

@@ -1,0 +1,100 @@
+"""Runtime plugins as text: what a job asks to have run around a task's own commands.
+
+A plugin comes from a prerequisite that names one and that the task role lists, or from the job's extras, in this order;
+what runs after the commands runs in the opposite order, and only when they succeeded. `cmd` is the plugin that exists
+so far; the others are named by `unsupported_plugins` so that a caller can say they have no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from openpai.protocol.job import PLUGIN_PREFIX, JobSpec
+from openpai.runtime.script import in_subshell
+
+_COMMAND_PLUGIN: Final = "cmd"
+_EVENTS: Final = {"taskStarts": "preCommands", "taskSucceeds": "postCommands"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plugin:
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_failure_ignored: bool = False
+
+    def commands(self, moment: str) -> tuple[str, ...]:
+        """Return the commands for `preCommands` or `postCommands`, whichever way they were written."""
+        listed = list(_texts(self.parameters.get(moment)))
+        for callback in self.parameters.get("callbacks") or ():
+            if isinstance(callback, Mapping) and _EVENTS.get(str(callback.get("event"))) == moment:
+                listed.extend(_texts(callback.get("commands")))
+        return tuple(listed)
+
+
+def with_plugins(spec: JobSpec, role_name: str, commands: str, render: Callable[[str], str]) -> str:
+    """Return `commands` with the commands of the role's plugins around them.
+
+    `render` resolves the templates in a plugin's parameters. Commands without plugins come back unchanged.
+    """
+    before: list[str] = []
+    after: list[str] = []
+    for plugin in _plugins(spec, role_name):
+        if plugin.name == _COMMAND_PLUGIN:
+            before.append(_block(plugin, plugin.commands("preCommands"), render))
+            after.insert(0, _block(plugin, plugin.commands("postCommands"), render))
+    ending = [block for block in after if block]
+    # An `exit 0` among the task's own commands must not skip what follows a success.
+    own = in_subshell(commands) if ending else commands
+    return "\n".join([*(block for block in before if block), own, *ending])
+
+
+def unsupported_plugins(spec: JobSpec, role_name: str) -> tuple[str, ...]:
+    """Return the names of the plugins this role asks for that have no effect yet, each once."""
+    names = (plugin.name for plugin in _plugins(spec, role_name))
+    return tuple(dict.fromkeys(name for name in names if name != _COMMAND_PLUGIN))
+
+
+def _plugins(spec: JobSpec, role_name: str) -> list[_Plugin]:
+    wanted = set(spec.role(role_name).prerequisites)
+    prerequisites = [
+        _Plugin(
+            _short(prerequisite.plugin),
+            {key: value for key, value in prerequisite.extra.items() if key != "failurePolicy"},
+            prerequisite.extra.get("failurePolicy") == "ignore",
+        )
+        for prerequisite in spec.prerequisites
+        if prerequisite.name in wanted and prerequisite.plugin and prerequisite.plugin.startswith(PLUGIN_PREFIX)
+    ]
+    listed = spec.extras.get(PLUGIN_PREFIX)
+    extras = [
+        _Plugin(
+            _short(str(entry.get("plugin", ""))),
+            entry.get("parameters") or {},
+            entry.get("failurePolicy") == "ignore",
+        )
+        for entry in (listed if isinstance(listed, list) else ())
+        if isinstance(entry, Mapping) and _is_for(entry, role_name)
+    ]
+    return [*prerequisites, *extras]
+
+
+def _is_for(entry: Mapping[str, Any], role_name: str) -> bool:
+    roles = entry.get("taskroles")
+    return roles is None or role_name in roles
+
+
+def _short(name: str | None) -> str:
+    return (name or "").removeprefix(f"{PLUGIN_PREFIX}.")
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
+
+
+def _block(plugin: _Plugin, commands: tuple[str, ...], render: Callable[[str], str]) -> str:
+    text = "\n".join(render(command).strip() for command in commands)
+    return f"set +e\n{text}\nset -e" if text and plugin.is_failure_ignored else text

@@ -1,0 +1,199 @@
+"""The two shell texts a task attempt is made of: the platform's wrapper and the user's own script.
+
+The wrapper is constant and asks nothing of a machine or an image but a POSIX `sh`. It claims the launch ticket, runs
+the user's script, passes SIGTERM on, and leaves one exit report. The ticket makes an attempt run at most once: whoever
+creates the file first owns the attempt, be it the wrapper of this server's launch, of a dead server's launch that
+arrives late, or a server that creates it to declare a launch dead. A report counts only when its last line is there,
+so a reader never sees half of one.
+
+Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER]`; an empty WORK_DIR means where it is. Files in
+TASK_DIR: `user.sh` (read), `grace` (read on SIGTERM, if there: seconds instead of GRACE_S), `ticket` and `exit`
+(written). When the attempt began and ended are the times of these two files: a shell cannot tell the time by itself.
+Files in LOG_DIR: `stdout.log`, `stderr.log`, `runtime.log`, all appended to. LAUNCHER is put in front of the user's
+shell; leave it away and the wrapper finds out whether `env --default-signal` is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+TICKET_FILE: Final = "ticket"
+EXIT_FILE: Final = "exit"
+SCRIPT_FILE: Final = "user.sh"
+GRACE_FILE: Final = "grace"
+HOSTS_FILE: Final = "hosts"
+FENCED: Final = "fenced"
+"""First word of a ticket that a server created so that no wrapper can run the attempt any more."""
+LAUNCHER: Final = ("env", "--default-signal=INT,QUIT")
+"""Undoes what a shell does to background commands: it makes them deaf to SIGINT and SIGQUIT."""
+
+_EXIT_END: Final = "end"
+
+_WRAPPER: Final = r"""dir=$1 logs=$2 work=$3 grace=$4 launcher=${5-probe}
+exec 3>>"$logs/runtime.log" 4>>"$logs/stdout.log" 5>>"$logs/stderr.log" || exit 74
+note() { echo "[openpai-runtime] $*" >&3; }
+
+# Field 22 of the stat line tells this shell from a later process with the same number. Field 5 is its process group,
+# which it is going to kill: that must be its own, or the group of a container's first process, which nothing kills.
+stat=
+{ read -r stat; } 2>/dev/null <"/proc/$$/stat"
+set -- ${stat##*) }
+born=${20:-0}
+if [ "${3:-}" != "$$" ] && [ "$$" != 1 ] && [ "$PPID" != 1 ]; then
+    note "the wrapper must lead a process group of its own"
+    exit 64
+fi
+
+set -C
+{ echo "$$ $born" >"$dir/ticket"; } 2>/dev/null || exit 75
+set +C
+owner=
+{ read -r owner _; } 2>/dev/null <"$dir/ticket"
+[ "$owner" = "$$" ] || exit 75
+
+uptime() { up=0; { read -r up _; } 2>/dev/null </proc/uptime; up=${up%%.*}; }
+uptime
+since=$up
+
+report() {
+    uptime
+    set -C
+    { printf 'code %s\nend\n' "$1" >"$dir/exit"; } 2>/dev/null || return
+    note "task ended with exit code $1 after $((up - since)) s"
+}
+finish() {
+    trap '' TERM USR1
+    # Without a report this exit code is all there is to tell, and it must not become that of a kill.
+    if [ -s "$dir/exit" ] || report "$1"; then kill -KILL 0; fi
+    reported=
+    { read -r _ reported; } 2>/dev/null <"$dir/exit"
+    exit "${reported:-$1}"
+}
+
+told=
+on_term() {
+    trap '' TERM
+    told=1
+    { read -r grace; } 2>/dev/null <"$dir/grace"
+    note "SIGTERM: the task has $grace s to end"
+    kill -TERM 0
+    # Where there is no `sleep`, whoever sent SIGTERM keeps the time.
+    { { sleep "$grace" || sleep "${grace%%.*}"; } && kill -USR1 "$$"; } >/dev/null 2>&1 3>&- 4>&- 5>&- &
+}
+on_usr1() {
+    [ -n "$told" ] || return 0
+    note "the task did not end within $grace s after SIGTERM and is killed"
+    finish 137
+}
+# Handled, not ignored: what a shell ignores its children ignore too, and a task may signal its own group.
+trap on_term TERM
+trap on_usr1 USR1
+trap : HUP INT QUIT USR2 ALRM
+
+shell=sh
+if command -v bash >/dev/null 2>&1; then shell=bash; fi
+if [ "$launcher" = probe ]; then
+    launcher=
+    if env --default-signal=INT,QUIT true 2>/dev/null; then launcher='env --default-signal=INT,QUIT'; fi
+fi
+if [ -n "$work" ] && ! cd "$work" 2>&3; then
+    note "the working directory cannot be entered"
+    finish 1
+fi
+PAI_WORK_DIR=$PWD
+export PAI_WORK_DIR
+
+note "task starts"
+# A shell of its own waits for the task in the foreground, where no signal interrupts it, and reports: bash forgets how
+# a child ended when a signal comes between. It handles signals like this one, so as not to end before the task does.
+(
+    trap 'told=1' TERM
+    trap : HUP INT QUIT USR1 USR2 ALRM
+    code=143
+    if [ -z "$told" ]; then
+        $launcher "$shell" "$dir/user.sh" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
+        code=$?
+    fi
+    report "$code"
+    exit "$code"
+) &
+child=$!
+while :; do
+    wait "$child"
+    code=$?
+    # A signal ends `wait` too early, and in bash sometimes one that was dealt with before.
+    if [ -s "$dir/exit" ] || ! kill -0 "$child" 2>/dev/null; then break; fi
+done
+finish "$code"
+"""
+
+_TRAP: Final = "trap 'exit 143' TERM"
+
+_PROLOGUE: Final = f"""set -e
+if [ -n "${{BASH_VERSION-}}" ]; then set -o pipefail; fi
+{_TRAP}
+"""
+
+
+def wrapper() -> str:
+    """Return the text of the script that runs one task attempt; the same for every task."""
+    return _WRAPPER
+
+
+def user_script(commands: str) -> str:
+    """Return the script the user's shell runs: it ends at the first command that fails.
+
+    On SIGTERM the shell waits for the command it is running, which heard the signal too and may be saving its work,
+    and then ends with 143. A script that says what to do on SIGTERM replaces this.
+    """
+    return f"{_PROLOGUE}{commands.rstrip()}\n"
+
+
+def in_subshell(commands: str) -> str:
+    """Return `commands` so that an `exit` among them ends only them, and SIGTERM is met as in `user_script`."""
+    return f"(\n{_TRAP}\n{commands.rstrip()}\n)"
+
+
+@dataclass(frozen=True, slots=True)
+class ExitText:
+    """What an exit report says. `reason` and `message` are empty when the wrapper wrote it."""
+
+    code: int
+    reason: str = ""
+    message: str = ""
+
+    def text(self) -> str:
+        """Return the report as the file `exit` holds it."""
+        told = " ".join(self.message.split())
+        return f"code {self.code}\nreason {self.reason}\nmessage {told}\n{_EXIT_END}\n"
+
+    @classmethod
+    def parse(cls, text: str) -> ExitText | None:
+        """Return what the file says, or None unless its last line is there."""
+        *lines, last = text.removesuffix("\n").split("\n")
+        if last != _EXIT_END or not text.endswith("\n"):
+            return None
+        fields = dict(line.partition(" ")[::2] for line in lines)
+        try:
+            return cls(int(fields.get("code", "")), fields.get("reason", ""), fields.get("message", ""))
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Who owns a task attempt: a wrapper (`pid`, and `born` in clock ticks since boot), or nobody ever (`pid` None)."""
+
+    pid: int | None
+    born: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Ticket | None:
+        """Return what the file says, or None for a ticket that its owner could not finish writing."""
+        words = text.split()
+        if not text.endswith("\n") or not words:
+            return None
+        if words[0] == FENCED:
+            return cls(None)
+        return cls(int(words[0]), int(words[1])) if len(words) == 2 and words[0].isdigit() else None

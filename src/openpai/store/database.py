@@ -1,0 +1,117 @@
+"""The door to the database: one writer that commits in groups, several readers.
+
+Every write is a function over a connection; `store.writer` runs those that are waiting in one transaction, so a
+hundred submissions cost one disk flush. Nobody is answered before the commit. Without threads (`inline`) everything
+runs in the caller, in the order of the calls, which is what the fault simulator needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.pool import StaticPool
+
+from openpai.protocol.errors import Refused
+from openpai.store.complaints import told
+from openpai.store.writer import Work, Writer, run_alone
+
+T = TypeVar("T")
+
+READERS: Final = 4
+BUSY_TIMEOUT_S: Final = 10
+
+
+class Database:
+    """Runs functions over connections; commits writes in groups."""
+
+    def __init__(self, url: str, *, inline: bool = False) -> None:
+        self.url = normal_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = _engine(self.url, inline=inline)
+        self._readers = None if inline else ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
+        self._writer = None if inline else Writer(self.engine, is_far=not self.is_sqlite)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` in a transaction; its effects are durable when this returns. Raises Unavailable on a bad disk.
+
+        `work` may run more than once: what an undone run returned is never seen.
+        """
+        if self._writer is not None:
+            return await self._writer.write(work)
+        try:
+            return run_alone(self.engine, work)
+        except exc.DBAPIError as error:
+            raise told(error) from error
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` over a consistent view. Raises Unavailable when the database cannot be read."""
+        if self._readers is None:
+            return self._read_now(work)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_now, work)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._readers is not None:
+            self._readers.shutdown()
+        self.engine.dispose()
+
+    def _read_now(self, work: Work[T]) -> T:
+        try:
+            with self.engine.connect() as connection:
+                return work(connection)
+        except exc.DBAPIError as error:
+            raise told(error) from error
+
+
+def normal_url(url: str) -> sa.URL:
+    """Return the URL with the driver we ship for; raise Refused for one we cannot serve."""
+    try:
+        parsed = sa.make_url(url)
+    except exc.ArgumentError as error:
+        raise Refused(
+            "BadConfigurationError",
+            f"--database-url {url!r} is no database URL",
+            "use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE",
+        ) from error
+    if parsed.get_backend_name() == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() != "sqlite":
+        raise Refused(
+            "BadConfigurationError",
+            f"the database {parsed.get_backend_name()!r} is not supported",
+            "use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE",
+        )
+    return parsed
+
+
+def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
+    if url.get_backend_name() != "sqlite":
+        return sa.create_engine(url, pool_size=READERS + 1, max_overflow=2, pool_pre_ping=True)
+    options: dict[str, Any] = {"connect_args": {"check_same_thread": False, "timeout": BUSY_TIMEOUT_S}}
+    if url.database in (None, "", ":memory:"):
+        options["poolclass"] = StaticPool
+    else:
+        options |= {"pool_size": 1 if inline else READERS + 1, "max_overflow": 2}
+    engine = sa.create_engine(url, **options)
+    sa.event.listen(engine, "connect", _tune_sqlite)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _tune_sqlite(connection: Any, _record: Any) -> None:
+    # The driver's own transactions begin late and break savepoints; we say BEGIN ourselves.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # A writer that begins as a reader may find that it cannot become a writer any more.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

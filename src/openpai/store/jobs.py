@@ -1,0 +1,266 @@
+"""Remembering jobs: submissions, saved steps, grants, the inbox and the right to lead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.dialects import postgresql, sqlite
+
+from openpai.lifecycle.model import JOB_FINAL
+from openpai.ports.store import Change, JobRecord, LeaseLost, NewJob, Saved
+from openpai.protocol.errors import Refused
+from openpai.store import rows
+from openpai.store.database import Database
+from openpai.store.schema import events, grants, inbox, job_attempts, jobs, lease, task_attempts
+
+LEADER: Final = "leader"
+_FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
+_CHANGING: Final = (
+    "version",
+    "phase",
+    "virtual_cluster",
+    "priority",
+    "priority_class",
+    "is_stop_requested",
+    "attempt",
+    "retries_counted",
+    "retries_free",
+    "attempt_at_ms",
+    "attempt_started_at_ms",
+    "attempt_ended_at_ms",
+    "started_at_ms",
+    "ended_at_ms",
+    "retry_at_ms",
+    "outcome",
+)
+_TASK_KEY: Final = ("job", "job_attempt", "role", "task_index", "attempt")
+
+_UPDATE_JOB: Final = (
+    sa.update(jobs)
+    .where(jobs.c.id == sa.bindparam("of_id"), jobs.c.version == sa.bindparam("of_version"))
+    .values({name: sa.bindparam(name) for name in _CHANGING})
+)
+_RELEASE: Final = sa.delete(grants).where(
+    grants.c.node == sa.bindparam("of_node"),
+    grants.c.device == sa.bindparam("of_device"),
+    grants.c.grant_number == sa.bindparam("of_grant"),
+)
+
+
+class _Stale(Exception):
+    """A job's version is not the one the change started from."""
+
+
+class SqlJobStore:
+    """`ports.store.JobStore` over SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        dialect: Any = sqlite if database.is_sqlite else postgresql
+        self._upsert_task = _upsert(dialect, task_attempts, _TASK_KEY)
+        self._upsert_attempt = _upsert(dialect, job_attempts, ("job", "attempt"))
+
+    async def add_job(self, new: NewJob, *, notify: bool) -> None:
+        """Remember a submission; see `JobStore.add_job`."""
+        columns = rows.new_job_columns(new)
+        first = rows.event_columns(new.event)
+
+        def work(connection: sa.Connection) -> None:
+            try:
+                connection.execute(jobs.insert(), columns)
+            except exc.IntegrityError as error:
+                raise Refused(
+                    "ConflictJobError",
+                    f"{new.record.user} already has a job named {new.record.name!r}",
+                    "choose another name; finished jobs keep theirs",
+                ) from error
+            connection.execute(events.insert(), first)
+            if notify:
+                connection.execute(inbox.insert(), {"job": new.record.job.id})
+
+        await self._database.write(work)
+
+    async def load(self, job: str) -> JobRecord | None:
+        """Return one job; see `JobStore.load`."""
+
+        def work(connection: sa.Connection) -> JobRecord | None:
+            row = connection.execute(sa.select(jobs).where(jobs.c.id == job)).mappings().first()
+            if row is None:
+                return None
+            where = (task_attempts.c.job == job) & (task_attempts.c.job_attempt == row["attempt"])
+            attempts = connection.execute(sa.select(task_attempts).where(where)).mappings().all()
+            return rows.record_from(_mapping(row), [_mapping(attempt) for attempt in attempts])
+
+        return await self._database.read(work)
+
+    async def find(self, user: str, name: str) -> str | None:
+        """Return a job's id; see `JobStore.find`."""
+        query = sa.select(jobs.c.id).where(jobs.c.owner == user, jobs.c.name == name)
+        return await self._database.read(lambda connection: connection.execute(query).scalar())
+
+    async def active(self) -> tuple[JobRecord, ...]:
+        """Return every job that is not final; see `JobStore.active`."""
+        is_active = jobs.c.phase.not_in(_FINAL)
+        query = sa.select(jobs).where(is_active).order_by(jobs.c.submitted_at_ms, jobs.c.id)
+        current = sa.and_(task_attempts.c.job == jobs.c.id, task_attempts.c.job_attempt == jobs.c.attempt)
+        attempts_query = sa.select(task_attempts).join(jobs, current).where(is_active)
+
+        def work(connection: sa.Connection) -> tuple[JobRecord, ...]:
+            attempts: dict[str, list[rows.Row]] = {}
+            for row in connection.execute(attempts_query).mappings():
+                attempts.setdefault(row["job"], []).append(_mapping(row))
+            found = connection.execute(query).mappings()
+            return tuple(rows.record_from(_mapping(row), attempts.get(row["id"], ())) for row in found)
+
+        return await self._database.read(work)
+
+    async def save(self, changes: Sequence[Change], epoch: int | None, *, notify: bool = False) -> tuple[Saved, ...]:
+        """Save each change or say why not; see `JobStore.save`."""
+
+        def work(connection: sa.Connection) -> tuple[Saved, ...]:
+            if epoch is not None:
+                self._check_lease(connection, epoch)
+            try:
+                with connection.begin_nested():
+                    self._write(connection, changes, notify=notify)
+            except (_Stale, exc.IntegrityError):
+                if len(changes) > 1:
+                    return tuple(self._save_alone(connection, change, notify=notify) for change in changes)
+                return (self._save_alone(connection, changes[0], notify=notify),)
+            return (Saved.YES,) * len(changes)
+
+        return await self._database.write(work)
+
+    async def take_inbox(self, limit: int) -> tuple[str, ...]:
+        """Return and remove what other servers left; see `JobStore.take_inbox`."""
+
+        def work(connection: sa.Connection) -> tuple[str, ...]:
+            query = sa.select(inbox.c.id, inbox.c.job).order_by(inbox.c.id).limit(limit)
+            found = connection.execute(query).all()
+            if found:
+                connection.execute(sa.delete(inbox).where(inbox.c.id.in_([row.id for row in found])))
+            return tuple(dict.fromkeys(row.job for row in found))
+
+        waiting = await self._database.read(
+            lambda connection: connection.execute(sa.select(inbox.c.id).limit(1)).first()
+        )
+        return await self._database.write(work) if waiting else ()
+
+    async def lease(self, holder: str, now_ms: int, ttl_ms: int) -> int | None:
+        """Take or renew the right to lead; see `JobStore.lease`."""
+
+        def work(connection: sa.Connection) -> int | None:
+            row = connection.execute(sa.select(lease).where(lease.c.name == LEADER).with_for_update()).first()
+            if row is None:
+                first = {"name": LEADER, "holder": holder, "epoch": 1, "until_ms": now_ms + ttl_ms}
+                connection.execute(lease.insert(), first)
+                return 1
+            if not _is_free(row, holder, now_ms):
+                return None
+            epoch = int(row.epoch) if row.holder == holder else int(row.epoch) + 1
+            renewed = {"holder": holder, "epoch": epoch, "until_ms": now_ms + ttl_ms}
+            connection.execute(sa.update(lease).where(lease.c.name == LEADER).values(renewed))
+            return epoch
+
+        return await self._database.write(work)
+
+    async def release_lease(self, holder: str) -> None:
+        """Give the right to lead back; see `JobStore.release_lease`."""
+        mine = sa.update(lease).where(lease.c.name == LEADER, lease.c.holder == holder).values(holder=None, until_ms=0)
+        await self._database.write(lambda connection: connection.execute(mine))
+
+    def _check_lease(self, connection: sa.Connection, epoch: int) -> None:
+        query = sa.select(lease.c.epoch).where(lease.c.name == LEADER)
+        # A share lock keeps a new leader from taking over between this look and our commit.
+        newest = connection.execute(query if self._database.is_sqlite else query.with_for_update(read=True)).scalar()
+        if newest != epoch:
+            raise LeaseLost(f"epoch {epoch} is over, {newest} leads")
+
+    def _save_alone(self, connection: sa.Connection, change: Change, *, notify: bool) -> Saved:
+        try:
+            with connection.begin_nested():
+                self._write(connection, [change], notify=notify)
+        except _Stale:
+            return Saved.STALE
+        except exc.IntegrityError:
+            return Saved.DEVICE_TAKEN
+        return Saved.YES
+
+    def _write(self, connection: sa.Connection, changes: Sequence[Change], *, notify: bool) -> None:
+        updates = [
+            {
+                **rows.job_columns(change.after),
+                "of_id": change.after.job.id,
+                "of_version": change.before.version,
+            }
+            for change in changes
+        ]
+        if connection.execute(_UPDATE_JOB, updates).rowcount != len(updates):
+            raise _Stale
+        released = [_grant_key(*grant) for change in changes for grant in change.released]
+        _execute(connection, _RELEASE, released)
+        _execute(
+            connection,
+            grants.insert(),
+            [
+                {"node": node, "device": device, "grant_number": number, "job": change.after.job.id}
+                for change in changes
+                for node, device, number in change.granted
+            ],
+        )
+        _execute(
+            connection,
+            self._upsert_task,
+            [
+                rows.task_columns(change.after.job.id, change.job_attempt, task, slot)
+                for change in changes
+                for task, slot in change.tasks
+            ],
+        )
+        _execute(connection, self._upsert_attempt, [_ended_columns(change) for change in changes if change.ended])
+        _execute(connection, events.insert(), [rows.event_columns(e) for change in changes for e in change.events])
+        if notify:
+            _execute(connection, inbox.insert(), [{"job": change.after.job.id} for change in changes])
+
+
+def _is_free(row: Any, holder: str, now_ms: int) -> bool:
+    if row.holder is None or row.holder == holder or row.until_ms <= now_ms:
+        return True
+    # Only one process at a time may use a place, so another one there is dead: no need to wait for its lease.
+    return str(row.holder).rpartition("/")[0] == holder.rpartition("/")[0] != ""
+
+
+def _upsert(dialect: Any, table: sa.Table, key: Sequence[str]) -> Any:
+    insert = dialect.insert(table)
+    rest = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in key}
+    return insert.on_conflict_do_update(index_elements=list(key), set_=rest)
+
+
+def _execute(connection: sa.Connection, statement: Any, parameters: list[dict[str, Any]]) -> None:
+    if parameters:
+        connection.execute(statement, parameters)
+
+
+def _grant_key(node: str, device: int, grant: int) -> dict[str, Any]:
+    return {"of_node": node, "of_device": device, "of_grant": grant}
+
+
+def _ended_columns(change: Change) -> dict[str, Any]:
+    ended = change.ended
+    if ended is None:
+        raise ValueError("no attempt ended in this change")
+    return {
+        "job": ended.id,
+        "attempt": ended.attempt,
+        "outcome": rows.outcome_text(ended.outcome),
+        "created_at_ms": ended.attempt_at_ms or ended.submitted_at_ms,
+        "started_at_ms": ended.attempt_started_at_ms,
+        "ended_at_ms": ended.attempt_ended_at_ms,
+    }
+
+
+def _mapping(row: Any) -> rows.Row:
+    return dict(row)

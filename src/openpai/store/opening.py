@@ -1,0 +1,54 @@
+"""Opening a database: a new one is made, an older one is brought up to date, a damaged or newer one is refused."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import exc
+
+from openpai.protocol.errors import Refused
+from openpai.store.complaints import told
+from openpai.store.database import Database
+
+
+def migrate(database: Database) -> None:
+    """Bring the database to the newest schema. Raises Refused for one that is damaged or newer than this program."""
+    config = _config()
+    script = ScriptDirectory.from_config(config)
+    try:
+        with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            at = MigrationContext.configure(connection).get_current_revision()
+            if at == script.get_current_head():
+                return
+            _refuse_strangers(connection, script, at)
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    except exc.DBAPIError as error:
+        raise told(error) from error
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(files("openpai.store") / "migrations"))
+    return config
+
+
+def _refuse_strangers(connection: sa.Connection, script: ScriptDirectory, at: str | None) -> None:
+    known = {revision.revision for revision in script.walk_revisions()}
+    if at is not None and at not in known:
+        raise Refused(
+            "BadConfigurationError",
+            f"the database was last used by a newer openpai (schema {at})",
+            "install that version or a newer one; this one changed nothing",
+        )
+    if at is None and sa.inspect(connection).get_table_names():
+        raise Refused(
+            "BadConfigurationError",
+            "the database holds tables that are not openpai's",
+            "give openpai a database of its own",
+        )

@@ -1,0 +1,251 @@
+"""Between the platform's values and the database's rows, both ways.
+
+Nothing else knows which column holds what, so a value that comes back from here is the value that went in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from openpai.lifecycle.model import (
+    AttemptKey,
+    Behavior,
+    Diagnosis,
+    ExitReason,
+    ExitReport,
+    Job,
+    JobPhase,
+    Outcome,
+    Plan,
+    Retries,
+    RolePlan,
+    Task,
+    TaskId,
+    TaskPhase,
+    Verdict,
+)
+from openpai.ports.store import Event, JobRecord, NewJob, Sealed, Slot
+
+Row = Mapping[str, Any]
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a plan as JSON text."""
+    roles = [[r.name, r.instances, r.min_failed, r.min_succeeded, r.task_retry_count] for r in plan.roles]
+    return _dump({"roles": roles, "jobRetryCount": plan.job_retry_count, "gang": plan.is_gang})
+
+
+def plan_from(text: str) -> Plan:
+    """Return the plan that `plan_text` wrote."""
+    data = json.loads(text)
+    return Plan(tuple(RolePlan(*role) for role in data["roles"]), data["jobRetryCount"], data["gang"])
+
+
+def _diagnosis_data(diagnosis: Diagnosis | None) -> list[Any] | None:
+    if diagnosis is None:
+        return None
+    d = diagnosis
+    return [d.code, d.phrase, d.type, d.behavior.value, d.reason, list(d.advice), d.matched]
+
+
+def _diagnosis_from(data: list[Any] | None) -> Diagnosis | None:
+    if data is None:
+        return None
+    code, phrase, type_, behavior, reason, advice, matched = data
+    return Diagnosis(code, phrase, type_, Behavior(behavior), reason, tuple(advice), matched)
+
+
+def outcome_text(outcome: Outcome | None) -> str | None:
+    """Return an outcome as JSON text."""
+    if outcome is None:
+        return None
+    trigger = [outcome.trigger.role, outcome.trigger.index] if outcome.trigger else None
+    return _dump([outcome.verdict.value, outcome.code, _diagnosis_data(outcome.diagnosis), trigger, outcome.message])
+
+
+def outcome_from(text: str | None) -> Outcome | None:
+    """Return the outcome that `outcome_text` wrote."""
+    if text is None:
+        return None
+    verdict, code, diagnosis, trigger, message = json.loads(text)
+    return Outcome(Verdict(verdict), code, _diagnosis_from(diagnosis), TaskId(*trigger) if trigger else None, message)
+
+
+def job_columns(record: JobRecord) -> dict[str, Any]:
+    """Return the columns of a job that change during its life."""
+    job = record.job
+    return {
+        "version": record.version,
+        "phase": job.phase.value,
+        "virtual_cluster": record.virtual_cluster,
+        "priority": record.priority,
+        "priority_class": record.priority_class,
+        "is_stop_requested": job.is_stop_requested,
+        "attempt": job.attempt,
+        "retries_counted": job.retries.counted,
+        "retries_free": job.retries.free,
+        "attempt_at_ms": job.attempt_at_ms,
+        "attempt_started_at_ms": job.attempt_started_at_ms,
+        "attempt_ended_at_ms": job.attempt_ended_at_ms,
+        "started_at_ms": job.started_at_ms,
+        "ended_at_ms": job.ended_at_ms,
+        "retry_at_ms": job.retry_at_ms,
+        "outcome": outcome_text(job.outcome),
+    }
+
+
+def new_job_columns(new: NewJob) -> dict[str, Any]:
+    """Return every column of a job that was just submitted."""
+    record = new.record
+    return {
+        **job_columns(record),
+        "id": record.job.id,
+        "owner": record.user,
+        "name": record.name,
+        "submitted_at_ms": record.job.submitted_at_ms,
+        "gpus_total": new.gpus_total,
+        "tasks_total": record.job.plan.tasks_total,
+        "roles_total": len(record.job.plan.roles),
+        "plan": plan_text(record.job.plan),
+        "spec": record.spec_text,
+        "config": new.config_text,
+        "sealed": record.sealed.data if record.sealed else None,
+    }
+
+
+def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
+    """Return a job with the tasks of its current attempt; tasks without a row wait for their first grant."""
+    plan = plan_from(row["plan"])
+    tasks = {id_: Task(id_) for role in plan.roles for id_ in (TaskId(role.name, i) for i in range(role.instances))}
+    slots: dict[TaskId, Slot] = {}
+    for attempt in sorted(attempts, key=lambda each: int(each["attempt"])):
+        task = task_from(attempt)
+        tasks[task.id] = task
+        slots.pop(task.id, None)
+        slot = slot_from(attempt)
+        if slot is not None and task.is_alive:
+            slots[task.id] = slot
+    job = Job(
+        id=row["id"],
+        plan=plan,
+        phase=JobPhase(row["phase"]),
+        submitted_at_ms=row["submitted_at_ms"],
+        attempt=row["attempt"],
+        is_stop_requested=row["is_stop_requested"],
+        tasks=tasks,
+        retries=Retries(row["retries_counted"], row["retries_free"]),
+        attempt_at_ms=row["attempt_at_ms"],
+        attempt_started_at_ms=row["attempt_started_at_ms"],
+        attempt_ended_at_ms=row["attempt_ended_at_ms"],
+        started_at_ms=row["started_at_ms"],
+        ended_at_ms=row["ended_at_ms"],
+        retry_at_ms=row["retry_at_ms"],
+        outcome=outcome_from(row["outcome"]),
+    )
+    return JobRecord(
+        job=job,
+        user=row["owner"],
+        name=row["name"],
+        virtual_cluster=row["virtual_cluster"],
+        priority=row["priority"],
+        spec_text=row["spec"],
+        sealed=Sealed(bytes(row["sealed"])) if row["sealed"] is not None else None,
+        priority_class=row["priority_class"],
+        slots=slots,
+        version=row["version"],
+    )
+
+
+def task_columns(job: str, job_attempt: int, task: Task, slot: Slot | None) -> dict[str, Any]:
+    """Return a task attempt as a row."""
+    report = task.report
+    return {
+        "job": job,
+        "job_attempt": job_attempt,
+        "role": task.id.role,
+        "task_index": task.id.index,
+        "attempt": task.attempt,
+        "phase": task.phase.value,
+        "retries_counted": task.retries.counted,
+        "retries_free": task.retries.free,
+        "granted_at_ms": task.granted_at_ms,
+        "started_at_ms": task.started_at_ms,
+        "ended_at_ms": task.ended_at_ms,
+        "retry_at_ms": task.retry_at_ms,
+        "grant_number": task.grant,
+        "node": slot.node if slot else None,
+        "address": slot.address if slot else None,
+        "devices": _dump(list(slot.devices)) if slot else None,
+        "ports": _dump({label: list(ports) for label, ports in slot.ports.items()}) if slot else None,
+        "report": _dump([report.code, report.reason.value, report.message, report.started_at_ms, report.ended_at_ms])
+        if report
+        else None,
+        "diagnosis": _dump(_diagnosis_data(task.diagnosis)) if task.diagnosis else None,
+    }
+
+
+def task_from(row: Row) -> Task:
+    """Return the task attempt of a row."""
+    return Task(
+        id=TaskId(row["role"], row["task_index"]),
+        phase=TaskPhase(row["phase"]),
+        attempt=row["attempt"],
+        grant=row["grant_number"],
+        retries=Retries(row["retries_counted"], row["retries_free"]),
+        granted_at_ms=row["granted_at_ms"],
+        started_at_ms=row["started_at_ms"],
+        ended_at_ms=row["ended_at_ms"],
+        retry_at_ms=row["retry_at_ms"],
+        report=report_from(row["report"]),
+        diagnosis=_diagnosis_from(json.loads(row["diagnosis"])) if row["diagnosis"] else None,
+    )
+
+
+def report_from(text: str | None) -> ExitReport | None:
+    """Return the exit report of a row."""
+    if text is None:
+        return None
+    code, reason, message, started_at_ms, ended_at_ms = json.loads(text)
+    return ExitReport(code, ExitReason(reason), message, started_at_ms, ended_at_ms)
+
+
+def slot_from(row: Row) -> Slot | None:
+    """Return what a task attempt held, None when it never held anything."""
+    if row["node"] is None:
+        return None
+    ports = {label: tuple(values) for label, values in json.loads(row["ports"]).items()}
+    return Slot(row["node"], row["address"], tuple(json.loads(row["devices"])), ports, row["grant_number"])
+
+
+def event_columns(event: Event) -> dict[str, Any]:
+    """Return an event as a row."""
+    return {
+        "job": event.job,
+        "at_ms": event.at_ms,
+        "is_warning": event.is_warning,
+        "reason": event.reason,
+        "message": event.message,
+        "job_attempt": event.job_attempt,
+        "task": event.key.path() if event.key else None,
+        "node": event.node,
+    }
+
+
+def event_from(row: Row) -> Event:
+    """Return the event of a row."""
+    return Event(
+        job=row["job"],
+        at_ms=row["at_ms"],
+        reason=row["reason"],
+        message=row["message"],
+        job_attempt=row["job_attempt"],
+        key=AttemptKey.parse(row["task"]) if row["task"] else None,
+        node=row["node"],
+        is_warning=row["is_warning"],
+    )

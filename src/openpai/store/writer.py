@@ -1,0 +1,118 @@
+"""The one writer: runs what is waiting in a single transaction, commits it, and only then answers anybody.
+
+While a commit waits for the disk, further writes gather and make up the next group. When one of a group fails, the
+group is undone and each is run alone, so that a caller hears of its own failure only. SQLite's statements run right
+on the event loop, where they cost microseconds and a change of threads would cost more; its commits, which wait for
+the disk, and everything a far database does, run in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from openpai.protocol.errors import Unavailable
+from openpai.store.complaints import told
+
+T = TypeVar("T")
+Work = Callable[[sa.Connection], T]
+
+GROUP_MAX: Final = 256
+
+
+@dataclass(slots=True)
+class _Write:
+    work: Work[Any]
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+    def settle(self) -> None:
+        if self.future.done():
+            return
+        if isinstance(self.error, exc.DBAPIError):
+            self.error = told(self.error)
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Writer:
+    """Commits writes in groups. `is_far` says that every statement waits for somebody else."""
+
+    def __init__(self, engine: sa.Engine, *, is_far: bool) -> None:
+        self._engine = engine
+        self._is_far = is_far
+        self._waiting: list[_Write] = []
+        self._task: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
+        self._is_closed = False
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` with others in a transaction; durable when this returns."""
+        if self._is_closed:
+            raise Unavailable("the store is closed")
+        loop = asyncio.get_running_loop()
+        write = _Write(work, loop.create_future())
+        self._waiting.append(write)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._drain())
+        result: T = await write.future
+        return result
+
+    def close(self) -> None:
+        """Take no more writes, and let a commit that is under way end."""
+        self._is_closed = True
+        self._thread.shutdown()
+
+    async def _drain(self) -> None:
+        while self._waiting:
+            group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+            try:
+                await (self._in_thread(self._write, group) if self._is_far else self._write_near(group))
+            except Exception as error:
+                await self._each_alone(group, error)
+            for write in group:
+                write.settle()
+
+    async def _each_alone(self, group: list[_Write], error: Exception) -> None:
+        if len(group) == 1:
+            group[0].error = error
+            return
+        for write in group:
+            try:
+                write.result = await self._in_thread(run_alone, self._engine, write.work)
+            except Exception as own_error:
+                write.error = own_error
+
+    async def _write_near(self, group: list[_Write]) -> None:
+        with self._engine.connect().execution_options(writes=True) as connection:
+            transaction = connection.begin()
+            try:
+                for write in group:
+                    write.result = write.work(connection)
+            except BaseException:
+                transaction.rollback()
+                raise
+            await self._in_thread(transaction.commit)
+
+    def _write(self, group: list[_Write]) -> None:
+        with self._engine.connect() as connection, connection.begin():
+            for write in group:
+                write.result = write.work(connection)
+
+    async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+
+def run_alone(engine: sa.Engine, work: Work[T]) -> T:
+    """Run `work` in a transaction of its own."""
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        return work(connection)

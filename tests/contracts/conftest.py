@@ -1,0 +1,24 @@
+"""Gives each contract test one backend after another, each in a world of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.contracts.harness import HARNESSES, Harness, harness_for
+
+
+@pytest_asyncio.fixture(params=sorted(HARNESSES))
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
+    """Give one backend and its empty world, and leave nothing of it behind."""
+    cls, why_not = harness_for(request.param)
+    if cls is None or why_not:
+        pytest.skip(why_not)
+    made = cls(tmp_path)  # type: ignore[call-arg]  # a Protocol cannot say how its classes are made
+    try:
+        yield made
+    finally:
+        await made.destroy()

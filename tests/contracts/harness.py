@@ -1,0 +1,110 @@
+"""What a backend must bring along to sit the contract suite: a way to be opened again, and a few programs.
+
+The suite never says how a program is written, because a simulated machine runs no shell: it asks the harness for the
+text of "exit with 3" or "print hello and wait", launches that, and looks at what the backend reports. To join, a
+backend adds one line to `HARNESSES` and a class that satisfies `Harness`; what it cannot do on this machine it says
+in `why_not`, and the suite skips with that sentence.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final, Protocol
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.backend import Backend
+
+HARNESSES: Final = {
+    "process": "tests.contracts.process_harness:ProcessHarness",
+    "simulated": "tests.contracts.simulated_harness:SimulatedHarness",
+    "docker": "tests.contracts.docker_harness:DockerHarness",
+}
+"""Where the harness of each backend lives; its class is made with one argument, an empty directory."""
+
+
+class Programs(Protocol):
+    """The text of `LaunchTask.commands` for each thing a test wants a task to do."""
+
+    def exits(self, code: int) -> str:
+        """End at once with `code`."""
+        ...
+
+    def waits(self) -> str:
+        """Print `ready`, then run for ever; end with any code when told to by SIGTERM."""
+        ...
+
+    def waits_to_be_told(self, code: int) -> str:
+        """Run until `Harness.tell` is called for this attempt, then end with `code`."""
+        ...
+
+    def saves_on_term(self, code: int) -> str:
+        """Print `ready` and run for ever; on SIGTERM print `saved` and end with `code`."""
+        ...
+
+    def ignores_term(self) -> str:
+        """Print `ready` and run for ever whatever SIGTERM says."""
+        ...
+
+
+class Harness(Protocol):
+    """One backend over one world of its own: a node with at least two devices, and no task yet."""
+
+    runs_shell: bool
+    """Whether commands are shell text run by real processes that write real logs."""
+    programs: Programs
+    node: str
+    """Name of a node with at least two devices, 64 CPUs to give away, and room for 50 small tasks."""
+    image: str
+
+    @classmethod
+    def why_not(cls) -> str | None:
+        """Return why this backend cannot be tested on this machine, or None."""
+        ...
+
+    async def start(self) -> Backend:
+        """Return an open backend over this world; a second call after `stop` or `crash` finds the world as it is."""
+        ...
+
+    async def stop(self) -> None:
+        """Close the backend as a server does that ends politely."""
+        ...
+
+    async def crash(self) -> None:
+        """Let the backend vanish as by kill -9 of the server: it does nothing more, not even close."""
+        ...
+
+    async def destroy(self) -> None:
+        """End every task that is left and give everything back. Called once, whatever state the test left."""
+        ...
+
+    async def tell(self, key: AttemptKey) -> None:
+        """Let the attempt whose program is `waits_to_be_told` end, whether or not a backend is open."""
+        ...
+
+    async def until_said(self, key: AttemptKey, text: str) -> None:
+        """Wait until the attempt has written `text` to its standard output (or would have)."""
+        ...
+
+    async def until_gone(self, key: AttemptKey) -> None:
+        """Wait until the attempt's own program has ended, whether or not a backend is open."""
+        ...
+
+    def output(self, key: AttemptKey) -> str:
+        """Return what the attempt wrote to its standard output, also after it was forgotten."""
+        ...
+
+    def processes(self, key: AttemptKey) -> int:
+        """Return how many processes of the attempt are alive now."""
+        ...
+
+
+def harness_for(name: str) -> tuple[type[Harness] | None, str]:
+    """Return the class of the harness called `name` and why it cannot be used (empty when it can)."""
+    module_name, class_name = HARNESSES[name].split(":")
+    try:
+        cls: type[Harness] = getattr(importlib.import_module(module_name), class_name)
+    except ModuleNotFoundError as missing:
+        if missing.name != module_name:
+            return None, f"the {name} backend needs the package {missing.name!r}, which is not installed"
+        return None, f"the {name} backend has no harness yet"
+    return cls, cls.why_not() or ""

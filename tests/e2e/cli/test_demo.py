@@ -1,0 +1,106 @@
+"""`make demo`, with and without a terminal: it shows the accuracy, ends well, and leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[3]
+COMMAND = [sys.executable, str(ROOT / "examples" / "demo.py"), "--port"]
+
+
+@pytest.fixture(autouse=True)
+def _has_the_command() -> None:
+    if not Path(sys.executable).with_name("pai").exists():
+        pytest.skip("the command pai is not installed beside this Python")
+
+
+def run(port: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, str(port)], capture_output=True, text=True, timeout=150, check=False, cwd=ROOT)
+
+
+def left_behind(output: str) -> list[str]:
+    """Return the command lines of processes that belong to the demo which printed `output`."""
+    directory = re.search(r"\.demo/run-\w+", output)
+    assert directory is not None, output
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            where = os.readlink(process / "cwd")  # noqa: PTH115
+        except OSError:
+            continue
+        if directory[0] in told.decode(errors="replace") or directory[0] in where:
+            found.append(process.name)
+    return found
+
+
+def test_without_a_terminal_it_ends_after_the_job_and_can_be_run_again():
+    for _ in range(2):
+        told = run(0)
+        assert told.returncode == 0, told.stdout + told.stderr
+        accuracy = re.search(r"^accuracy=(0\.\d+)$", told.stdout, re.MULTILINE)
+        assert accuracy is not None
+        assert float(accuracy[1]) > 0.93
+        for expected in ("start the platform", "train", "Logs of every task", "http://127.0.0.1:"):
+            assert expected in told.stdout
+        assert left_behind(told.stdout) == []
+
+
+def test_a_port_that_is_taken_is_told_and_fails():
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        told = run(stranger.getsockname()[1])
+    assert told.returncode == 1
+    assert "another program listens there" in told.stdout
+    assert "Traceback" not in told.stdout + told.stderr
+
+
+def on_a_terminal(until: str, how: signal.Signals) -> tuple[int, str]:
+    """Run the demo on a terminal, send a signal once it has printed `until`, and return how it ended."""
+    ours, theirs = pty.openpty()
+    demo = subprocess.Popen([*COMMAND, "0"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT)
+    os.close(theirs)
+    watchdog = threading.Timer(150, demo.kill)
+    watchdog.start()
+    shown, is_sent = "", False
+    try:
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", piece.decode(errors="replace"))
+            if until in shown and not is_sent:
+                is_sent = True
+                demo.send_signal(how)
+        return demo.wait(30), shown
+    finally:
+        watchdog.cancel()
+        os.close(ours)
+
+
+def test_on_a_terminal_it_stays_until_ctrl_c_and_leaves_nothing():
+    code, shown = on_a_terminal("The platform stays up", signal.SIGINT)
+    assert code == 0, shown
+    assert "accuracy=0.9" in shown
+    assert "nothing is left running" in shown
+    assert left_behind(shown) == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_interrupted_in_the_middle_it_ends_the_job_too(how):
+    code, shown = on_a_terminal("epoch=", how)
+    assert code == 130, shown
+    assert left_behind(shown) == []

@@ -1,0 +1,219 @@
+"""A platform that runs nothing by itself: the real store, wishes, lifecycle and logs behind the real API.
+
+The test is the scheduler and the backend: it says what is granted, which tasks ran and how they ended, and it
+writes their logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from cryptography.fernet import Fernet
+from fastapi import FastAPI
+
+from openpai.api.app import create_api
+from openpai.api.passwords import hash_password
+from openpai.api.services import Services, Settings
+from openpai.lifecycle.diagnosis import diagnose
+from openpai.lifecycle.model import (
+    AttemptKey,
+    ExitReport,
+    Fact,
+    JobPhase,
+    TaskExited,
+    TaskId,
+    TasksGranted,
+    TaskStarted,
+)
+from openpai.lifecycle.stepping import step
+from openpai.logs.files import FileLogs
+from openpai.orchestrator.recording import build_change
+from openpai.orchestrator.wishes import Wishes
+from openpai.ports.platform import NodeView
+from openpai.ports.store import Saved, Slot, User
+from openpai.protocol.writing import load_spec
+from openpai.scheduler.model import Wait, Why
+from openpai.store.database import Database
+from openpai.store.jobs import SqlJobStore
+from openpai.store.opening import migrate
+from openpai.store.queries import SqlJobQueries
+from openpai.store.users import SqlUserStore
+from openpai.store.vault import Vault
+
+PASSWORD = "correct horse"
+_HASH = hash_password(PASSWORD)
+
+
+@dataclass(slots=True)
+class HandClock:
+    """A clock that stands still until it is moved."""
+
+    at_ms: int = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+class Here(Wishes):
+    """The real wishes, and a cluster of one node to look at."""
+
+    node = NodeView("n1", "10.0.0.1", True, "", "H200", 4, 1, 4096, 64, 2, 1, (1,), 1)
+    wait = Wait("gang", Why.NOT_ENOUGH_FREE, "2 of 2 GPUs are in use", "wait for ann~first to end", ("ann~first",), 1)
+
+    async def nodes(self) -> tuple[NodeView, ...]:
+        return (self.node,)
+
+    async def why(self, user: str, name: str) -> tuple[Wait, ...]:
+        return (self.wait,) if name == "second" else ()
+
+
+class Names:
+    """Names that count up."""
+
+    def __init__(self) -> None:
+        self._given = 0
+
+    def new(self) -> str:
+        self._given += 1
+        return f"{self._given:032x}"
+
+
+def job_file(name: str = "train", *, role: str = "worker", instances: int = 1, more: str = "", gpus: int = 0) -> str:
+    """Return a job file with one task role."""
+    return f"""
+protocolVersion: 2
+name: {name}
+type: job
+prerequisites:
+  - {{type: dockerimage, name: image, uri: python}}
+taskRoles:
+  {role}:
+    instances: {instances}
+    dockerImage: image
+    resourcePerInstance: {{cpu: 1, memoryMB: 64, gpu: {gpus}}}
+    commands: ["true"]
+{more}
+"""
+
+
+@dataclass(slots=True)
+class World:
+    """What a test needs to hold in its hands."""
+
+    api: FastAPI
+    http: httpx.AsyncClient
+    clock: HandClock
+    store: SqlJobStore
+    wishes: Wishes
+    queries: SqlJobQueries
+    users: SqlUserStore
+    logs: FileLogs
+    logs_root: Path
+    database: Database
+    over: set[AttemptKey]
+    tokens: dict[str, str] = field(default_factory=dict)
+    is_ready: bool = True
+    granted: int = 0
+
+    async def login(self, user: str) -> dict[str, str]:
+        """Return the headers of somebody who is logged in."""
+        if user not in self.tokens:
+            body = {"username": user, "password": PASSWORD}
+            answer = await self.http.post("/api/v2/authn/basic/login", json=body)
+            assert answer.status_code == 200, answer.text
+            self.tokens[user] = answer.json()["token"]
+        return {"Authorization": f"Bearer {self.tokens[user]}"}
+
+    async def ask(self, method: str, path: str, user: str = "ann", **more: Any) -> httpx.Response:
+        """Return the answer to a request of somebody who is logged in."""
+        headers = {**await self.login(user), **more.pop("headers", {})}
+        return await self.http.request(method, f"/api/v2{path}", headers=headers, **more)
+
+    async def get(self, path: str, user: str = "ann", **params: Any) -> Any:
+        """Return the document at a path; it must be there."""
+        answer = await self.ask("GET", path, user, params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def submit(self, name: str = "train", user: str = "ann", **options: Any) -> str:
+        """Submit a job and return its id."""
+        answer = await self.ask("POST", "/jobs", user, content=job_file(name, **options).encode())
+        assert answer.status_code == 202, answer.text
+        id_ = await self.wishes._find(user, name)
+        self.clock.at_ms += 1000
+        return id_
+
+    async def grant(self) -> None:
+        """Give every job that waits what it asks for, on a node without end."""
+        for found in await self.store.active():
+            if found.job.phase is not JobPhase.QUEUED:
+                continue
+            roles = {role.name: role.resources for role in load_spec(found.spec_text, {}).task_roles}
+            slots = {id_: self._slot(roles[id_.role].gpus, roles[id_.role].ports) for id_ in found.job.tasks}
+            grants = {id_: slot.grant for id_, slot in slots.items()}
+            await self._save(found.job.id, TasksGranted(found.job.attempt, grants, self.clock.at_ms), slots=slots)
+
+    def _slot(self, gpus: int, ports: Mapping[str, int]) -> Slot:
+        first = self.granted
+        self.granted += 10
+        devices = tuple(range(first, first + gpus))
+        named = {label: tuple(range(20_000 + first, 20_000 + first + count)) for label, count in ports.items()}
+        return Slot("n1", "10.0.0.1", devices, named, self.granted)
+
+    async def tell(self, job: str, *facts: Fact) -> None:
+        """Let the platform hear of something that happened to a job."""
+        await self._save(job, *facts)
+
+    async def _save(self, job: str, *facts: Fact, slots: Mapping[TaskId, Slot] | None = None) -> None:
+        before = await self.store.load(job)
+        assert before is not None
+        change = build_change(before, step(before.job, facts), slots or {}, self.clock.at_ms)
+        assert await self.store.save([change], None) == (Saved.YES,)
+
+    async def started(self, key: AttemptKey) -> None:
+        """Let a task attempt be seen running."""
+        self.clock.at_ms += 1000
+        await self.tell(key.job, TaskStarted(key, self.clock.at_ms))
+
+    async def exited(self, key: AttemptKey, code: int = 0, tail: str = "") -> None:
+        """Let a task attempt end."""
+        self.clock.at_ms += 1000
+        report = ExitReport(code)
+        await self.tell(key.job, TaskExited(key, report, diagnose(report, tail), self.clock.at_ms))
+        self.over.add(key)
+
+    def write(self, key: AttemptKey, stream: str, data: bytes) -> None:
+        """Let a task attempt write something."""
+        path = self.logs_root / key.path() / f"{stream}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(data)
+
+
+@asynccontextmanager
+async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
+    """Open a platform with one node of 4 CPUs and 2 GPUs and the users root (an administrator), ann and bob."""
+    database = Database(f"sqlite:///{root / 'pai.db'}")
+    await asyncio.to_thread(migrate, database)
+    clock, over = HandClock(), set[AttemptKey]()
+    store, queries, users = SqlJobStore(database), SqlJobQueries(database), SqlUserStore(database)
+    for name in ("root", "ann", "bob"):
+        await users.add_user(User(name, _HASH, name == "root", clock.at_ms))
+    logs = FileLogs(root / "logs", over.__contains__, period_s=0.02)
+    wishes = Here(store, Vault(Fernet.generate_key().decode()), clock, Names())
+    manners = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
+    world: World
+    services = Services(wishes, queries, users, logs, clock, manners, lambda: world.is_ready)
+    api = create_api(services)
+    transport = httpx.ASGITransport(api, client=("192.0.2.7", 4711))
+    async with httpx.AsyncClient(transport=transport, base_url="http://pai") as http:
+        world = World(api, http, clock, store, wishes, queries, users, logs, root / "logs", database, over)
+        yield world
+    await logs.close()
+    database.close()

@@ -1,0 +1,161 @@
+"""An Engine for the tests: the one that answers on this machine, or one started for as long as the tests run.
+
+A started one has no network of its own and everything it writes is in a temporary directory. The image it is given is
+made of this machine's own shell and a few programs, so nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import http.client
+import importlib.util
+import io
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+IMAGE = "openpai-test:1"
+_PROGRAMS = ("sleep", "cat", "env", "mkdir", "ls", "id", "touch")
+_START_PATIENCE_S = 40.0
+
+
+@functools.cache
+def engine() -> tuple[str, str]:
+    """Return the URL of an Engine that has `IMAGE`, or an empty one and the reason why there is none."""
+    if importlib.util.find_spec("aiodocker") is None:
+        return "", "the docker backend needs the package 'aiodocker', which is not installed"
+    url, why_not = _answering() or _started()
+    if url:
+        build(url, IMAGE, "FROM scratch", "COPY root /", files=root_files())
+    return url, why_not
+
+
+def _answering() -> tuple[str, str] | None:
+    for url in (os.environ.get("DOCKER_HOST", ""), "unix:///var/run/docker.sock"):
+        if url.startswith("unix://") and _answers(url.removeprefix("unix://")):
+            return url, ""
+    return None
+
+
+def _answers(path: str) -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(5.0)
+        asked.connect(path)
+        asked.sendall(b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n")
+        return b" 200 " in asked.recv(1000)
+    return False
+
+
+def _started() -> tuple[str, str]:
+    """Start an Engine of our own, to be ended with this process."""
+    if os.geteuid() != 0:
+        return "", "no container Engine answers, and only root can start one"
+    program = shutil.which("dockerd")
+    if program is None:
+        return "", "no container Engine answers, and there is no dockerd to start"
+    said = ""
+    for driver in ("overlay2", "vfs"):
+        url, said = _start(program, driver)
+        if url:
+            return url, ""
+    return "", f"dockerd does not start here: {said}"
+
+
+def _start(program: str, driver: str) -> tuple[str, str]:
+    home = Path(tempfile.mkdtemp(prefix="openpai-engine-"))
+    path = str(home / "docker.sock")
+    # Should this process be killed, the Engine is told to end too.
+    leash = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+    log = (home / "log").open("wb")
+    started = subprocess.Popen(
+        [
+            *leash,
+            program,
+            f"--host=unix://{path}",
+            f"--data-root={home / 'data'}",
+            f"--exec-root={home / 'exec'}",
+            f"--pidfile={home / 'pid'}",
+            f"--storage-driver={driver}",
+            "--bridge=none",
+            "--iptables=false",
+            "--ip6tables=false",
+            "--ip-forward=false",
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    atexit.register(_end, started, home)
+    deadline = time.monotonic() + _START_PATIENCE_S
+    while time.monotonic() < deadline and started.poll() is None:
+        if _answers(path):
+            return f"unix://{path}", ""
+        time.sleep(0.1)
+    return "", (home / "log").read_text(errors="replace").strip().rpartition("\n")[2]
+
+
+def _end(started: subprocess.Popen[bytes], home: Path) -> None:
+    started.terminate()
+    try:
+        started.wait(20.0)
+    except subprocess.TimeoutExpired:
+        started.kill()
+        started.wait()
+    # A mount that dockerd leaves behind keeps its directory from being removed.
+    subprocess.run(["umount", str(home / "exec" / "netns" / "default")], check=False, capture_output=True)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def build(url: str, tag: str, *steps: str, files: Iterable[tuple[str, str]] = ()) -> None:
+    """Make an image of `files` (where each goes, where it comes from) and further lines of a Dockerfile."""
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as tar:
+        recipe = "\n".join(steps).encode()
+        entry = tarfile.TarInfo("Dockerfile")
+        entry.size = len(recipe)
+        tar.addfile(entry, io.BytesIO(recipe))
+        for target, source in files:
+            tar.add(source, f"root{target}")
+    said = _ask(url, "POST", f"/build?t={tag}", context.getvalue())
+    if "Successfully built" not in said:
+        raise RuntimeError(f"the test image cannot be built: {said}")
+    atexit.register(remove_image, url, tag)
+
+
+def remove_image(url: str, tag: str) -> None:
+    """Take an image away again, as far as the Engine lets us."""
+    with contextlib.suppress(OSError):
+        _ask(url, "DELETE", f"/images/{tag}")
+
+
+def _ask(url: str, method: str, path: str, body: bytes | None = None) -> str:
+    connection = http.client.HTTPConnection("engine")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    with contextlib.closing(connection):
+        connection.sock.connect(url.removeprefix("unix://"))
+        connection.request(method, path, body, {"Content-Type": "application/x-tar"} if body else {})
+        return connection.getresponse().read().decode()
+
+
+def root_files() -> Iterator[tuple[str, str]]:
+    """Yield where each file of the image goes and where it comes from."""
+    shell = shutil.which("dash") or shutil.which("sh") or "/bin/sh"
+    programs = {"sh": shell, **{name: found for name in _PROGRAMS if (found := shutil.which(name))}}
+    libraries: dict[str, str] = {}
+    for name, program in programs.items():
+        yield f"/bin/{name}", os.path.realpath(program)
+        listed = subprocess.run(["ldd", program], check=False, capture_output=True, text=True).stdout
+        libraries.update({library: os.path.realpath(library) for library in re.findall(r"(/\S+)", listed)})
+    yield from libraries.items()
+    with tempfile.TemporaryDirectory() as empty:
+        yield "/tmp", empty

@@ -1,0 +1,358 @@
+"""Jobs over HTTP: submitting, listing, looking into them, and who may."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openpai.lifecycle.model import AttemptKey
+
+from .api_world import World, job_file, open_world
+
+TWO_ROLES = """
+protocolVersion: 2
+name: train
+type: job
+jobRetryCount: 1
+prerequisites: [{type: dockerimage, name: image, uri: python}]
+secrets: {word: opensesame}
+taskRoles:
+  worker:
+    instances: 2
+    dockerImage: image
+    completion: {minFailedInstances: 1, minSucceededInstances: 2}
+    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 1, ports: {rpc: 2}}
+    commands: ["echo <% $secrets.word %>"]
+  Chief:
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
+    commands: ["true"]
+"""
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path) as world:
+        yield world
+
+
+async def submitted(world: World, text: str = TWO_ROLES) -> str:
+    answer = await world.ask("POST", "/jobs", content=text.encode())
+    assert answer.status_code == 202, answer.text
+    return await world.wishes._find("ann", answer.json()["name"])
+
+
+async def refused(world: World, method: str, path: str, user: str = "ann", **more: Any) -> tuple[int, str]:
+    answer = await world.ask(method, path, user, **more)
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.mark.parametrize("kind", ["text/yaml", "text/plain", "application/json", "application/octet-stream", None])
+async def test_a_job_file_is_accepted_whatever_it_is_called(world: World, kind: str | None) -> None:
+    headers = {"Content-Type": kind} if kind else {}
+    answer = await world.ask("POST", "/jobs", content=job_file().encode(), headers=headers)
+    assert answer.status_code == 202
+    assert answer.json() == {
+        "status": 202,
+        "message": "job ann~train was submitted",
+        "user": "ann",
+        "name": "train",
+        "warnings": [],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"a: [", b"- a list", b"\xff\xfe\x00", b"just words", b"protocolVersion: 2\nname: x\ntype: job\n"],
+)
+async def test_what_is_no_job_file_is_refused_by_name(world: World, text: bytes) -> None:
+    answer = await world.ask("POST", "/jobs", content=text)
+    assert (answer.status_code, answer.json()["code"]) == (400, "InvalidProtocolError")
+    assert answer.json()["faults"]
+    assert await world.get("/jobs") == []
+
+
+async def test_every_fault_of_a_job_file_is_told_with_its_line(world: World) -> None:
+    text = job_file().replace("dockerImage: image", "dockerImage: imagine").replace("instances: 1", "instances: zero")
+    answer = await world.ask("POST", "/jobs", content=text.encode())
+    paths = {fault["path"]: fault for fault in answer.json()["faults"]}
+    assert answer.status_code == 400
+    assert paths.keys() == {"taskRoles.worker.instances", "taskRoles.worker.dockerImage"}
+    assert paths["taskRoles.worker.dockerImage"]["suggestion"] == "image"
+    assert all(isinstance(fault["line"], int) for fault in paths.values())
+
+
+async def test_a_name_is_used_once_by_each_user(world: World) -> None:
+    await world.submit()
+    assert await refused(world, "POST", "/jobs", content=job_file().encode()) == (409, "ConflictJobError")
+    assert (await world.ask("POST", "/jobs", "bob", content=job_file().encode())).status_code == 202
+
+
+async def test_a_virtual_cluster_that_is_not_ours_is_refused(world: World) -> None:
+    text = job_file(more="defaults: {virtualCluster: vision}")
+    assert await refused(world, "POST", "/jobs", content=text.encode()) == (403, "ForbiddenUserError")
+
+
+async def test_a_waiting_job_lists_what_it_waits_for(world: World) -> None:
+    id_ = await submitted(world)
+    detail = await world.get("/jobs/ann~train")
+    assert await world.get("/jobs/train") == detail
+    status = detail["jobStatus"]
+    assert (detail["debugId"], detail["name"], detail["tags"], detail["jobPriority"]) == (id_, "train", [], None)
+    assert (status["state"], status["subState"], status["executionType"]) == (
+        "WAITING",
+        "AttemptCreationPending",
+        "START",
+    )
+    assert (status["attemptId"], status["attemptState"], status["appExitCode"], status["appExitSpec"]) == (
+        0,
+        "WAITING",
+        None,
+        None,
+    )
+    assert status["submissionTime"] == status["createdTime"] == world.clock.at_ms
+    assert list(detail["taskRoles"]) == ["worker", "Chief"]
+    assert detail["taskRoles"]["worker"]["taskRoleStatus"] == {"name": "worker"}
+    [first, second] = detail["taskRoles"]["worker"]["taskStatuses"]
+    assert (first["taskIndex"], second["taskIndex"]) == (0, 1)
+    assert first["taskState"] == first["attemptState"] == "WAITING"
+    assert [first[key] for key in ("attemptId", "containerId", "containerIp", "containerLog", "containerExitCode")] == [
+        None
+    ] * 5
+    assert first["containerPorts"] == {}
+
+
+async def test_a_running_job_says_where_its_tasks_are(world: World) -> None:
+    id_ = await submitted(world)
+    await world.grant()
+    detail = await world.get("/jobs/ann~train")
+    assert (detail["jobStatus"]["state"], detail["jobStatus"]["subState"]) == ("WAITING", "AttemptPreparing")
+    await world.started(AttemptKey(id_, 0, "worker", 1, 0))
+    detail = await world.get("/jobs/ann~train")
+    status = detail["jobStatus"]
+    assert (status["state"], status["subState"], status["attemptState"]) == ("RUNNING", "AttemptRunning", "RUNNING")
+    assert status["launchedTime"] == status["appLaunchedTime"] == world.clock.at_ms
+    [first, second] = detail["taskRoles"]["worker"]["taskStatuses"]
+    assert (first["taskState"], second["taskState"]) == ("WAITING", "RUNNING")
+    assert (second["containerIp"], second["containerNodeName"]) == ("10.0.0.1", "n1")
+    assert (first["containerGpus"], second["containerGpus"]) == ("0", "10")
+    assert detail["taskRoles"]["Chief"]["taskStatuses"][0]["containerGpus"] == ""
+    assert second["containerPorts"] == {"rpc": "20010,20011"}
+    place = "/api/v2/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/1/attempts/0/logs"
+    assert second["containerLog"] == place
+    assert (second["attemptId"], second["currentAttemptLaunchedTime"]) == (0, world.clock.at_ms)
+
+
+async def failed_once(world: World) -> str:
+    """Return a job whose first attempt failed and whose second runs."""
+    id_ = await submitted(world)
+    await world.grant()
+    await world.started(AttemptKey(id_, 0, "worker", 0, 0))
+    await world.exited(AttemptKey(id_, 0, "worker", 0, 0), 3)
+    ending = await world.get("/jobs/train")
+    assert (ending["jobStatus"]["state"], ending["jobStatus"]["subState"]) == ("STOPPING", "AttemptDeleting")
+    assert ending["taskRoles"]["worker"]["taskStatuses"][1]["taskState"] == "STOPPING"
+    await world.exited(AttemptKey(id_, 0, "worker", 1, 0), 143)
+    await world.exited(AttemptKey(id_, 0, "Chief", 0, 0), 0)
+    await world.grant()
+    return id_
+
+
+async def test_each_attempt_of_a_job_stays_readable(world: World) -> None:
+    id_ = await failed_once(world)
+    now = await world.get("/jobs/ann~train")
+    assert now == await world.get("/jobs/ann~train/attempts/1")
+    assert (now["jobStatus"]["attemptId"], now["jobStatus"]["retries"]) == (1, 1)
+    assert now["jobStatus"]["retryDetails"] == {"user": 1, "platform": 0, "resource": 0}
+    past = await world.get("/jobs/ann~train/attempts/0")
+    status = past["jobStatus"]
+    assert (status["state"], status["attemptId"], status["attemptState"]) == ("WAITING", 0, "FAILED")
+    assert (status["appExitCode"], status["appExitType"], status["appProgress"]) == (3, "UNKNOWN_FAILURE", 1)
+    assert status["appExitSpec"]["code"] == 255
+    assert (status["appExitTriggerTaskRoleName"], status["appExitTriggerTaskIndex"]) == ("worker", 0)
+    assert status["appExitTriggerMessage"] in status["appExitDiagnostics"]
+    assert status["appExitMessages"]["runtime"]["originUserExitCode"] == 3
+    assert status["appExitMessages"]["container"] is None
+    tasks = past["taskRoles"]["worker"]["taskStatuses"]
+    assert [task["taskState"] for task in tasks] == ["FAILED", "STOPPED"]
+    assert [task["containerExitCode"] for task in tasks] == [3, 143]
+    assert tasks[1]["containerExitSpec"]["code"] == -220
+    assert past["taskRoles"]["Chief"]["taskStatuses"][0]["containerExitSpec"]["phrase"] == "Succeeded"
+    assert tasks[0]["containerId"] == f"{id_}/0.worker.0.0"
+    assert await refused(world, "GET", "/jobs/ann~train/attempts/2") == (404, "NoJobError")
+    assert await refused(world, "GET", "/jobs/ann~train/attempts/x") == (400, "InvalidParametersError")
+    assert await refused(world, "GET", f"/jobs/ann~train/attempts/{10**30}") == (400, "InvalidParametersError")
+
+
+async def test_the_deprecated_attempts_are_still_there(world: World) -> None:
+    id_ = await failed_once(world)
+    latest, first = await world.get("/jobs/ann~train/job-attempts")
+    assert (latest["attemptIndex"], latest["isLatest"]) == (1, True)
+    assert (first["attemptIndex"], first["isLatest"], first["state"]) == (0, False, "FAILED")
+    assert (first["exitCode"], first["frameworkName"], first["userName"], first["jobName"]) == (3, id_, "ann", "train")
+    assert first["exitDiagnostics"]["runtime"]["originUserExitCode"] == 3
+    assert first["taskRoles"]["worker"]["taskStatuses"][0]["containerExitCode"] == 3
+    assert (first["totalTaskNumber"], first["totalGpuNumber"], first["totalTaskRoleNumber"]) == (3, 2, 2)
+    assert await world.get("/jobs/ann~train/job-attempts/0") == first
+    assert await refused(world, "GET", "/jobs/ann~train/job-attempts/7") == (404, "NoJobError")
+    healthy = await world.ask("GET", "/jobs/ann~train/job-attempts/healthz")
+    assert (healthy.status_code, healthy.text) == (200, "ok")
+
+
+async def test_a_task_tells_all_its_attempts_newest_first(world: World) -> None:
+    text = job_file(more="").replace("instances: 1", "instances: 1\n    taskRetryCount: 2")
+    id_ = await submitted(world, text)
+    await world.grant()
+    await world.started(AttemptKey(id_, 0, "worker", 0, 0))
+    await world.exited(AttemptKey(id_, 0, "worker", 0, 0), 9)
+    await world.started(AttemptKey(id_, 0, "worker", 0, 1))
+    path = "/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts"
+    task = await world.get(path)
+    assert (task["username"], task["jobName"], task["jobAttemptId"]) == ("ann", "train", 0)
+    assert (task["taskRoleName"], task["taskIndex"], task["taskState"]) == ("worker", 0, "RUNNING")
+    assert (task["retries"], task["accountableRetries"], task["completedTime"]) == (1, 1, None)
+    assert [(each["attemptId"], each["attemptState"]) for each in task["attempts"]] == [(1, "RUNNING"), (0, "FAILED")]
+    assert task["attempts"][1]["containerExitCode"] == 9
+    assert task["launchedTime"] == task["attempts"][1]["currentAttemptLaunchedTime"]
+    for wrong in ("taskRoles/other/taskIndex/0", "taskRoles/worker/taskIndex/1", "taskRoles/..%2F/taskIndex/0"):
+        status, code = await refused(world, "GET", f"/jobs/ann~train/attempts/0/{wrong}/attempts")
+        assert (status, code in ("NoJobError", "NoApiError")) == (404, True)
+
+
+async def test_a_task_that_never_began_has_no_attempts(world: World) -> None:
+    await submitted(world)
+    path = "/jobs/ann~train/attempts/0/taskRoles/Chief/taskIndex/0/attempts"
+    task = await world.get(path)
+    assert (task["attempts"], task["taskState"], task["launchedTime"]) == ([], "WAITING", None)
+
+
+async def test_a_job_that_is_stopped_before_it_began_says_so(world: World) -> None:
+    await submitted(world)
+    answer = await world.ask("PUT", "/jobs/ann~train/executionType", json={"value": "STOP"})
+    assert (answer.status_code, answer.json()["status"]) == (202, 202)
+    detail = await world.get("/jobs/ann~train")
+    status = detail["jobStatus"]
+    assert (status["state"], status["subState"], status["executionType"]) == ("STOPPED", "Completed", "STOP")
+    assert (status["appExitCode"], status["appExitType"]) == (-210, "USER_STOP")
+    assert status["launchedTime"] == status["completedTime"]
+    task = detail["taskRoles"]["worker"]["taskStatuses"][0]
+    assert (task["taskState"], task["containerExitCode"], task["containerLog"]) == ("STOPPED", -210, None)
+    assert (await world.ask("PUT", "/jobs/train/executionType", json={"value": "START"})).status_code == 202
+    again = (await world.get("/jobs/ann~train"))["jobStatus"]
+    assert (again["state"], again["attemptId"], again["executionType"]) == ("WAITING", 1, "START")
+
+
+@pytest.mark.parametrize("body", [{"value": "stop"}, {"value": 1}, {}, {"value": "STOP", "more": 1}, "STOP"])
+async def test_only_start_and_stop_can_be_wished_for(world: World, body: object) -> None:
+    await submitted(world)
+    wish = ("PUT", "/jobs/ann~train/executionType")
+    assert await refused(world, *wish, json=body) == (400, "InvalidParametersError")
+
+
+async def test_the_config_is_yaml_without_secrets(world: World) -> None:
+    await submitted(world)
+    answer = await world.ask("GET", "/jobs/ann~train/config")
+    assert answer.headers["content-type"] == "text/yaml; charset=utf-8"
+    assert "name: train" in answer.text
+    assert "opensesame" not in answer.text
+    assert "******" in answer.text
+
+
+async def test_events_are_a_history_newest_first(world: World) -> None:
+    id_ = await failed_once(world)
+    found = await world.get("/jobs/ann~train/events")
+    reasons = [event["reason"] for event in found["data"]]
+    assert found["totalCount"] == len(reasons)
+    assert reasons[-1] == "Submitted"
+    assert reasons.index("TaskFailed") > reasons.index("Retried")
+    [failed] = [event for event in found["data"] if event["reason"] == "TaskFailed"]
+    assert (failed["type"], failed["taskroleName"], failed["taskIndex"]) == ("Warning", "worker", 0)
+    assert (failed["podUid"], failed["sourceHost"], failed["count"]) == (f"{id_}/0.worker.0.0", "n1", 1)
+    assert failed["firstTimestamp"] == failed["lastTimestamp"]
+    warnings = await world.get("/jobs/ann~train/events", type="Warning")
+    normal = await world.get("/jobs/ann~train/events", type="Normal")
+    assert {event["type"] for event in warnings["data"]} == {"Warning"}
+    assert warnings["totalCount"] + normal["totalCount"] == found["totalCount"]
+    assert await refused(world, "GET", "/jobs/ann~train/events?type=Bad") == (400, "InvalidParametersError")
+
+
+async def test_a_waiting_job_says_why(world: World) -> None:
+    await world.submit("first")
+    await world.submit("second")
+    assert await world.get("/jobs/first/why") == {"waits": []}
+    assert await world.get("/jobs/second/why") == {
+        "waits": [
+            {
+                "code": "NOT_ENOUGH_FREE",
+                "told": "2 of 2 GPUs are in use",
+                "unblock": "wait for ann~first to end",
+                "ahead": ["ann~first"],
+                "position": 1,
+            }
+        ]
+    }
+
+
+async def test_tags_come_and_go(world: World) -> None:
+    await submitted(world)
+    for _ in range(2):
+        assert (await world.ask("PUT", "/jobs/ann~train/tag", json={"value": "best"})).status_code == 200
+    assert (await world.get("/jobs/ann~train"))["tags"] == ["best"]
+    assert (await world.ask("DELETE", "/jobs/ann~train/tag", json={"value": "best"})).status_code == 200
+    assert await refused(world, "DELETE", "/jobs/ann~train/tag", json={"value": "best"}) == (404, "NoTagError")
+    for bad in ("a,b", "", "a\x00b", "x" * 256):
+        wish = ("PUT", "/jobs/ann~train/tag")
+        assert await refused(world, *wish, json={"value": bad}) == (400, "InvalidParametersError")
+
+
+async def test_nobody_looks_into_or_touches_the_jobs_of_others(world: World) -> None:
+    await submitted(world)
+    task = "/attempts/0/taskRoles/worker/taskIndex/0/attempts"
+    secret = ["", "/config", "/events", "/why", "/ssh", "/attempts/0", "/job-attempts", task, f"{task}/0/logs"]
+    for path in secret:
+        assert await refused(world, "GET", f"/jobs/ann~train{path}", "bob") == (403, "ForbiddenUserError"), path
+    wishes: list[tuple[str, str, dict[str, str]]] = [
+        ("PUT", "/executionType", {"value": "STOP"}),
+        ("PUT", "/tag", {"value": "mine"}),
+        ("DELETE", "/tag", {"value": "mine"}),
+    ]
+    for method, path, body in wishes:
+        asked = await refused(world, method, f"/jobs/ann~train{path}", "bob", json=body)
+        assert asked == (403, "ForbiddenUserError")
+    assert (await world.get("/jobs/ann~train", "root"))["name"] == "train"
+    assert (await world.get("/jobs/ann~train"))["jobStatus"]["executionType"] == "START"
+    [entry] = await world.get("/jobs", "bob")
+    assert (entry["name"], entry["username"]) == ("train", "ann")
+    stopped = await world.ask("PUT", "/jobs/ann~train/executionType", "root", json={"value": "STOP"})
+    assert stopped.status_code == 202
+
+
+@pytest.mark.parametrize("path", ["", "/config", "/events", "/why", "/ssh", "/attempts/0", "/job-attempts"])
+async def test_a_job_that_does_not_exist_is_not_found(world: World, path: str) -> None:
+    for name in ("ann~none", "none", "~", "ann~", "~train", "ann~nul%00l"):
+        assert await refused(world, "GET", f"/jobs/{name}{path}") == (404, "NoJobError")
+
+
+async def test_ssh_information_does_not_exist(world: World) -> None:
+    await submitted(world)
+    assert await refused(world, "GET", "/jobs/ann~train/ssh") == (404, "NoJobSshInfoError")
+
+
+async def test_nodes_say_how_much_of_them_is_used(world: World) -> None:
+    assert await world.get("/nodes") == [
+        {
+            "name": "n1",
+            "address": "10.0.0.1",
+            "healthy": True,
+            "told": "",
+            "gpuModel": "H200",
+            "cpus": {"total": 4, "used": 1},
+            "memoryMB": {"total": 4096, "used": 64},
+            "gpus": {"total": 2, "used": 1},
+            "badDevices": [1],
+            "tasks": 1,
+        }
+    ]

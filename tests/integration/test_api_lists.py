@@ -1,0 +1,137 @@
+"""The list of jobs: every filter, order and page parameter, alone and together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openpai.api.services import Rate
+
+from .api_world import World, open_world
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path) as world:
+        await world.submit("alpha", "ann", gpus=1)
+        await world.submit("beta", "bob", instances=2, more="extras: {hivedScheduler: {jobPriorityClass: prod}}")
+        await world.submit("gamma", "ann", more="extras: {hivedScheduler: {jobPriorityClass: oppo}}")
+        await world.submit("annex", "bob")
+        await world.wishes.stop("ann", "gamma", "ann")
+        for name, tag in (("beta", "red"), ("annex", "red"), ("annex", "blue")):
+            await world.ask("PUT", f"/jobs/{name}/tag", "bob", json={"value": tag})
+        yield world
+
+
+async def names(world: World, **params: Any) -> list[str]:
+    return [job["name"] for job in await world.get("/jobs", **params)]
+
+
+async def test_an_entry_has_openpais_fields(world: World) -> None:
+    [entry] = await world.get("/jobs", keyword="beta")
+    assert entry == {
+        "debugId": entry["debugId"],
+        "name": "beta",
+        "username": "bob",
+        "state": "WAITING",
+        "subState": "AttemptCreationPending",
+        "executionType": "START",
+        "tags": ["red"],
+        "retries": 0,
+        "retryDetails": {"user": 0, "platform": 0, "resource": 0},
+        "retryDelayTime": None,
+        "submissionTime": 1_700_000_001_000,
+        "createdTime": 1_700_000_001_000,
+        "launchedTime": None,
+        "completedTime": None,
+        "appExitCode": None,
+        "virtualCluster": "default",
+        "totalGpuNumber": 0,
+        "totalTaskNumber": 2,
+        "totalTaskRoleNumber": 1,
+        "jobPriority": "prod",
+    }
+
+
+@pytest.mark.parametrize(
+    ("params", "found"),
+    [
+        ({}, "annex gamma beta alpha"),
+        ({"username": "ann"}, "gamma alpha"),
+        ({"username": "ann,bob"}, "annex gamma beta alpha"),
+        ({"username": "an"}, ""),
+        ({"vc": "default"}, "annex gamma beta alpha"),
+        ({"vc": "other"}, ""),
+        ({"state": "WAITING"}, "annex beta alpha"),
+        ({"state": "STOPPED"}, "gamma"),
+        ({"state": "STOPPED,WAITING"}, "annex gamma beta alpha"),
+        ({"state": "UNKNOWN"}, ""),
+        ({"state": "UNKNOWN,STOPPED"}, "gamma"),
+        ({"keyword": "ann"}, "annex gamma alpha"),
+        ({"keyword": "Ann"}, ""),
+        ({"keyword": "%"}, ""),
+        ({"keyword": "default"}, "annex gamma beta alpha"),
+        ({"tagsContain": "red"}, "annex beta"),
+        ({"tagsContain": "blue,green"}, "annex"),
+        ({"tagsNotContain": "red"}, "gamma alpha"),
+        ({"tagsContain": "red", "tagsNotContain": "blue"}, "beta"),
+        ({"jobPriority": "prod"}, "beta"),
+        ({"jobPriority": "default"}, "annex alpha"),
+        ({"jobPriority": "default,oppo"}, "annex gamma alpha"),
+        ({"jobPriority": "default", "keyword": "alp"}, "alpha"),
+        ({"username": "bob", "state": "WAITING", "jobPriority": "prod"}, "beta"),
+        ({"offset": 1, "limit": 2}, "gamma beta"),
+        ({"offset": 4}, ""),
+        ({"limit": 0}, ""),
+        ({"order": "jobName,ASC"}, "alpha annex beta gamma"),
+        ({"order": "jobName,DESC"}, "gamma beta annex alpha"),
+        ({"order": "submissionTime,ASC"}, "alpha beta gamma annex"),
+        ({"order": "username,ASC", "username": "ann,bob"}, "alpha gamma beta annex"),
+        ({"order": "totalTaskNumber,DESC", "limit": 1}, "beta"),
+        ({"order": "totalGpuNumber,DESC", "limit": 1}, "alpha"),
+        ({"order": "completionTime,ASC", "limit": 1}, "gamma"),
+        ({"order": "jobPriority,DESC", "limit": 2}, "annex alpha"),
+        ({"order": "jobPriority,ASC", "limit": 2}, "gamma beta"),
+        ({"order": "state,DESC", "limit": 1}, "gamma"),
+        ({"order": "color,ASC"}, "annex gamma beta alpha"),
+        ({"order": "jobName,UP"}, "annex gamma beta alpha"),
+        ({"unheard": "of"}, "annex gamma beta alpha"),
+    ],
+)
+async def test_every_filter_order_and_page(world: World, params: dict[str, Any], found: str) -> None:
+    assert await names(world, **params) == found.split()
+
+
+async def test_the_total_counts_all_that_match(world: World) -> None:
+    page = await world.get("/jobs", withTotalCount="true", limit=1, username="bob")
+    assert (page["totalCount"], [job["name"] for job in page["data"]]) == (2, ["annex"])
+    assert await world.get("/jobs", withTotalCount="true", state="UNKNOWN") == {"totalCount": 0, "data": []}
+    assert isinstance(await world.get("/jobs", withTotalCount="yes"), list)
+
+
+@pytest.mark.parametrize(
+    "params", [{"limit": 50_001}, {"limit": -1}, {"offset": -1}, {"limit": "x"}, {"keyword": "\0"}]
+)
+async def test_a_page_that_cannot_be_is_refused(world: World, params: dict[str, Any]) -> None:
+    answer = await world.ask("GET", "/jobs", params=params)
+    assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
+    assert next(iter(params)) in answer.json()["message"]
+
+
+async def test_a_finished_job_shows_when_and_how_it_ended(world: World) -> None:
+    [entry] = await world.get("/jobs", keyword="gamma")
+    assert (entry["state"], entry["executionType"], entry["appExitCode"]) == ("STOPPED", "STOP", -210)
+    assert entry["completedTime"] == entry["launchedTime"] == world.clock.at_ms
+
+
+async def test_one_user_cannot_ask_for_the_list_without_end(tmp_path: Path) -> None:
+    async with open_world(tmp_path, lists=Rate(1, 2)) as world:
+        answers = [await world.ask("GET", "/jobs") for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429]
+        assert answers[2].headers["retry-after"] == "1"
+        assert (await world.ask("GET", "/jobs", "bob")).status_code == 200
+        world.clock.at_ms += 1000
+        assert (await world.ask("GET", "/jobs")).status_code == 200

@@ -1,0 +1,360 @@
+"""The docker backend and a real Engine: limits, images, strangers, and servers and Engines that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from openpai.lifecycle.model import AttemptKey, ExitReason
+from openpai.ports.backend import KillTask, LaunchTask, RegistryAuth
+from openpai.protocol.errors import Unavailable
+from tests.contracts.seen import Watch, a_key, a_launch, forget, observed
+from tests.integration.docker_engine import IMAGE, build, remove_image
+from tests.integration.docker_registry import PASSWORD, USER, Registry, serving
+
+pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
+
+from openpai.backends.docker import images
+from openpai.backends.docker.backend import DockerBackend
+from openpai.backends.docker.containers import name_of
+from openpai.backends.docker.engine import Engine, NoContainer
+from tests.contracts.docker_harness import DockerHarness, WallClock
+
+EATS_MEMORY = "x=aaaaaaaaaaaaaaaa\nwhile :; do x=$x$x; done"
+
+
+@pytest_asyncio.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[DockerHarness]:
+    if why_not := DockerHarness.why_not():
+        pytest.skip(why_not)
+    made = DockerHarness(tmp_path)
+    try:
+        yield made
+    finally:
+        await made.destroy()
+
+
+@pytest_asyncio.fixture
+async def direct(harness: DockerHarness) -> AsyncIterator[Engine]:
+    """Give a connection of our own to the Engine, for what a stranger may do."""
+    asked = Engine(harness.url)
+    try:
+        yield asked
+    finally:
+        await asked.close()
+
+
+@pytest.fixture
+def registry(harness: DockerHarness) -> Iterator[Registry]:
+    with serving() as registry:
+        yield registry
+        remove_image(harness.url, registry.image)
+
+
+def runtime_log(harness: DockerHarness, key: AttemptKey) -> str:
+    return (harness.logs / key.path() / "runtime.log").read_text()
+
+
+class TestLimits:
+    async def test_memory_beyond_the_limit_is_reported_as_such(self, harness: DockerHarness) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), EATS_MEMORY, memory_mb=24)])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert (report.code, report.reason) == (137, ExitReason.OOM_KILLED)
+
+    async def test_a_task_that_copes_with_a_killed_child_did_not_fail(self, harness: DockerHarness) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), f"sh -c '{EATS_MEMORY}' || echo coped", memory_mb=24)])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert (report.code, report.reason) == (0, ExitReason.EXITED)
+        assert harness.output(a_key()) == "coped\n"
+
+    async def test_what_was_asked_for_is_what_the_engine_was_told(self, harness: DockerHarness) -> None:
+        backend = await harness.start()
+        says_shm = "while read -r l; do case $l in *' /dev/shm '*) echo \"$l\";; esac; done </proc/mounts"
+        await backend.apply([a_launch(harness, a_key(), says_shm, shm_mb=33)])
+        await Watch(backend).until_over(a_key())
+        assert f"size={33 * 1024}k" in harness.output(a_key())
+
+    async def test_more_processors_than_there_are_is_as_many_as_there_are(self, harness: DockerHarness) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "exit 3", cpus=1000)])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert report.code == 3
+
+    async def test_what_cannot_be_made_is_refused(self, harness: DockerHarness) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "exit 0", memory_mb=1)])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert report.reason is ExitReason.LAUNCH_REFUSED
+        assert "memory" in report.message.lower()
+
+
+class TestImages:
+    async def test_an_image_is_pulled_and_its_progress_told(self, harness: DockerHarness, registry: Registry) -> None:
+        backend = await harness.start()
+        keys = [a_key(index) for index in range(3)]
+        await backend.apply([a_launch(harness, key, "exit 4", image=registry.image) for key in keys])
+        reports = await Watch(backend).until_over(*keys)
+        assert [report.code for report in reports] == [4, 4, 4]
+        assert registry.blobs_sent == len(registry.blobs), "one pull serves all who wait"
+        assert f"image {registry.image} pulled" in runtime_log(harness, keys[0])
+
+    async def test_an_image_that_does_not_exist(self, harness: DockerHarness, registry: Registry) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.missing_image)])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert report.reason is ExitReason.IMAGE_MISSING
+        assert registry.missing_image in report.message
+
+    async def test_credentials_open_a_private_registry(self, harness: DockerHarness, registry: Registry) -> None:
+        registry.is_private = True
+        backend = await harness.start()
+        auths = (None, RegistryAuth(USER, "wrong"), RegistryAuth(USER, PASSWORD))
+        seen = []
+        for index, auth in enumerate(auths):
+            await backend.apply([a_launch(harness, a_key(index), "exit 0", image=registry.image, auth=auth)])
+            seen.extend(await Watch(backend).until_over(a_key(index)))
+        assert [report.reason for report in seen] == [
+            ExitReason.IMAGE_MISSING,
+            ExitReason.IMAGE_MISSING,
+            ExitReason.EXITED,
+        ]
+        assert not any("wrong" in report.message or PASSWORD in report.message for report in seen)
+
+    async def test_a_registry_in_trouble_is_worth_another_try(
+        self, harness: DockerHarness, registry: Registry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(images, "TRY_AGAIN_S", 0.01)
+        registry.is_broken = True
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.image)])
+        (report,) = await Watch(backend).until_over(a_key(), patience_s=90.0)
+        assert report.reason is ExitReason.LAUNCH_FAILED
+        assert "is tried again" in runtime_log(harness, a_key())
+
+    async def test_an_attempt_may_end_while_its_image_is_pulled(
+        self, harness: DockerHarness, registry: Registry
+    ) -> None:
+        registry.may_answer.clear()
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.image)])
+        assert await asyncio.to_thread(registry.was_asked.wait, 20.0)
+        seen = await observed(backend, a_key())
+        assert seen is not None
+        assert (seen.started_at_ms, seen.exit) == (None, None)
+        await backend.apply([KillTask(a_key(), 30.0)])
+        (report,) = await Watch(backend).until_over(a_key(), patience_s=5.0)
+        assert (report.code, report.reason) == (143, ExitReason.EXITED)
+
+    async def test_an_image_without_a_shell_is_refused(self, harness: DockerHarness) -> None:
+        build(harness.url, "openpai-test-empty:1", "FROM scratch", "LABEL empty=1")
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "exit 0", image="openpai-test-empty:1")])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert report.reason is ExitReason.LAUNCH_REFUSED
+        assert "/bin/sh" in report.message
+
+    async def test_an_image_may_have_a_user_of_its_own(self, harness: DockerHarness) -> None:
+        build(harness.url, "openpai-test-user:1", f"FROM {IMAGE}", "WORKDIR /tmp", "USER 1234:1234")
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "id -u\nexit 6", image="openpai-test-user:1")])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert (report.code, harness.output(a_key())) == (6, "1234\n")
+
+
+class TestStrangers:
+    async def test_a_removed_container_is_lost(self, harness: DockerHarness, direct: Engine) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), harness.programs.waits())])
+        watch = Watch(backend)
+        await watch.until_running(a_key())
+        await direct.remove(name_of(a_key()))
+        (report,) = await watch.until_over(a_key())
+        assert report.reason is ExitReason.LOST
+
+    async def test_a_killed_container_is_lost(self, harness: DockerHarness, direct: Engine) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), harness.programs.waits())])
+        watch = Watch(backend)
+        await watch.until_running(a_key())
+        await direct.signal(name_of(a_key()), "SIGKILL")
+        (report,) = await watch.until_over(a_key())
+        assert (report.code, report.reason) == (137, ExitReason.LOST)
+
+    async def test_a_container_removed_while_the_server_was_away_is_lost(
+        self, harness: DockerHarness, direct: Engine
+    ) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), harness.programs.waits(), grant=5)])
+        await Watch(backend).until_running(a_key())
+        await harness.stop()
+        await direct.remove(name_of(a_key()))
+        backend = await harness.start()
+        (report,) = await Watch(backend).until_over(a_key())
+        assert report.reason is ExitReason.LOST
+
+    async def test_a_name_that_is_taken_is_refused(self, harness: DockerHarness, direct: Engine) -> None:
+        backend = await harness.start()
+        await direct.create(name_of(a_key()), {"Image": IMAGE, "Cmd": ["sleep", "1000"]})
+        try:
+            await backend.apply([a_launch(harness, a_key(), "exit 0")])
+            (report,) = await Watch(backend).until_over(a_key())
+            assert report.reason is ExitReason.LAUNCH_REFUSED
+        finally:
+            await direct.remove(name_of(a_key()))
+
+    async def test_nothing_is_left_of_a_forgotten_attempt_but_its_logs(
+        self, harness: DockerHarness, direct: Engine
+    ) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "echo kept")])
+        await Watch(backend).until_over(a_key())
+        await forget(backend, a_key())
+        await harness.stop()
+        with pytest.raises(NoContainer):
+            await direct.inspect(name_of(a_key()))
+        assert harness.output(a_key()) == "kept\n"
+        assert not [path for path in harness.root.iterdir() if not path.name.startswith(".")]
+
+
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from openpai.backends.docker.backend import DockerBackend
+from tests.contracts.docker_harness import WallClock
+from tests.integration.test_docker_backend import launches_of
+
+async def main(url, root, logs, count):
+    backend = DockerBackend(Path(root), Path(logs), WallClock(), url=url, gpus_per_node=4)
+    await backend.open()
+    node = (await backend.nodes())[0].name
+    await backend.apply(launches_of(node, int(count)))
+    while True:
+        for seen in await backend.news():
+            print(seen.key.index, flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def launches_of(node: str, count: int) -> list[LaunchTask]:
+    """Return launches that say once that they ran, and end with their own code some time later."""
+    return [
+        LaunchTask(a_key(index), 7, node, (), 1, 64, IMAGE, f"echo ran\nsleep 1\nexit {index}", shm_mb=64)
+        for index in range(count)
+    ]
+
+
+async def killed_after_first_news(harness: DockerHarness, count: int) -> None:
+    """Run a server that launches `count` tasks and kill it as soon as it has heard of one of them."""
+    environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin", "DOCKER_HOST": harness.url}
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SERVER, harness.url, str(harness.root), str(harness.logs), str(count)),
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert server.stdout is not None
+    async with asyncio.timeout(30.0):
+        assert (await server.stdout.readline()).strip()
+    server.send_signal(signal.SIGKILL)
+    await server.wait()
+
+
+async def test_a_server_that_is_killed_while_it_launches_loses_nothing_and_repeats_nothing(
+    harness: DockerHarness,
+) -> None:
+    count = 12
+    await killed_after_first_news(harness, count)
+    backend = await harness.start()
+    launches = launches_of(harness.node, count)
+    await backend.apply(launches)
+    reports = await Watch(backend).until_over(*(launch.key for launch in launches), patience_s=60.0)
+    assert [(report.code, report.reason) for report in reports] == [(n, ExitReason.EXITED) for n in range(count)]
+    assert [harness.output(launch.key) for launch in launches] == ["ran\n"] * count
+
+
+class Wire:
+    """A way to the Engine that can be cut."""
+
+    def __init__(self, here: str, there: str) -> None:
+        self._here, self._there = here, there
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._copies: set[asyncio.Task[None]] = set()
+
+    async def join(self) -> None:
+        self._server = await asyncio.start_unix_server(self._carry, self._here)
+
+    async def cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        await asyncio.to_thread(Path(self._here).unlink, missing_ok=True)
+        for writer in list(self._writers):
+            writer.transport.abort()
+        await asyncio.gather(*self._copies, return_exceptions=True)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_unix_connection(self._there)
+        self._writers |= {writer, far_writer}
+        for source, target in ((reader, far_writer), (far_reader, writer)):
+            task = asyncio.create_task(self._copy(source, target))
+            self._copies.add(task)
+            task.add_done_callback(self._copies.discard)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        self._writers.discard(writer)
+        writer.close()
+
+
+async def test_a_silent_engine_is_a_sick_node_and_what_ended_meanwhile_is_heard_later(harness: DockerHarness) -> None:
+    here = str(harness.root.parent / "wire.sock")
+    wire = Wire(here, harness.url.removeprefix("unix://"))
+    await wire.join()
+    backend = DockerBackend(harness.root, harness.logs, WallClock(), url=f"unix://{here}", gpus_per_node=4)
+    await backend.open()
+    harness._backend, harness.node = backend, (await backend.nodes())[0].name
+    await backend.apply([a_launch(harness, a_key(), harness.programs.waits_to_be_told(8))])
+    watch = Watch(backend)
+    await watch.until_running(a_key())
+    await wire.cut()
+    async with asyncio.timeout(10.0):
+        while (await backend.nodes())[0].is_healthy:  # noqa: ASYNC110  # a node's health is asked for, not news
+            await asyncio.sleep(0.02)
+    assert "does not answer" in (await backend.nodes())[0].told
+    await harness.tell(a_key())
+    await harness.until_gone(a_key())
+    await backend.apply([a_launch(harness, a_key(1), "exit 2")])
+    await wire.join()
+    reports = await watch.until_over(a_key(), a_key(1))
+    assert [(report.code, report.reason) for report in reports] == [(8, ExitReason.EXITED), (2, ExitReason.EXITED)]
+    assert (await backend.nodes())[0].is_healthy
+    await harness.stop()
+    await wire.cut()
+
+
+async def test_without_an_engine_opening_says_what_to_do(tmp_path: Path) -> None:
+    backend = DockerBackend(tmp_path / "t", tmp_path / "l", WallClock(), url=f"unix://{tmp_path}/none.sock")
+    with pytest.raises(Unavailable, match="cannot be used") as refused:
+        await backend.open()
+    assert "--docker-url" in refused.value.advice
+
+
+async def test_two_servers_do_not_share_a_root(harness: DockerHarness) -> None:
+    await harness.start()
+    second = DockerBackend(harness.root, harness.logs, WallClock(), url=harness.url)
+    with pytest.raises(Unavailable, match="another server"):
+        await second.open()

@@ -1,0 +1,406 @@
+"""What only the process backend can get wrong: dead servers, strays, full disks, numbers that mean another process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from openpai.backends.host.directory import TRASH, TaskDirectory
+from openpai.backends.host.grants import NewestGrants
+from openpai.backends.host.machine import Gpus, parse_gpus
+from openpai.backends.process.backend import ProcessBackend
+from openpai.backends.process.processes import born_at
+from openpai.lifecycle.model import AttemptKey, ExitReason
+from openpai.ports.backend import KillTask
+from openpai.protocol.errors import Unavailable
+from openpai.runtime.script import Ticket
+from tests.contracts.process_harness import ProcessHarness, WallClock
+from tests.contracts.seen import Watch, a_key, a_launch, forget, observed
+
+PATIENCE_S = 20.0
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path) -> AsyncIterator[ProcessHarness]:
+    """Give an empty world, and leave no process of it."""
+    why_not = ProcessHarness.why_not()
+    if why_not:
+        pytest.skip(why_not)
+    made = ProcessHarness(tmp_path)
+    try:
+        yield made
+    finally:
+        await made.destroy()
+
+
+def directory_of(world: ProcessHarness, key: AttemptKey) -> Path:
+    return Path(TaskDirectory(str(world.root), key).path)
+
+
+def wrapper_of(world: ProcessHarness, key: AttemptKey) -> int:
+    ticket = Ticket.parse((directory_of(world, key) / "ticket").read_text())
+    assert ticket is not None
+    assert ticket.pid is not None
+    return ticket.pid
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():  # noqa: ASYNC110  # what other processes do raises no event here
+            await asyncio.sleep(0.01)
+
+
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from openpai.backends.process.backend import ProcessBackend
+from openpai.ports.backend import LaunchTask
+from tests.contracts.process_harness import WallClock
+from tests.contracts.seen import a_key
+
+async def serve(directory, first, count, commands):
+    backend = ProcessBackend(directory / "tasks", directory / "logs", WallClock(), gpus_per_node=4)
+    await backend.open()
+    node = (await backend.nodes())[0].name
+    for index in range(first, first + count):
+        key = a_key(index)
+        await backend.apply([LaunchTask(key, 1, node, (), 1, 1, "none", commands)])
+        print(index, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]))
+"""
+
+
+def a_server(world: ProcessHarness, first: int, count: int, commands: str) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-c", SERVER, str(world.root.parent), str(first), str(count), commands]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+
+
+def killed_after(server: subprocess.Popen[str], lines: int) -> None:
+    """Kill a server the hard way once it has printed that many lines."""
+    assert server.stdout is not None
+    for _ in range(lines):
+        assert server.stdout.readline()
+    server.kill()
+    server.wait()
+    server.stdout.close()
+
+
+async def test_exits_after_the_server_was_killed_are_reported_with_their_real_codes(world: ProcessHarness) -> None:
+    commands = 'while [ ! -e ../told ]; do sleep 0.02; done\nexit "$(cat ../told)"'
+    killed_after(a_server(world, 0, 3, commands), 3)
+    keys = [a_key(index) for index in range(3)]
+    for key in keys[:2]:
+        # Two end while no server is there, the third after the next one took it up.
+        fresh = directory_of(world, key) / "told.new"
+        fresh.write_text(str(10 + key.index))
+        fresh.rename(fresh.with_name("told"))
+    for key in keys[:2]:
+        await world.until_gone(key)
+    backend = await world.start()
+    watch = Watch(backend)
+    reports = await watch.until_over(*keys[:2])
+    assert [(report.code, report.reason) for report in reports] == [(10, ExitReason.EXITED), (11, ExitReason.EXITED)]
+    await watch.until_running(keys[2])
+    (directory_of(world, keys[2]) / "told").write_text("12")
+    (report,) = await watch.until_over(keys[2])
+    assert (report.code, report.reason) == (12, ExitReason.EXITED)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_servers_killed_at_random_moments_run_nothing_twice_and_lose_nothing(
+    world: ProcessHarness, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    ran = tmp_path / "ran"
+    commands = f'echo "$PWD" >>{ran}\nsleep 0.0{chance.randrange(1, 9)}\nexit 7'
+    per_server, servers = 40, 6
+    for first in range(0, servers * per_server, per_server):
+        # Every server launches what its predecessor may have launched as well.
+        server = a_server(world, max(0, first - per_server), 2 * per_server, commands)
+        killed_after(server, chance.randrange(1, 2 * per_server))
+    backend = await world.start()
+    watch = Watch(backend)
+    keys = [seen.key for seen in await backend.observe()]
+    reports = await watch.until_over(*keys)
+    times = Counter(ran.read_text().split())
+    for key, report in zip(keys, reports, strict=True):
+        began = times[str(directory_of(world, key) / "work")]
+        if report.reason is ExitReason.LAUNCH_FAILED:
+            assert began == 0, (seed, key, report)
+        else:
+            assert (began, report.code, report.reason) == (1, 7, ExitReason.EXITED), (seed, key, report)
+    assert sum(report.reason is ExitReason.EXITED for report in reports) > 0
+    assert len(times) == sum(times.values())
+
+
+async def test_only_one_server_uses_a_root(world: ProcessHarness) -> None:
+    await world.start()
+    second = ProcessBackend(world.root, world.logs, WallClock())
+    with pytest.raises(Unavailable, match=f"process {os.getpid()}"):
+        await second.open()
+    await world.stop()
+    await second.open()
+    await second.close()
+
+
+async def test_an_unclaimed_launch_of_a_dead_server_is_fenced(world: ProcessHarness) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), "echo ran")])
+    await Watch(backend).until_over(a_key())
+    await world.stop()
+    directory = directory_of(world, a_key())
+    for name in ("ticket", "exit"):
+        (directory / name).unlink()
+    backend = await world.start()
+    (report,) = await Watch(backend).until_over(a_key())
+    assert report.reason is ExitReason.LAUNCH_FAILED
+    logs = str(world.logs / a_key().path())
+    late = await asyncio.create_subprocess_exec(
+        "/bin/sh", str(world.root / ".wrapper.sh"), str(directory), logs, "", "1", start_new_session=True
+    )
+    assert await asyncio.wait_for(late.wait(), PATIENCE_S) == 75
+    assert world.output(a_key()) == "ran\n"
+
+
+async def test_a_process_that_left_its_session_dies_with_a_killed_task(world: ProcessHarness) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), "setsid sh -c 'echo ready; sleep 1000' &\nwait")])
+    await world.until_said(a_key(), "ready")
+    await backend.apply([KillTask(a_key(), 5.0)])
+    await Watch(backend).until_over(a_key())
+    assert world.processes(a_key()) == 0
+
+
+async def test_a_process_that_left_its_session_dies_before_its_device_is_free(world: ProcessHarness) -> None:
+    backend = await world.start()
+    commands = "setsid sh -c 'echo >ready; exec sleep 1000' &\nuntil [ -s ready ]; do sleep 0.01; done"
+    await backend.apply([a_launch(world, a_key(), commands, devices=(0,))])
+    await Watch(backend).until_over(a_key())
+    assert world.processes(a_key()) == 0
+
+
+async def test_the_regular_sweep_finds_what_escaped_and_spares_what_runs(world: ProcessHarness) -> None:
+    await world.start()
+    await world.stop()
+    backend = ProcessBackend(world.root, world.logs, WallClock(), sweep_every_s=0.05)
+    await backend.open()
+    try:
+        escapes = "setsid sh -c 'echo ready; exec sleep 1000' &\nwhile [ ! -e ../told ]; do sleep 0.02; done"
+        await backend.apply([a_launch(world, a_key(1), escapes), a_launch(world, a_key(2), world.programs.waits())])
+        await world.until_said(a_key(1), "ready")
+        await world.until_said(a_key(2), "ready")
+        assert world.processes(a_key(1)) > 1
+        await world.tell(a_key(1))
+        await Watch(backend).until_over(a_key(1))
+        await world.until_gone(a_key(1))
+        assert world.processes(a_key(2)) > 1
+        seen = await observed(backend, a_key(2))
+        assert seen is not None
+        assert seen.exit is None
+    finally:
+        await backend.close()
+
+
+async def test_strays_of_attempts_nobody_remembers_are_killed_at_the_start(world: ProcessHarness) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), "setsid sh -c 'echo ready; exec sleep 1000' &\nwait")])
+    await world.until_said(a_key(), "ready")
+    await world.crash()
+    os.killpg(wrapper_of(world, a_key()), signal.SIGKILL)
+    backend = await world.start()
+    (report,) = await Watch(backend).until_over(a_key())
+    assert report.code == 137
+    assert world.processes(a_key()) == 0
+
+
+async def test_a_wrapper_that_was_killed_is_reported_by_its_signal(world: ProcessHarness) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), world.programs.waits())])
+    await world.until_said(a_key(), "ready")
+    os.kill(wrapper_of(world, a_key()), signal.SIGKILL)
+    (report,) = await Watch(backend).until_over(a_key())
+    assert (report.code, report.reason) == (137, ExitReason.EXITED)
+    await world.until_gone(a_key())
+
+
+async def test_a_wrapper_that_was_killed_while_no_server_was_there_is_lost(world: ProcessHarness) -> None:
+    killed_after(a_server(world, 0, 1, "echo ready\nsleep 1000"), 1)
+    await world.until_said(a_key(), "ready")
+    os.kill(wrapper_of(world, a_key()), signal.SIGKILL)
+    backend = await world.start()
+    (report,) = await Watch(backend).until_over(a_key())
+    assert report.reason is ExitReason.LOST
+    assert world.processes(a_key()) == 0
+
+
+@pytest.mark.parametrize("change", ["boot", "birth"])
+async def test_a_process_that_only_has_the_same_number_is_not_taken_for_the_task(
+    world: ProcessHarness, change: str
+) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), "true")])
+    await Watch(backend).until_over(a_key())
+    await world.stop()
+    directory = directory_of(world, a_key())
+    (directory / "exit").unlink()
+    record = json.loads((directory / "task.json").read_text())
+    own_birth = born_at(os.getpid())
+    (directory / "ticket").write_text(f"{os.getpid()} {own_birth if change == 'boot' else 1}\n")
+    if change == "boot":
+        (directory / "task.json").write_text(json.dumps({**record, "boot": "another"}))
+    backend = await world.start()
+    (report,) = await Watch(backend).until_over(a_key())
+    assert report.reason is ExitReason.LOST
+
+
+async def test_a_damaged_record_does_not_keep_the_server_from_starting(world: ProcessHarness) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), "exit 3")])
+    await Watch(backend).until_over(a_key())
+    await world.stop()
+    (directory_of(world, a_key()) / "task.json").write_text("{")
+    (world.root / "stranger").mkdir()
+    (world.root / "file").touch()
+    backend = await world.start()
+    (report,) = await Watch(backend).until_over(a_key())
+    assert report.code == 3
+
+
+async def test_tasks_hear_every_signal_and_no_secret_of_the_server(
+    world: ProcessHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAI_ADMIN_PASSWORD", "very-secret")
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), "grep SigIgn /proc/self/status\nenv")])
+    await Watch(backend).until_over(a_key())
+    told = world.output(a_key())
+    assert "very-secret" not in told
+    assert "PATH=" in told
+    # Beyond 31 are the signals that threads use among themselves.
+    assert int(told.split()[1], 16) & 0x7FFFFFFF == 0
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"env": {"PAI_BIG": "x" * (1 << 18)}}, {"env": {"PAI_NUL": "a\0b"}}, {"node": "no-such-node"}],
+    ids=["too big", "impossible", "unknown node"],
+)
+async def test_what_can_never_start_is_refused(world: ProcessHarness, field: dict[str, object]) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), "true", **field)])
+    (report,) = await Watch(backend).until_over(a_key())
+    assert report.reason is ExitReason.LAUNCH_REFUSED
+    assert report.message
+    await forget(backend, a_key())
+    assert await backend.observe() == ()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a directory on a disk of a megabyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "openpai-test", str(place)], check=False, capture_output=True
+    )
+    if made.returncode != 0:
+        pytest.skip("only an administrator may mount the small disk this needs")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 512):
+            pass
+
+
+async def test_on_a_full_disk_a_launch_fails_and_an_exit_code_survives(small_disk: Path) -> None:
+    world = ProcessHarness(small_disk)
+    try:
+        backend = await world.start()
+        running, late = a_key(1), a_key(2)
+        await backend.apply([a_launch(world, running, world.programs.saves_on_term(6))])
+        await world.until_said(running, "ready")
+        filler = small_disk / "filler"
+        fill(filler)
+        await backend.apply([a_launch(world, late, "true")])
+        watch = Watch(backend)
+        (report,) = await watch.until_over(late)
+        assert report.reason is ExitReason.LAUNCH_FAILED
+        assert "No space left" in report.message or "disk full" in report.message
+        await backend.apply([KillTask(running, 10.0)])
+        (report,) = await watch.until_over(running)
+        assert (report.code, report.reason) == (6, ExitReason.EXITED)
+        filler.unlink()
+        await forget(backend, running, late)
+        assert await backend.observe() == ()
+    finally:
+        await world.destroy()
+
+
+async def test_forgotten_directories_vanish_at_once_and_their_contents_soon(world: ProcessHarness) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), "mkdir deep\nfor n in 1 2 3; do echo >deep/$n; done")])
+    await Watch(backend).until_over(a_key())
+    await forget(backend, a_key())
+    assert not directory_of(world, a_key()).exists()
+    await until(lambda: not any((world.root / TRASH).iterdir()))
+
+
+async def test_several_nodes_share_the_machine_and_keep_their_devices_apart(world: ProcessHarness) -> None:
+    backend = ProcessBackend(world.root, world.logs, WallClock(), nodes=3, gpus_per_node=2)
+    await backend.open()
+    try:
+        nodes = await backend.nodes()
+        assert len({node.name for node in nodes}) == 3
+        assert [node.gpus for node in nodes] == [2, 2, 2]
+        launches = [
+            a_launch(world, a_key(index), "true", node=node.name, devices=(0,), grant=9 - index)
+            for index, node in enumerate(nodes)
+        ]
+        await backend.apply(launches)
+        reports = await Watch(backend).until_over(*(launch.key for launch in launches))
+        assert {report.reason for report in reports} == {ExitReason.EXITED}
+    finally:
+        await backend.close()
+
+
+def test_a_line_that_a_dying_server_left_unfinished_is_no_grant(tmp_path: Path) -> None:
+    path = tmp_path / "grants"
+    grants = NewestGrants(path)
+    grants.hear(8, "a node", [0, 1])
+    grants.close()
+    with path.open("a") as file:
+        file.write("a node\t1 99")
+    grants = NewestGrants(path)
+    assert grants.newer_than(8, "a node", [0, 1]) is None
+    assert grants.newer_than(7, "a node", [1]) == (1, 8)
+    grants.close()
+    assert path.read_text() == "a node\t0 8 .\na node\t1 8 .\n"
+
+
+def test_gpus_are_read_from_the_drivers_list() -> None:
+    listing = (
+        "GPU 0: NVIDIA H200 (UUID: GPU-61a4d0cc-0000-0000-0000-000000000000)\n"
+        "  MIG 1g.18gb     Device  0: (UUID: MIG-2)\n"
+        "GPU 1: NVIDIA H200 (UUID: GPU-2)\n"
+    )
+    assert parse_gpus(listing) == Gpus(2, "NVIDIA H200")
+    assert parse_gpus("No devices were found\n") == Gpus(0)

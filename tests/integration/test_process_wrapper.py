@@ -1,0 +1,256 @@
+"""The wrapper and the user's script under every shell an image may have, with real processes and signals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Resources, TaskRole
+from openpai.runtime.plugins import with_plugins
+from openpai.runtime.script import ExitText, Ticket, user_script, wrapper
+
+PATIENCE_S = 20.0
+
+
+def _shells() -> list[tuple[str, ...]]:
+    return [("dash",), ("bash",), ("busybox", "sh")]
+
+
+@pytest.fixture(params=_shells(), ids=lambda shell: shell[0])
+def shell(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    name, *rest = request.param
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed here")
+    return (found, *rest)
+
+
+@dataclass
+class Attempt:
+    """One task attempt's directory and how to run its wrapper there."""
+
+    directory: Path
+    shell: tuple[str, ...]
+    path: str = os.environ["PATH"]
+
+    def write(self, commands: str) -> None:
+        (self.directory / "work").mkdir(exist_ok=True)
+        (self.directory / "wrapper.sh").write_text(wrapper())
+        (self.directory / "user.sh").write_text(user_script(commands))
+
+    def start(self, grace_s: str = "10") -> subprocess.Popen[bytes]:
+        where = str(self.directory)
+        return subprocess.Popen(
+            [*self.shell, f"{where}/wrapper.sh", where, where, f"{where}/work", grace_s],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env={**os.environ, "PATH": self.path},
+        )
+
+    def run(self, commands: str) -> int:
+        self.write(commands)
+        self.start().wait(PATIENCE_S)
+        return self.code()
+
+    def code(self) -> int:
+        told = ExitText.parse((self.directory / "exit").read_text())
+        assert told is not None
+        return told.code
+
+    def said(self, stream: str = "stdout") -> str:
+        path = self.directory / f"{stream}.log"
+        return path.read_text() if path.exists() else ""
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def attempt(tmp_path: Path, shell: tuple[str, ...]) -> Attempt:
+    return Attempt(tmp_path, shell)
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 255])
+def test_the_users_exit_code_is_reported(attempt: Attempt, code: int) -> None:
+    assert attempt.run(f"echo out\necho err >&2\nexit {code}") == code
+    assert (attempt.said(), attempt.said("stderr")) == ("out\n", "err\n")
+    assert f"exit code {code}" in attempt.said("runtime")
+
+
+def test_a_program_that_a_signal_ended_is_reported_as_128_and_its_number(attempt: Attempt) -> None:
+    assert attempt.run('sh -c "kill -SEGV \\$\\$"') == 139
+
+
+def test_the_wrapper_claims_the_ticket_with_its_number_and_time_of_birth(attempt: Attempt) -> None:
+    attempt.write("true")
+    process = attempt.start()
+    process.wait(PATIENCE_S)
+    ticket = Ticket.parse((attempt.directory / "ticket").read_text())
+    assert ticket is not None
+    assert ticket.pid == process.pid
+    assert ticket.born > 0
+
+
+def test_of_many_wrappers_one_runs(attempt: Attempt) -> None:
+    attempt.write("echo ran")
+    processes = [attempt.start() for _ in range(12)]
+    for process in processes:
+        process.wait(PATIENCE_S)
+    assert attempt.said() == "ran\n"
+    assert sorted(process.returncode for process in processes)[1:] == [75] * 11
+
+
+def test_a_fenced_attempt_never_begins(attempt: Attempt) -> None:
+    attempt.write("echo ran")
+    (attempt.directory / "ticket").write_text("fenced\n")
+    assert attempt.start().wait(PATIENCE_S) == 75
+    assert attempt.said() == ""
+    assert not (attempt.directory / "exit").exists()
+
+
+def test_a_directory_that_is_gone_ends_a_late_wrapper(attempt: Attempt) -> None:
+    attempt.write("echo ran")
+    logs = attempt.directory / "logs"
+    logs.mkdir()
+    where = str(attempt.directory)
+    arguments = [*attempt.shell, f"{where}/wrapper.sh", f"{where}/gone", str(logs), "", "1"]
+    assert subprocess.run(arguments, check=False, start_new_session=True, capture_output=True).returncode == 75
+
+
+def test_a_wrapper_that_shares_its_group_with_strangers_does_not_begin(attempt: Attempt) -> None:
+    attempt.write("echo ran")
+    where = str(attempt.directory)
+    inner = [*attempt.shell, f"{where}/wrapper.sh", where, where, "", "1"]
+    # The trailing command keeps the outer shell, which leads the group, from becoming the wrapper.
+    outer = subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", *inner], check=False, start_new_session=True)
+    assert outer.returncode == 64
+    assert attempt.said() == ""
+
+
+def test_a_program_saves_its_work_on_sigterm_and_the_script_goes_no_further(attempt: Attempt) -> None:
+    program = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
+    attempt.write(f'sh -c "{program}"\necho never')
+    process = attempt.start()
+    until(lambda: "ready" in attempt.said())
+    process.send_signal(signal.SIGTERM)
+    process.wait(PATIENCE_S)
+    assert attempt.code() == 143
+    assert attempt.said() == "ready\nsaved\n"
+
+
+def test_a_script_may_say_itself_what_sigterm_means(attempt: Attempt) -> None:
+    attempt.write("trap 'echo saved; exit 5' TERM\necho ready\nwhile :; do sleep 0.02; done")
+    process = attempt.start()
+    until(lambda: "ready" in attempt.said())
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
+    process.wait(PATIENCE_S)
+    assert (attempt.code(), attempt.said()) == (5, "ready\nsaved\n")
+
+
+@pytest.mark.parametrize("from_file", [False, True], ids=["as launched", "as told later"])
+def test_who_ignores_sigterm_is_killed_after_the_grace_period(attempt: Attempt, from_file: bool) -> None:
+    attempt.write("trap '' TERM\necho ready\nwhile :; do sleep 0.02; done")
+    process = attempt.start("600" if from_file else "0.3")
+    until(lambda: "ready" in attempt.said())
+    if from_file:
+        (attempt.directory / "grace").write_text("0.3\n")
+    process.send_signal(signal.SIGTERM)
+    process.wait(PATIENCE_S)
+    assert attempt.code() == 137
+    assert "0.3 s" in attempt.said("runtime")
+
+
+def test_background_processes_do_not_outlive_the_script(attempt: Attempt) -> None:
+    assert attempt.run("sh -c 'echo $$ >pid; exec sleep 1000' &\nwhile [ ! -s pid ]; do sleep 0.01; done") == 0
+    pid = int((attempt.directory / "work" / "pid").read_text())
+    until(lambda: not _is_alive(pid))
+
+
+def test_signals_to_the_own_group_do_not_disturb_the_wrapper(attempt: Attempt) -> None:
+    commands = "trap 'echo hup' HUP\ntrap 'echo usr1' USR1\nkill -HUP 0\nkill -USR1 0\necho on\nexit 4"
+    assert attempt.run(commands) == 4
+    assert attempt.said() == "hup\nusr1\non\n"
+
+
+def test_a_pipe_ends_when_its_reader_does(attempt: Attempt) -> None:
+    assert attempt.run("set +o pipefail 2>/dev/null || true\nyes | head -n 1") == 0
+    assert attempt.said() == "y\n"
+
+
+def test_a_failing_command_in_a_pipe_ends_a_script_run_by_bash(attempt: Attempt) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed here")
+    assert attempt.run("false | true\necho never") == 1
+    assert attempt.said() == ""
+
+
+def test_an_image_with_a_shell_and_nothing_else_is_enough(attempt: Attempt) -> None:
+    if attempt.shell[0].endswith("busybox"):
+        pytest.skip("busybox brings its own programs, so nothing can be taken away from it")
+    (attempt.directory / "bin").mkdir()
+    (attempt.directory / "bin" / "sh").symlink_to(attempt.shell[0])
+    attempt.path = str(attempt.directory / "bin")
+    busy = "n=0; while [ $n -lt 200000 ]; do n=$((n + 1)); done"
+    attempt.write(f"trap '{busy}; echo saved; exit 7' TERM\necho ready\nwhile :; do :; done")
+    process = attempt.start()
+    until(lambda: "ready" in attempt.said())
+    process.send_signal(signal.SIGTERM)
+    process.wait(PATIENCE_S)
+    assert (attempt.code(), attempt.said()) == (7, "ready\nsaved\n")
+
+
+def test_postcommands_run_after_success_only(attempt: Attempt) -> None:
+    plugin = {"plugin": "cmd", "parameters": {"preCommands": ["echo pre"], "postCommands": ["echo post"]}}
+    role = TaskRole("worker", "image", Resources(1, 1, 0), ("main",))
+    spec = JobSpec("job", (role,), extras={PLUGIN_PREFIX: [plugin]})
+    assert attempt.run(with_plugins(spec, "worker", "echo main\nexit 0", str)) == 0
+    assert attempt.said() == "pre\nmain\npost\n"
+    failing = Attempt(attempt.directory / "failing", attempt.shell)
+    failing.directory.mkdir()
+    assert failing.run(with_plugins(spec, "worker", "false\necho never", str)) == 1
+    assert failing.said() == "pre\n"
+
+
+def test_a_plugins_ignored_failure_lets_the_task_go_on(attempt: Attempt) -> None:
+    plugin = {"plugin": "cmd", "failurePolicy": "ignore", "parameters": {"preCommands": ["false", "echo on"]}}
+    spec = JobSpec(
+        "job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), extras={PLUGIN_PREFIX: [plugin]}
+    )
+    assert attempt.run(with_plugins(spec, "worker", "echo main\nfalse\necho never", str)) == 1
+    assert attempt.said() == "on\nmain\n"
+
+
+def test_postcommands_do_not_keep_a_program_from_saving_its_work(attempt: Attempt) -> None:
+    plugin = {"plugin": "cmd", "parameters": {"postCommands": ["echo post"]}}
+    spec = JobSpec(
+        "job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), extras={PLUGIN_PREFIX: [plugin]}
+    )
+    program = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
+    attempt.write(with_plugins(spec, "worker", f'sh -c "{program}"', str))
+    process = attempt.start()
+    until(lambda: "ready" in attempt.said())
+    process.send_signal(signal.SIGTERM)
+    process.wait(PATIENCE_S)
+    assert (attempt.code(), attempt.said()) == (143, "ready\nsaved\n")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False

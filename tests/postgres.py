@@ -1,0 +1,84 @@
+"""A PostgreSQL of the tests' own: made from the binaries of the machine, gone with the test session.
+
+PostgreSQL refuses to run as root, so as root its processes run as the user `postgres` or `nobody`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def _binary(name: str) -> str | None:
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(found[-1]) if found else shutil.which(name)
+
+
+def _account() -> str | None:
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return name
+    return None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """Run a server; yield its URL without a database name. Skips the test, saying why, where there is none."""
+    initdb, pg_ctl = _binary("initdb"), _binary("pg_ctl")
+    if initdb is None or pg_ctl is None:
+        pytest.skip("PostgreSQL's initdb and pg_ctl are not on this machine")
+    account = _account()
+    # A short path of its own: sockets have a length limit and pytest's directories are closed to other users.
+    root = Path(tempfile.mkdtemp(prefix="pai-pg-"))
+    if account:
+        shutil.chown(root, account)
+    try:
+        data, port = root / "data", _free_port()
+
+        def run(*command: str) -> None:
+            subprocess.run(command, check=True, user=account, cwd=root, stdout=subprocess.DEVNULL, timeout=120)
+
+        run(initdb, "-D", str(data), "-U", "pai", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        options = f"-p {port} -k {root} -c listen_addresses=127.0.0.1 -c fsync=off"
+        run(pg_ctl, "-D", str(data), "-w", "-l", str(root / "log"), "-o", options, "start")
+        try:
+            yield f"postgresql://pai@127.0.0.1:{port}"
+        finally:
+            run(pg_ctl, "-D", str(data), "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def fresh_database(server: str, name: str) -> Iterator[str]:
+    """Make an empty database on the server; yield its URL; drop it afterwards."""
+    import psycopg
+
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    try:
+        yield f"{server}/{name}"
+    finally:
+        with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')

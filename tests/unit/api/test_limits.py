@@ -1,0 +1,72 @@
+"""Buckets that fill with time, and a short memory of failures."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openpai.api import limits
+from openpai.api.limits import Buckets, Failures, TooMany
+from openpai.api.services import Rate
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at_ms = 0
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+@given(st.lists(st.integers(-500, 2000), max_size=200), st.integers(1, 20), st.integers(1, 50))
+def test_no_client_gets_more_than_its_rate_and_burst(waits_ms: list[int], burst: int, per_s: int) -> None:
+    clock = Clock()
+    buckets = Buckets(Rate(per_s, burst), clock, "too fast")
+    granted = forward_ms = 0
+    for wait_ms in waits_ms:
+        clock.at_ms += wait_ms
+        forward_ms += max(wait_ms, 0)
+        try:
+            buckets.take("client")
+            granted += 1
+        except TooMany:
+            continue
+    assert granted <= burst + forward_ms / 1000 * per_s
+
+
+def test_a_client_that_keeps_to_its_rate_is_never_refused() -> None:
+    clock = Clock()
+    buckets = Buckets(Rate(10, 1), clock, "too fast")
+    for _ in range(100):
+        assert buckets.take("client") == 0
+        clock.at_ms += 100
+
+
+def test_clients_do_not_share_and_the_quietest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLIENTS_MAX", 2)
+    buckets = Buckets(Rate(1, 2), Clock(), "too fast")
+    assert [buckets.take(client) for client in ("a", "b", "a")] == [1, 1, 0]
+    assert buckets.take("c") == 1
+    with pytest.raises(TooMany):
+        buckets.take("a")
+    assert buckets.take("b") == 1
+
+
+def test_failures_are_remembered_for_a_minute_and_successes_not_at_all() -> None:
+    clock = Clock()
+    failures = Failures(2, clock)
+    for _ in range(10):
+        failures.begin("ann")
+        failures.succeeded("ann")
+    failures.begin("ann")
+    clock.at_ms += 10_000
+    failures.begin("ann")
+    with pytest.raises(TooMany) as refused:
+        failures.begin("ann")
+    assert refused.value.headers()["Retry-After"] == "50"
+    failures.begin("bob")
+    clock.at_ms += 50_000
+    failures.begin("ann")
+    with pytest.raises(TooMany):
+        failures.begin("ann")

@@ -1,0 +1,70 @@
+"""The tables and shapes of the API that need nothing but values."""
+
+from __future__ import annotations
+
+from openpai.api.passwords import hash_password, is_password
+from openpai.api.shapes.exits import diagnostics, exit_messages, exit_spec
+from openpai.api.shapes.states import JOB_STATES, TASK_STATES, VERDICT_STATES, phases_of
+from openpai.lifecycle.diagnosis import diagnose
+from openpai.lifecycle.model import (
+    JOB_FINAL,
+    TASK_FINAL,
+    ExitReason,
+    ExitReport,
+    JobPhase,
+    TaskPhase,
+    Verdict,
+)
+
+
+def test_every_phase_has_a_state_and_final_ones_are_completed() -> None:
+    assert JOB_STATES.keys() == set(JobPhase)
+    assert TASK_STATES.keys() == set(TaskPhase)
+    assert VERDICT_STATES.keys() == set(Verdict)
+    assert {phase for phase, state in JOB_STATES.items() if state.sub_state == "Completed"} == JOB_FINAL
+    assert {phase for phase, state in TASK_STATES.items() if state.sub_state == "Completed"} == TASK_FINAL
+
+
+def test_asking_for_a_state_finds_exactly_the_phases_shown_as_it() -> None:
+    for state in {state.state for state in JOB_STATES.values()}:
+        assert set(phases_of([state])) == {phase for phase, shown in JOB_STATES.items() if shown.state == state}
+    assert phases_of(["UNKNOWN"]) == ()
+    assert phases_of(()) == ()
+
+
+def test_a_failure_of_the_task_is_told_as_the_runtimes_and_one_of_the_platform_as_the_launchers() -> None:
+    own = ExitReport(1)
+    diagnosis = diagnose(own, "ModuleNotFoundError: No module named 'torch'")
+    told = exit_messages(1, "", diagnosis, own)
+    assert told["runtime"]["originUserExitCode"] == 1
+    assert told["runtime"]["exitCode"] == diagnosis.code
+    assert "torch" in told["runtime"]["errorLogs"]["user"]
+    assert told["launcher"] is None
+    missing = ExitReport(254, ExitReason.IMAGE_MISSING, "no such image: pithon")
+    told = exit_messages(254, "", diagnose(missing), missing)
+    assert told == {"container": None, "runtime": None, "launcher": "no such image: pithon"}
+
+
+def test_an_exit_spec_is_the_diagnosed_row_and_an_unlisted_code_keeps_its_number() -> None:
+    report = ExitReport(1)
+    diagnosis = diagnose(report, "RuntimeError: CUDA out of memory.")
+    spec = exit_spec(1, diagnosis)
+    assert (spec["code"], spec["type"], spec["reaction"]) == (226, "USER_FAILURE", "NEVER_RETRY")
+    assert spec.keys() == {
+        *("code", "phrase", "issuer", "causer", "type", "stage"),
+        *("behavior", "reaction", "reason", "repro", "solution"),
+    }
+    assert exit_spec(77, None)["code"] == 77
+    text = diagnostics("1 task failed", diagnosis)
+    assert text.startswith("1 task failed\n")
+    assert "CUDA out of memory" in text
+
+
+def test_a_password_is_only_right_when_it_is() -> None:
+    kept = hash_password("correct horse")
+    assert "correct" not in kept
+    assert kept.startswith("$argon2id$")
+    assert is_password("correct horse", kept)
+    assert not is_password("Correct horse", kept)
+    assert not is_password("nobody has this password", None)
+    assert hash_password("correct horse") != kept

@@ -1,0 +1,160 @@
+"""What a task attempt looks like as a container, and what a container's end says about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
+
+from aiodocker.exceptions import DockerError
+
+from openpai.backends.docker import engine
+from openpai.backends.docker.containers import Limits, attempt_of, config_of, name_of, verdict
+from openpai.backends.docker.engine import ContainerState
+from openpai.backends.docker.images import full_name
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.ports.backend import LaunchTask
+
+KEY = AttemptKey("0" * 32, 1, "Worker_A", 2, 3)
+PLAIN = Limits(cpus=16, has_nvidia=False, scope="scope")
+NVIDIA = Limits(cpus=16, has_nvidia=True, scope="scope")
+
+
+def a_launch(**rest: Any) -> LaunchTask:
+    fields: dict[str, Any] = {
+        "key": KEY,
+        "grant": 7,
+        "node": "node-01",
+        "devices": (2, 5),
+        "cpus": 4,
+        "memory_mb": 1024,
+        "image": "team/tool:1",
+        "commands": "train",
+        "env": {"CUDA_VISIBLE_DEVICES": "2,5", "NVIDIA_VISIBLE_DEVICES": "2,5", "A": "b"},
+        **rest,
+    }
+    return LaunchTask(**fields)
+
+
+def a_state(code: int = 0, *, status: str = "exited", oom: bool = False, **labels: str) -> ContainerState:
+    return ContainerState("pai.x", labels, status, code, oom, "", 1000, 2000)
+
+
+def made(launch: LaunchTask, limits: Limits = PLAIN) -> dict[str, Any]:
+    return config_of(launch, "/data/task", "/data/logs", limits)
+
+
+class TestConfig:
+    def test_limits(self) -> None:
+        host = made(a_launch(shm_mb=64))["HostConfig"]
+        assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (4 * 10**9, 1 << 30, 1 << 30)
+        assert host["ShmSize"] == 64 << 20
+        assert host["NetworkMode"] == "host"
+
+    def test_real_devices_are_asked_for_by_number_and_numbered_anew_inside(self) -> None:
+        config = made(a_launch(), NVIDIA)
+        assert config["HostConfig"]["DeviceRequests"] == [
+            {"Driver": "nvidia", "DeviceIDs": ["2", "5"], "Capabilities": [["gpu"]]}
+        ]
+        assert sorted(config["Env"]) == ["A=b", "CUDA_VISIBLE_DEVICES=0,1"]
+
+    def test_without_devices_none_are_asked_for_and_none_are_seen(self) -> None:
+        config = made(a_launch(devices=(), env={"NVIDIA_VISIBLE_DEVICES": "none"}), NVIDIA)
+        assert "DeviceRequests" not in config["HostConfig"]
+        assert config["Env"] == ["NVIDIA_VISIBLE_DEVICES=none"]
+
+    def test_pretended_devices_are_only_numbers(self) -> None:
+        config = made(a_launch())
+        assert "DeviceRequests" not in config["HostConfig"]
+        assert "CUDA_VISIBLE_DEVICES=2,5" in config["Env"]
+
+    def test_infiniband(self) -> None:
+        host = made(a_launch(infiniband=True))["HostConfig"]
+        assert host["CapAdd"] == ["IPC_LOCK"]
+        assert host["Devices"][0]["PathOnHost"] == "/dev/infiniband"
+
+    def test_commands_and_secrets_are_not_part_of_it(self) -> None:
+        assert "s3cret" not in str(made(a_launch(commands="login s3cret")))
+
+    def test_the_hosts_file_is_named_where_the_task_sees_it(self) -> None:
+        assert "PAI_HOSTS_FILE=/usr/local/pai/hosts" in made(a_launch(hosts="w 0 10.0.0.1\n"))["Env"]
+
+    def test_a_container_tells_whose_it_is(self) -> None:
+        owner = attempt_of(a_state(**made(a_launch(labels={"user": "alice"}))["Labels"]))
+        assert owner == (KEY, 7, (2, 5))
+        assert attempt_of(a_state(**{"openpai.attempt": "nonsense"})) is None
+        assert attempt_of(a_state()) is None
+
+    def test_names_are_legal_and_different(self) -> None:
+        assert name_of(KEY) == f"pai.{'0' * 32}.1.Worker_A.2.3"
+        odd = [AttemptKey("j", 0, role, 0, 0) for role in ("a b", "a_b", "a:b", "é")]
+        names = {name_of(key) for key in odd}
+        assert len(names) == 4
+        assert all(engine.re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_.-]+", name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("state", "written", "is_told", "code", "reason"),
+    [
+        (a_state(3), ExitReport(3), False, 3, ExitReason.EXITED),
+        (a_state(137, oom=True), None, False, 137, ExitReason.OOM_KILLED),
+        (a_state(1, oom=True), ExitReport(1), False, 1, ExitReason.OOM_KILLED),
+        (a_state(0, oom=True), ExitReport(0), False, 0, ExitReason.EXITED),
+        (a_state(137), None, True, 137, ExitReason.EXITED),
+        (a_state(137), None, False, 137, ExitReason.LOST),
+        (a_state(137), ExitReport(0), False, 0, ExitReason.EXITED),
+        (a_state(74), None, False, 74, ExitReason.EXITED),
+    ],
+)
+def test_verdicts(
+    state: ContainerState, written: ExitReport | None, is_told: bool, code: int, reason: ExitReason
+) -> None:
+    report = verdict(state, written, is_told_to_end=is_told)
+    assert (report.code, report.reason) == (code, reason)
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "kind"),
+    [
+        (404, "No such image: x:1", engine.NoImage),
+        (404, "No such container: pai.image", engine.NoContainer),
+        (409, "Conflict. The container name is already in use", engine.Conflict),
+        (500, "container name is already in use", engine.Conflict),
+        (400, "Minimum memory limit allowed is 6MB", engine.EngineRefused),
+        (500, 'could not select device driver "nvidia" with capabilities: [[gpu]]', engine.EngineRefused),
+        (500, "no space left on device", engine.EngineError),
+        (900, "Cannot connect", engine.EngineSilent),
+    ],
+)
+def test_errors_are_sorted_by_what_can_be_done(status: int, told: str, kind: type[Exception]) -> None:
+    assert type(engine._sorted(DockerError(status, told))) is kind
+
+
+@pytest.mark.parametrize(
+    ("when", "ms"),
+    [
+        ("1970-01-01T00:00:01.234567891Z", 1235),
+        ("1970-01-01T01:00:01+01:00", 1000),
+        ("1970-01-01T00:00:02Z", 2000),
+        ("0001-01-01T00:00:00Z", None),
+        (None, None),
+    ],
+)
+def test_times(when: str | None, ms: int | None) -> None:
+    assert engine._ms(when) == ms
+
+
+@pytest.mark.parametrize(
+    ("image", "full"),
+    [
+        ("ubuntu", "docker.io/library/ubuntu"),
+        ("team/tool:1", "docker.io/team/tool:1"),
+        ("ghcr.io/team/tool", "ghcr.io/team/tool"),
+        ("localhost/tool", "localhost/tool"),
+        ("host:5000/tool", "host:5000/tool"),
+    ],
+)
+def test_full_names(image: str, full: str) -> None:
+    assert full_name(image) == full

@@ -1,0 +1,82 @@
+"""The command line against a small platform by script, run in this process as `pai` would run it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from openpai.cli import session
+from openpai.client import Client
+
+
+@dataclass
+class Told:
+    """What a command said and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """Return the one JSON document on standard output; fails when there is anything else."""
+        return json.loads(self.out)
+
+
+@dataclass
+class Platform:
+    """Answers each method and path with what was prepared for it."""
+
+    answers: dict[tuple[str, str], list[httpx.Response]] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[httpx.Request] = field(default_factory=list)
+
+    def on(self, method: str, path: str, *bodies: Any, status: int = 200) -> None:
+        """Answer with these bodies in order, the last one for ever."""
+        self.answers[method, f"/api/v2{path}"] = [
+            httpx.Response(status, **({"text": body} if isinstance(body, str) else {"json": body})) for body in bodies
+        ]
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        self.requests.append(request)
+        self.asked.append((request.method, request.url.path))
+        found = self.answers.get((request.method, request.url.path))
+        if not found:
+            return httpx.Response(404, json={"code": "NoJobError", "message": f"nothing at {request.url.path}"})
+        return found.pop(0) if len(found) > 1 else found[0]
+
+
+@pytest.fixture
+def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """Return a platform that every command of the test talks to, as user ann."""
+    server = Platform()
+
+    def connect() -> Client:
+        transport = httpx.MockTransport(server)
+        return Client("http://pai.test", "t", user="ann", transport=transport, sleep=lambda _: None)
+
+    monkeypatch.setattr(session, "connect", connect)
+    return server
+
+
+@pytest.fixture
+def pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+    """Return a function that runs `pai` with arguments and returns what it said."""
+    from openpai.cli.main import run
+
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*arguments: str) -> Told:
+        monkeypatch.setattr(sys, "argv", ["pai", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        told = capsys.readouterr()
+        return Told(int(ended.value.code or 0), told.out, told.err)
+
+    return call

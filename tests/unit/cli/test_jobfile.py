@@ -1,0 +1,94 @@
+"""Changing a job file on its way, and showing where its faults are."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from openpai.cli.jobfile import changed, excerpt, read, told
+from openpai.protocol.errors import Fault, Refused
+
+FILE = b"""\
+# my job
+name: hello  # its name
+parameters:
+  code: ./train.py  # where
+  steps: 10
+  name: inner
+  many:
+    - 1
+taskRoles: {}
+"""
+
+
+def test_nothing_wanted_changes_nothing():
+    assert changed(FILE, None, []) is FILE
+
+
+def test_values_change_and_everything_else_stays():
+    after = changed(FILE, "hello-2", ["steps=20", "code=a: b # c", "name=outer=er"]).decode()
+    document = yaml.safe_load(after)
+    assert document["name"] == "hello-2"
+    assert document["parameters"] == {"code": "a: b # c", "steps": 20, "name": "outer=er", "many": [1]}
+    assert after.count("\n") == FILE.count(b"\n")
+    assert "# its name" in after
+    assert "# where" in after
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ("3", 3),
+        ("0.5", 0.5),
+        ("true", True),
+        ("'3'", "3"),
+        ("", ""),
+        ("2024-01-01", "2024-01-01"),
+        ("[1", "[1"),
+        ("a\nb", "a\nb"),
+        ("é'\"", "é'\""),
+    ],
+)
+def test_a_value_is_what_it_looks_like(given, value):
+    assert yaml.safe_load(changed(FILE, None, [f"steps={given}"]))["parameters"]["steps"] == value
+
+
+def test_json_files_can_be_changed_too():
+    after = changed(b'{"name": "x", "parameters": {"a": 1}}', "y", ["a=2"])
+    assert yaml.safe_load(after) == {"name": "y", "parameters": {"a": 2}}
+
+
+def test_an_unknown_parameter_is_refused_with_the_nearest_one():
+    with pytest.raises(Refused, match="no parameter 'step'") as caught:
+        changed(FILE, None, ["step=1"])
+    assert "'steps'" in caught.value.advice
+
+
+@pytest.mark.parametrize("wrong", ["steps", "=3", "many=3"])
+def test_what_cannot_be_set_is_refused(wrong):
+    with pytest.raises(Refused):
+        changed(FILE, None, [wrong])
+
+
+def test_a_file_that_is_no_yaml_names_the_line():
+    with pytest.raises(Refused, match="line 3"):
+        changed(b"a: 1\nb: [\n", "x", [])
+
+
+def test_a_file_that_is_not_there_is_named():
+    with pytest.raises(Refused, match="cannot read /nowhere/x: No such file"):
+        read("/nowhere/x")
+
+
+def test_the_caret_stands_under_the_word():
+    shown = excerpt("taskRoles:\n  w:\n    instanses: 2\n", Fault("taskRoles.w.instanses", "unknown key", 3))
+    before, line, caret = shown.splitlines()
+    assert "w:" in before
+    assert line.index("instanses") == caret.index("^")
+    assert caret.count("^") == len("instanses")
+
+
+def test_a_fault_without_a_line_needs_none():
+    assert excerpt("a: 1", Fault("name", "is missing")) == ""
+    assert excerpt("a: 1", Fault("name", "is missing", 9)) == ""
+    assert told("a: 1", [Fault("name", "is missing"), Fault("a", "odd", 1)]).count("odd") == 1

@@ -1,0 +1,44 @@
+"""A server by script for the client's own manners: what it sends, tries again and makes of answers.
+
+That client and real server understand each other is what the end-to-end tests show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from openpai.client import Client
+
+Answer = httpx.Response | Exception
+
+
+@dataclass
+class Script:
+    """Gives prepared answers in order, the last one for ever, and remembers what was asked."""
+
+    answers: list[Answer]
+    requests: list[httpx.Request] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        self.requests.append(request)
+        answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def client(self) -> Client:
+        """Return a client that talks to this script and notes its pauses instead of making them."""
+        transport = httpx.MockTransport(self)
+        return Client("http://pai.test", "t0ken", user="ann", transport=transport, sleep=self.pauses.append)
+
+
+@pytest.fixture
+def scripted() -> Callable[..., Script]:
+    """Return a maker of scripts."""
+    return lambda *answers: Script(list(answers))

@@ -1,0 +1,96 @@
+"""What the client asks for and what it makes of the answers."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from openpai.client.model import JobDetail
+from openpai.protocol.errors import Refused, Unavailable
+
+DETAIL = {
+    "name": "hello",
+    "jobStatus": {
+        "username": "ann",
+        "state": "FAILED",
+        "attemptId": 1,
+        "retries": 1,
+        "submissionTime": 1000,
+        "launchedTime": 2000,
+        "completedTime": 5000,
+        "appExitCode": 7,
+        "appExitSpec": {"phrase": "Oops"},
+        "appExitTriggerTaskRoleName": "w",
+        "appExitTriggerTaskIndex": 1,
+    },
+    "taskRoles": {
+        "ps": {"taskRoleStatus": {"name": "ps"}, "taskStatuses": [{"taskIndex": 0, "taskState": "RUNNING"}]},
+        "w": {
+            "taskRoleStatus": {"name": "w"},
+            "taskStatuses": [{"taskIndex": 1, "taskState": "FAILED", "attemptId": 0, "containerExitCode": 7}],
+        },
+    },
+}
+
+
+def state(name: str) -> httpx.Response:
+    return httpx.Response(200, json={"name": "hello", "jobStatus": {"username": "ann", "state": name}})
+
+
+def test_a_detail_becomes_plain_values():
+    job = JobDetail.read(DETAIL)
+    assert (job.full_name, job.state, job.attempt, job.exit_code, job.exit_phrase) == (
+        "ann~hello",
+        "FAILED",
+        1,
+        7,
+        "Oops",
+    )
+    assert (job.trigger_role, job.trigger_index, job.roles) == ("w", 1, ("ps", "w"))
+    assert [(task.name, task.state, task.attempt) for task in job.tasks] == [
+        ("ps-0", "RUNNING", None),
+        ("w-1", "FAILED", 0),
+    ]
+    assert job.document is DETAIL
+
+
+def test_a_bare_name_is_a_job_of_ones_own(scripted):
+    server = scripted(state("RUNNING"))
+    server.client().job("hello")
+    server.client().job("bob~Hello_2")
+    assert [request.url.path for request in server.requests] == ["/api/v2/jobs/ann~hello", "/api/v2/jobs/bob~Hello_2"]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b"])
+def test_a_name_never_leaves_its_place_in_the_path(scripted, name):
+    server = scripted(state("RUNNING"))
+    with pytest.raises(Refused, match="not a job's name"):
+        server.client().job(name)
+    assert server.requests == []
+
+
+def test_a_list_sends_only_the_filters_that_say_something(scripted):
+    server = scripted(httpx.Response(200, json={"totalCount": 3, "data": [{"username": "ann", "name": "x"}]}))
+    page = server.client().jobs(limit=1, username="ann", vc="", state="RUNNING")
+    assert (page.total, [job.full_name for job in page.jobs]) == (3, ["ann~x"])
+    params = dict(server.requests[0].url.params)
+    assert params == {"limit": "1", "offset": "0", "withTotalCount": "true", "username": "ann", "state": "RUNNING"}
+
+
+def test_wait_returns_once_the_job_is_over(scripted):
+    server = scripted(state("WAITING"), state("RUNNING"), state("SUCCEEDED"))
+    assert server.client().wait("hello").state == "SUCCEEDED"
+    assert len(server.pauses) == 2
+
+
+def test_wait_does_not_wait_for_ever(scripted):
+    server = scripted(state("RUNNING"))
+    with pytest.raises(Unavailable, match="not over after 0 s"):
+        server.client().wait("hello", timeout_s=0)
+
+
+def test_every_request_carries_the_token_and_a_submission_its_text(scripted):
+    server = scripted(httpx.Response(202, json={"user": "ann", "name": "hello", "warnings": ["w"]}))
+    assert server.client().submit("name: hällo").warnings == ("w",)
+    assert server.requests[0].headers["Authorization"] == "Bearer t0ken"
+    assert server.requests[0].content.decode() == "name: hällo"

@@ -1,0 +1,78 @@
+"""Following a log over connections that break and servers that are restarted."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from openpai.client.logs import TRIES_IN_A_ROW
+from openpai.client.sse import read_events
+from openpai.protocol.errors import Refused, Unavailable
+
+BASE = "/api/v2/jobs/ann~hello/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs"
+PLACES = httpx.Response(
+    200, json={"locations": [{"name": name, "uri": f"{BASE}/{name}"} for name in ("stdout", "stderr", "all")]}
+)
+
+
+def stream(*parts: str) -> httpx.Response:
+    return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, text="".join(parts))
+
+
+def log(offset: int, text: str) -> str:
+    return f'id: {offset}\nevent: log\ndata: {{"stream": "stdout", "offset": {offset}, "text": "{text}"}}\n\n'
+
+
+END = "event: end\ndata: {}\n\n"
+
+
+def follow(server) -> list[str]:
+    pai = server.client()
+    return [piece.text for piece in pai.logs("hello", "w", 0, attempt=0, job_attempt=0).follow()]
+
+
+def test_follow_ends_with_the_attempt(scripted):
+    server = scripted(PLACES, stream(": keep-alive\n\n", log(0, "a"), log(1, "b"), END, log(2, "late")))
+    assert follow(server) == ["a", "b"]
+    assert server.requests[1].url.params["follow"] == "true"
+
+
+def test_follow_goes_on_where_it_was_when_the_server_ends_the_stream(scripted):
+    server = scripted(PLACES, stream(log(0, "a")), httpx.ConnectError("down"), stream(log(1, "b"), END))
+    assert follow(server) == ["a", "b"]
+    assert [request.headers.get("Last-Event-ID") for request in server.requests[1:]] == [None, "0", "0"]
+    assert len(server.pauses) == 2
+
+
+def test_follow_gives_up_on_a_server_that_stays_away(scripted):
+    server = scripted(PLACES, httpx.ConnectError("down"))
+    with pytest.raises(Unavailable):
+        follow(server)
+    assert len(server.requests) == 1 + TRIES_IN_A_ROW
+
+
+def test_follow_passes_a_refusal_on_at_once(scripted):
+    server = scripted(PLACES, httpx.Response(404, json={"code": "NoTaskLogError", "message": "too old"}))
+    with pytest.raises(Refused, match="too old"):
+        follow(server)
+    assert len(server.requests) == 2
+
+
+def test_a_log_that_is_not_there_is_refused_with_those_that_are(scripted):
+    logs = scripted(PLACES).client().logs("hello", "w", 0, attempt=0, job_attempt=0)
+    with pytest.raises(Refused) as caught:
+        logs.text("stdin")
+    assert "stdout, stderr, all" in caught.value.advice
+
+
+def test_the_token_goes_nowhere_else(scripted):
+    foreign = httpx.Response(200, json={"locations": [{"name": "all", "uri": "http://evil.test/steal?x=1"}]})
+    server = scripted(foreign, httpx.Response(200, text="log"))
+    assert server.client().logs("hello", "w", 0, attempt=0, job_attempt=0).text() == "log"
+    assert {request.url.host for request in server.requests} == {"pai.test"}
+
+
+def test_events_are_read_as_the_format_says():
+    lines = ["id: 1", "data: a", "data: b", "", ": comment", "", "event: end", "data:", "", "data: unfinished"]
+    events = list(read_events(lines))
+    assert [(event.event, event.data, event.id) for event in events] == [("message", "a\nb", "1"), ("end", "", "1")]

@@ -1,0 +1,116 @@
+"""What the client does when a request fails, and in which family it tells of it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from openpai.client.transport import TRIES, is_loopback
+from openpai.protocol.errors import Broken, InvalidProtocol, Refused, Unavailable
+
+NODES = httpx.Response(200, json=[])
+BUSY = httpx.Response(503, json={"code": "UnavailableError", "message": "starting"})
+REFUSED = httpx.ConnectError("Connection refused")
+
+
+def test_a_busy_server_is_asked_again_until_it_answers(scripted):
+    server = scripted(BUSY, REFUSED, NODES)
+    assert server.client().nodes() == ()
+    assert len(server.requests) == 3
+    assert len(server.pauses) == 2
+
+
+def test_the_server_says_how_long_to_wait(scripted):
+    slow = httpx.Response(429, headers={"Retry-After": "7"}, json={"code": "TooManyRequestsError", "message": "slow"})
+    server = scripted(slow, NODES)
+    server.client().nodes()
+    assert server.pauses == [7.0]
+
+
+def test_a_server_cannot_make_us_wait_for_hours(scripted):
+    server = scripted(httpx.Response(503, headers={"Retry-After": "86400"}), NODES)
+    server.client().nodes()
+    assert server.pauses == [30.0]
+
+
+def test_it_gives_up_and_says_which_server_and_what_to_do(scripted):
+    server = scripted(REFUSED)
+    with pytest.raises(Unavailable) as caught:
+        server.client().nodes()
+    assert len(server.requests) == TRIES
+    assert len(server.pauses) == TRIES - 1
+    assert all(0 < pause <= 30 for pause in server.pauses)
+    assert "http://pai.test" in caught.value.message
+    assert "pai up" in caught.value.advice
+
+
+def test_too_many_requests_stays_unavailable_and_keeps_its_name(scripted):
+    server = scripted(httpx.Response(429, json={"code": "TooManyRequestsError", "message": "slow down"}))
+    with pytest.raises(Unavailable, match="slow down") as caught:
+        server.client().nodes()
+    assert caught.value.code == "TooManyRequestsError"
+
+
+def test_a_submission_that_never_reached_the_server_is_sent_again(scripted):
+    server = scripted(REFUSED, httpx.Response(202, json={"user": "ann", "name": "hello"}))
+    assert server.client().submit("name: hello").full_name == "ann~hello"
+
+
+def test_a_submission_whose_answer_was_lost_is_not_repeated(scripted):
+    server = scripted(httpx.ReadError("reset"))
+    with pytest.raises(Unavailable, match="broke before the answer"):
+        server.client().submit("name: hello")
+    assert len(server.requests) == 1
+
+
+def test_reading_is_repeated_after_a_broken_connection(scripted):
+    server = scripted(httpx.ReadError("reset"), NODES)
+    assert server.client().nodes() == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "family"),
+    [
+        (404, "NoJobError", Refused),
+        (409, "ConflictJobError", Refused),
+        (403, "ForbiddenUserError", Refused),
+        (500, "UnknownError", Broken),
+    ],
+)
+def test_a_failure_keeps_its_code_and_is_told_once(scripted, status, code, family):
+    server = scripted(httpx.Response(status, json={"code": code, "message": "so it is", "advice": "do that"}))
+    with pytest.raises(family) as caught:
+        server.client().job("hello")
+    assert (caught.value.message, len(server.requests)) == ("so it is", 1)
+    if family is Refused:
+        assert (caught.value.code, caught.value.advice) == (code, "do that")
+
+
+def test_a_forgotten_login_says_how_to_log_in(scripted):
+    server = scripted(httpx.Response(401, json={"code": "UnauthorizedUserError", "message": "token expired"}))
+    with pytest.raises(Refused) as caught:
+        server.client().nodes()
+    assert "pai login" in caught.value.advice
+
+
+def test_all_faults_of_a_file_arrive(scripted):
+    fault = {"path": "taskRoles.w.instances", "line": 7, "message": "must be >= 1", "allowed": ">= 1", "suggestion": ""}
+    body = {"code": "InvalidProtocolError", "message": "...", "faults": [fault, {**fault, "line": None}]}
+    with pytest.raises(InvalidProtocol) as caught:
+        scripted(httpx.Response(400, json=body)).client().submit("x")
+    first, second = caught.value.faults
+    assert (first.path, first.line, first.allowed, second.line) == ("taskRoles.w.instances", 7, ">= 1", None)
+
+
+def test_a_stranger_that_answers_is_not_taken_for_the_platform(scripted):
+    with pytest.raises(Broken) as caught:
+        scripted(httpx.Response(404, text="<html>nginx</html>")).client().nodes()
+    assert "OpenPAI" in caught.value.advice
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [("http://127.0.0.1:9186", True), ("http://[::1]:1", True), ("http://localhost", True), ("http://pai.test", False)],
+)
+def test_only_this_machine_is_loopback(url, expected):
+    assert is_loopback(url) is expected

@@ -1,0 +1,87 @@
+"""Short words for telling a job's life in a test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openpai.lifecycle.diagnosis import diagnose
+from openpai.lifecycle.model import (
+    AttemptKey,
+    Behavior,
+    Diagnosis,
+    ExitReason,
+    ExitReport,
+    Fact,
+    Job,
+    Plan,
+    RolePlan,
+    TaskExited,
+    TaskId,
+    TasksGranted,
+    TaskStarted,
+)
+from openpai.lifecycle.stepping import Stepped, new_job, step
+
+
+class Story:
+    """A job, a clock that ticks a second per fact, and what was said last."""
+
+    def __init__(self, *roles: RolePlan, retries: int = 0, is_gang: bool = True) -> None:
+        self.job: Job = new_job("j", Plan(roles, retries, is_gang), 0)
+        self.last = Stepped(self.job)
+        self.now_ms = 0
+        self.grants = 0
+
+    def tell(self, *facts: Fact) -> Job:
+        self.last = step(self.job, facts)
+        self.job = self.last.job
+        return self.job
+
+    def tick(self) -> int:
+        self.now_ms += 1000
+        return self.now_ms
+
+    def grant(self, *tasks: TaskId) -> Job:
+        self.grants += 1
+        ids = tasks or tuple(self.job.tasks)
+        return self.tell(TasksGranted(self.job.attempt, dict.fromkeys(ids, self.grants), self.tick()))
+
+    def start(self, *tasks: TaskId) -> Job:
+        return self.tell(*(TaskStarted(self.key(task), self.tick()) for task in tasks or tuple(self.job.tasks)))
+
+    def run(self) -> Job:
+        self.grant()
+        return self.start()
+
+    def key(self, task: TaskId) -> AttemptKey:
+        return self.job.key(self.job.tasks[task])
+
+    def exited(self, task: TaskId, code: int = 0, behavior: Behavior | None = None) -> TaskExited:
+        report = ExitReport(code)
+        diagnosis = diagnose(report)
+        if behavior is not None:
+            diagnosis = replace(diagnosis, behavior=behavior)
+        return TaskExited(self.key(task), report, diagnosis, self.tick())
+
+    def exit(self, task: TaskId, code: int = 0, behavior: Behavior | None = None) -> Job:
+        return self.tell(self.exited(task, code, behavior))
+
+    def lose(self, task: TaskId) -> Job:
+        report = ExitReport(-101, ExitReason.LOST)
+        return self.tell(TaskExited(self.key(task), report, diagnose(report), self.tick()))
+
+
+def role(
+    name: str = "worker", instances: int = 1, failed: int = 1, succeeded: int | None = None, retry: int = 0
+) -> RolePlan:
+    return RolePlan(name, instances, failed, instances if succeeded is None else succeeded, retry)
+
+
+def task(name: str = "worker", index: int = 0) -> TaskId:
+    return TaskId(name, index)
+
+
+PLATFORM = Behavior.TRANSIENT
+USER = Behavior.PERMANENT
+UNKNOWN = Behavior.UNKNOWN
+__all__ = ["PLATFORM", "UNKNOWN", "USER", "Diagnosis", "Story", "role", "task"]

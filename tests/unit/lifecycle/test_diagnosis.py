@@ -1,0 +1,45 @@
+"""Exit reports and log tails become rows of the exit-code table."""
+
+from __future__ import annotations
+
+import pytest
+
+from openpai.lifecycle.diagnosis import diagnose, needs_log
+from openpai.lifecycle.model import Behavior, ExitReason, ExitReport
+
+
+@pytest.mark.parametrize(
+    ("report", "tail", "phrase", "behavior"),
+    [
+        (ExitReport(0), "", "Succeeded", Behavior.UNKNOWN),
+        (ExitReport(1), "", "PAIRuntimeUnknownFailed", Behavior.UNKNOWN),
+        (ExitReport(137), "", "ContainerSigKillReceived", Behavior.TRANSIENT),
+        (ExitReport(136), "", "ContainerSigFpeReceived", Behavior.PERMANENT),
+        (ExitReport(-101, ExitReason.LOST), "", "PodExternalDeleted", Behavior.TRANSIENT),
+        (ExitReport(137, ExitReason.OOM_KILLED), "", "UserContainerDockerOOMKilled", Behavior.PERMANENT),
+        (ExitReport(1, ExitReason.IMAGE_MISSING), "", "ContainerImageNotExists", Behavior.PERMANENT),
+        (ExitReport(1, ExitReason.PORT_TAKEN), "", "ContainerPortConflict", Behavior.TRANSIENT),
+        (ExitReport(127), "bash: trian: command not found\n", "UserCommandExitWithError", Behavior.PERMANENT),
+        (
+            ExitReport(1),
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n",
+            "ContainerCudaOOMKilled",
+            Behavior.PERMANENT,
+        ),
+    ],
+)
+def test_what_is_seen_leads_to_a_row(report: ExitReport, tail: str, phrase: str, behavior: Behavior) -> None:
+    diagnosis = diagnose(report, tail)
+    assert (diagnosis.phrase, diagnosis.behavior) == (phrase, behavior)
+
+
+def test_the_line_that_gave_the_cause_away_is_kept() -> None:
+    diagnosis = diagnose(ExitReport(1), "step 1\nModuleNotFoundError: No module named 'torch'\n")
+    assert diagnosis.matched == "ModuleNotFoundError: No module named 'torch'"
+    assert diagnosis.advice
+
+
+def test_only_a_failure_of_the_program_itself_needs_its_log() -> None:
+    assert needs_log(ExitReport(1))
+    assert not needs_log(ExitReport(0))
+    assert not needs_log(ExitReport(1, ExitReason.LOST))

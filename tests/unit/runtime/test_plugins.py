@@ -1,0 +1,76 @@
+"""Which plugins a role has, in which order, and what of them has no effect yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Prerequisite, Resources, TaskRole
+from openpai.runtime.plugins import unsupported_plugins, with_plugins
+
+
+def a_spec(extras: list[dict[str, Any]] | None = None, prerequisites: tuple[Prerequisite, ...] = ()) -> JobSpec:
+    role = TaskRole(
+        "worker", "image", Resources(1, 1, 0), ("main",), prerequisites=tuple(each.name for each in prerequisites)
+    )
+    return JobSpec("job", (role,), prerequisites, extras={PLUGIN_PREFIX: extras} if extras is not None else {})
+
+
+def lines(spec: JobSpec) -> list[str]:
+    rendered = with_plugins(spec, "worker", "main", lambda text: text.replace("<% $data.name %>", "digits"))
+    return rendered.splitlines()
+
+
+def test_commands_without_plugins_are_left_alone() -> None:
+    assert with_plugins(a_spec(), "worker", "main\n", str) == "main\n"
+
+
+def test_commands_go_before_and_after_in_opposite_order() -> None:
+    spec = a_spec(
+        [
+            {"plugin": "cmd", "parameters": {"preCommands": ["pre 1"], "postCommands": ["post 1"]}},
+            {"plugin": "cmd", "parameters": {"preCommands": ["pre 2 <% $data.name %>"], "postCommands": ["post 2"]}},
+        ],
+        (
+            Prerequisite(
+                "script",
+                "load",
+                plugin=f"{PLUGIN_PREFIX}.cmd",
+                extra={
+                    "callbacks": [
+                        {"event": "taskStarts", "commands": ["pre 0"]},
+                        {"event": "taskSucceeds", "commands": ["post 0"]},
+                    ]
+                },
+            ),
+        ),
+    )
+    wanted = ["pre 0", "pre 1", "pre 2 digits", "main", "post 2", "post 1", "post 0"]
+    assert [line for line in lines(spec) if line in wanted] == wanted
+
+
+def test_an_ignored_failure_does_not_end_the_task() -> None:
+    spec = a_spec([{"plugin": "cmd", "failurePolicy": "ignore", "parameters": {"preCommands": ["pre"]}}])
+    assert lines(spec) == ["set +e", "pre", "set -e", "main"]
+
+
+def test_a_plugin_for_other_roles_is_left_out() -> None:
+    spec = a_spec([{"plugin": "cmd", "taskroles": ["ps"], "parameters": {"preCommands": ["pre"]}}])
+    assert lines(spec) == ["main"]
+
+
+def test_a_prerequisite_counts_only_where_the_role_lists_it() -> None:
+    plugin = Prerequisite("script", "load", plugin=f"{PLUGIN_PREFIX}.ssh")
+    listed = a_spec(prerequisites=(plugin,))
+    unlisted = JobSpec("job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), (plugin,))
+    assert unsupported_plugins(listed, "worker") == ("ssh",)
+    assert unsupported_plugins(unlisted, "worker") == ()
+
+
+def test_plugins_without_effect_are_named_once() -> None:
+    spec = a_spec([{"plugin": "ssh"}, {"plugin": "cmd"}, {"plugin": "git"}, {"plugin": "ssh"}])
+    assert unsupported_plugins(spec, "worker") == ("ssh", "git")
+
+
+def test_parameters_of_a_wrong_shape_are_passed_over() -> None:
+    spec = a_spec([{"plugin": "cmd", "parameters": {"preCommands": 3, "callbacks": ["x"]}}, "nonsense"])  # type: ignore[list-item]
+    assert lines(spec) == ["main"]
