@@ -77,6 +77,12 @@ MIXED = {
 }
 
 
+NAMES = [f"{row}{rack}{node}" for row in "ab" for rack in range(2) for node in range(2)] + [
+    "a0", "a1", "a2", "a3", "z0", "z1",
+]  # fmt: skip
+RACKS = {"a0": "a0", "a1": "a0", "a2": "a2", "a3": "a2"} | {name: name[:2] for name in NAMES if len(name) == 3}
+
+
 def fits(sizes: list[int], rooms: list[int]) -> bool:
     """Try everything."""
     if not sizes:
@@ -127,7 +133,10 @@ def written(core: Hived) -> str:
 
 
 some_members = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=2)
-some_wish = st.one_of(st.none(), st.none(), st.builds(Topology, st.sampled_from(["RACK", "NODE"]), st.booleans()))
+some_wish = st.one_of(
+    st.none(), st.none(), st.builds(Topology, st.sampled_from(["RACK", "NODE", "SWITCH"]), st.booleans())
+)
+some_nodes = st.one_of(st.none(), st.none(), st.none(), st.frozensets(st.sampled_from(NAMES), min_size=1))
 
 
 class Histories(RuleBasedStateMachine):
@@ -147,6 +156,7 @@ class Histories(RuleBasedStateMachine):
         members=some_members,
         priority=st.sampled_from([-1, 0, 0, 5, 10]),
         wish=some_wish,
+        nodes=some_nodes,
         dice=st.tuples(st.booleans(), st.booleans(), st.integers(0, 9), st.booleans()),
     )
     def submit(
@@ -155,6 +165,7 @@ class Histories(RuleBasedStateMachine):
         members: list[tuple[int, int]],
         priority: int,
         wish: Topology | None,
+        nodes: frozenset[str] | None,
         dice: tuple[bool, bool, int, bool],
     ) -> None:
         is_lazy, is_pinned, is_committed, is_paid = dice
@@ -163,7 +174,7 @@ class Histories(RuleBasedStateMachine):
         pins = [pin for name, pin in core.cluster.pins if name == owner]
         pin = pins[0] if pins and is_pinned and priority >= 0 else None
         self.count += 1
-        request = GangRequest(f"g{self.count}", owner, tuple(members), priority, None, pin, is_lazy, wish)
+        request = GangRequest(f"g{self.count}", owner, tuple(members), priority, None, pin, is_lazy, wish, nodes)
         before = written(core)
         try:
             decision = core.schedule(request)
@@ -194,7 +205,7 @@ class Histories(RuleBasedStateMachine):
             self._both("commit", request.id, self.count)
 
     def _judge(self, request: GangRequest, decision: object) -> None:
-        is_strict = request.topology is not None and request.topology.is_required
+        is_strict = (request.topology is not None and request.topology.is_required) or request.nodes is not None
         room = is_room(self.core.cluster, request)
         if isinstance(decision, Wait):
             assert not room or is_strict or (self._has_bad() and request.priority >= 0)
@@ -204,12 +215,23 @@ class Histories(RuleBasedStateMachine):
             assert [len(spot.devices) for spot in decision.spots] == list(request.sizes())
             spots = [(spot.node, device) for spot in decision.spots for device in spot.devices]
             assert len(set(spots)) == len(spots)
+            assert request.nodes is None or {node for node, _ in spots} <= request.nodes
+            if request.topology is not None and request.topology.is_required:
+                self._judge_topology(request.topology.cell_type, spots)
         if isinstance(decision, Preempt):
             assert request.priority >= 0
             for victim in decision.victims:
                 record = self.core.cluster.gangs[victim]
                 has_less = record.request.priority < request.priority
                 assert has_less or all(part is None or part.right is None for part in record.parts)
+
+    def _judge_topology(self, cell_type: str, spots: list[tuple[str, int]]) -> None:
+        places = {
+            "RACK": {RACKS[node] for node, _ in spots} if cell_type == "RACK" else set(),
+            "NODE": {node for node, _ in spots},
+            "SWITCH": {(node, device // 2) for node, device in spots},
+        }
+        assert len(places[cell_type]) == 1
 
     def _has_bad(self) -> bool:
         return any(chain.bad_boxes for chain in self.core.cluster.chains.values())

@@ -8,16 +8,16 @@ how much their virtual cluster borrows already, measured against what it was pro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.core import Hived
-from openpai.scheduler.hived.model import Code, GangRequest, NodeHealth, State
+from openpai.scheduler.hived.model import Code, GangRequest, NodeHealth
 from openpai.scheduler.hived.model import Preempt as HivedPreempt
 from openpai.scheduler.hived.model import Wait as HivedWait
+from openpai.scheduler.hived.queueing import Queue, Waiting
 from openpai.scheduler.hived.skus import Skus, devices_for
 from openpai.scheduler.interface import Scheduler
 from openpai.scheduler.model import Decision, Gang, Node, Place, Preempt, Spot, Wait, Why
@@ -36,23 +36,6 @@ WHY_OF: Final = {
 }
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """A gang in the queue."""
-
-    gang: Gang
-    request: GangRequest
-    number: int
-    looked_at: int = -1
-    """What `Cluster.freed` was when it was last found not to fit."""
-    answer: HivedWait | None = None
-    behind: str | None = None
-    """The gang that it may not pass."""
-
-    def order(self) -> tuple[int, int, int]:
-        return -self.gang.priority, self.gang.submitted_at_ms, self.number
-
-
 class HivedScheduler(Scheduler):
     """Schedules a platform's gangs with HiveD."""
 
@@ -60,10 +43,12 @@ class HivedScheduler(Scheduler):
         self.core = Hived.from_config(config)
         self.skus = Skus(self.core.cluster)
         self._patience_ms = patience_ms
-        self._queue: dict[str, _Waiting] = {}
+        self._queue = Queue()
+        self._reserving: dict[str, Waiting] = {}
+        """Gangs whose devices are reserved and who wait for others to leave them."""
         self._gangs: dict[str, Gang] = {}
         """Gangs that hold spots, or for which some are set aside."""
-        self._proposed: dict[str, _Waiting] = {}
+        self._proposed: dict[str, Waiting] = {}
         self._number = 0
         # A node that nobody reported yet is not there, whatever the configuration says.
         self._news: dict[str, NodeHealth] = dict.fromkeys(self.core.cluster.boxes, NodeHealth(is_healthy=False))
@@ -95,20 +80,20 @@ class HivedScheduler(Scheduler):
 
     def add(self, gang: Gang) -> None:
         """Let a gang wait. Adding one that waits or runs changes nothing; raises Refused if it never could run."""
-        if gang.id in self._queue or gang.id in self._gangs:
+        if gang.id in self._queue or gang.id in self._reserving or gang.id in self._gangs:
             return
         told = self.refusal(gang)
         request = self._request(gang)
         if told is not None or isinstance(request, str):
             raise Refused("InvalidParametersError", str(told), "ask for less, or for another virtual cluster or SKU")
         self._number += 1
-        self._queue[gang.id] = _Waiting(gang, request, self._number)
+        self._queue.add(Waiting(gang, request, self._number))
 
     def restore(self, gang: Gang, spots: Iterable[Spot | None]) -> None:
         """Learn that a gang already runs there, as after a restart; None for members that are over."""
         if gang.id in self._gangs:
             return
-        self._queue.pop(gang.id, None)
+        self._queue.remove(gang.id)
         request = self._request(gang)
         wanted = list(spots)
         if isinstance(request, str):
@@ -124,66 +109,69 @@ class HivedScheduler(Scheduler):
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
         """Return at most `limit` decisions, best right first. Each is set aside until committed or rejected."""
         self._hear()
-        decisions: list[Decision] = []
-        held_up: dict[str, _Waiting] = {}
-        for waiting in self._in_order():
+        decisions = self._take_reserved(now_ms, limit)
+        held_up: dict[str, str] = {}
+        freed = self.core.cluster.freed
+        for lane in self._queue.heads(self._right, freed):
             if len(decisions) >= limit:
                 break
-            has_reserved = waiting.gang.id in self.core.cluster.gangs
-            may_pass = waiting.gang.priority < 0 or has_reserved
-            blocker = None if may_pass else held_up.get(waiting.gang.virtual_cluster)
-            waiting.behind = blocker.gang.id if blocker is not None else None
-            if blocker is None:
-                decision = self._decide(waiting, now_ms)
-                if decision is not None:
-                    decisions.append(decision)
-                elif waiting.gang.priority >= 0 and now_ms - waiting.gang.submitted_at_ms >= self._patience_ms:
-                    held_up[waiting.gang.virtual_cluster] = waiting
+            waiting = lane.first
+            blocker = held_up.get(lane.group)
+            waiting.behind = blocker
+            if blocker is not None:
+                continue
+            before = freed.get(lane.group, 0)
+            decision = lane.answer if lane.looked_at == before else self._decide(waiting, now_ms)
+            if decision is None or isinstance(decision, HivedWait):
+                lane.answer, lane.looked_at = decision, before
+                if lane.group and now_ms - waiting.gang.submitted_at_ms >= self._patience_ms:
+                    held_up[lane.group] = waiting.gang.id
+            else:
+                decisions.append(decision)
         return tuple(decisions)
 
-    def _in_order(self) -> list[_Waiting]:
-        borrowed = self.core.cluster.borrowed
-        size = {name: sum(view.size for view in self.core.cluster.views_of(name)) for name in self.core.cluster.views}
+    def _take_reserved(self, now_ms: int, limit: int) -> list[Decision]:
+        """Place the gangs whose victims have left; look again for those that lost their reservation."""
+        decisions: list[Decision] = []
+        for gang, waiting in list(self._reserving.items()):
+            record = self.core.cluster.gangs.get(gang)
+            if record is not None and record.victims:
+                continue
+            if len(decisions) < limit:
+                del self._reserving[gang]
+                decision = self._decide(waiting, now_ms)
+                if isinstance(decision, HivedWait):
+                    self._queue.add(waiting)
+                else:
+                    decisions.append(decision)
+        return decisions
 
-        def right(waiting: _Waiting) -> tuple[int, float, int, int]:
+    def _right(self, waiting: Waiting) -> tuple[int, float, int, int]:
+        minus_priority, submitted, number = waiting.order
+        share = 0.0
+        if waiting.gang.priority < 0:
+            # What is left over is shared in proportion to what was promised.
             name = waiting.gang.virtual_cluster
-            # Sharing what is left over in proportion to what was promised.
-            share = borrowed.get(name, 0) / max(1, size.get(name, 0)) if waiting.gang.priority < 0 else 0.0
-            minus_priority, submitted, number = waiting.order()
-            return minus_priority, share, submitted, number
+            promised = sum(view.size for view in self.core.cluster.views_of(name))
+            share = self.core.cluster.borrowed.get(name, 0) / max(1, promised)
+        return minus_priority, share, submitted, number
 
-        return sorted(self._queue.values(), key=right)
-
-    def _decide(self, waiting: _Waiting, now_ms: int) -> Decision | None:
+    def _decide(self, waiting: Waiting, now_ms: int) -> Decision | HivedWait:
         gang = waiting.gang
-        cluster = self.core.cluster
-        freed = cluster.freed["" if gang.priority < 0 else gang.virtual_cluster]
-        record = cluster.gangs.get(gang.id)
-        if record is None and waiting.looked_at == freed:
-            return None
-        if record is not None and record.state is State.PREEMPTING and record.victims:
-            return None  # its victims were named once and are on their way out
         answer = self.core.schedule(waiting.request, now_ms)
         if isinstance(answer, HivedWait):
-            waiting.looked_at, waiting.answer = freed, answer
-            return None
-        self._send_back(answer.displaced)
+            return answer
         self.core.commit(gang.id, now_ms)
+        self._queue.remove(gang.id)
         if isinstance(answer, HivedPreempt):
+            self._reserving[gang.id] = waiting
             told = f"{gang.job or gang.id} has more right to these devices: its virtual cluster was promised them"
             return Preempt(gang.id, answer.victims, told)
-        del self._queue[gang.id]
         self._gangs[gang.id] = gang
         self._proposed[gang.id] = waiting
-        kind = cluster.chains[answer.chain].spec.leaf_type
+        kind = self.core.cluster.chains[answer.chain].spec.leaf_type
         spots = tuple([Spot(spot.node, self.skus.gpus_of(kind, spot.devices)) for spot in answer.spots])
         return Place(gang.id, spots)
-
-    def _send_back(self, displaced: Iterable[str]) -> None:
-        """Gangs whose reservation was taken are looked at again."""
-        for gang in displaced:
-            if gang in self._queue:
-                self._queue[gang].looked_at = -1
 
     def commit(self, gang: str) -> None:
         """The placement proposed for `gang` became a fact."""
@@ -191,15 +179,16 @@ class HivedScheduler(Scheduler):
 
     def reject(self, gang: str) -> None:
         """The placement proposed for `gang` did not become a fact: it waits again, where it was in the queue."""
-        waiting = self._proposed.pop(gang, None) or self._queue.get(gang)
+        waiting = self._proposed.pop(gang, None) or self._reserving.pop(gang, None)
         if waiting is not None:
             self.core.release(gang)
             self._gangs.pop(gang, None)
-            waiting.looked_at = -1
-            self._queue[gang] = waiting
+            self._queue.add(waiting)
 
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
         """These members (all when None) hold their spots no longer. A gang without spots is forgotten."""
+        if gang in self._reserving:
+            return
         self.core.release(gang, members)
         if gang not in self.core.cluster.gangs:
             self._gangs.pop(gang, None)
@@ -207,33 +196,37 @@ class HivedScheduler(Scheduler):
 
     def cancel(self, gang: str) -> None:
         """A waiting gang wants nothing any more. Unknown gangs are ignored."""
-        if self._queue.pop(gang, None) is not None:
+        self._queue.remove(gang)
+        if self._reserving.pop(gang, None) is not None:
             self.core.cancel(gang)
 
     def why(self, gang: str) -> Wait | None:
         """Return why a gang waits; None when it does not."""
+        reserving = self._reserving.get(gang)
+        if reserving is not None:
+            record = self.core.cluster.gangs.get(gang)
+            count = len(record.victims) if record is not None else 0
+            told = f"its devices are reserved; it waits for {count} gangs with less right to them to leave"
+            return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these gangs ending", (), 1)
         waiting = self._queue.get(gang)
         if waiting is None:
             return None
-        same = [other for other in self._queue.values() if other.gang.virtual_cluster == waiting.gang.virtual_cluster]
-        ahead = sorted((other for other in same if other.order() < waiting.order()), key=_Waiting.order)
+        ahead = self._queue.ahead_of(waiting)
         names = tuple(other.gang.job or other.gang.id for other in reversed(ahead[-AHEAD_MAX:]))
         code, told, unblock = self._reason(waiting)
         return Wait(gang, code, told, unblock, names, len(ahead) + 1)
 
-    def _reason(self, waiting: _Waiting) -> tuple[Why, str, str]:
-        record = self.core.cluster.gangs.get(waiting.gang.id)
-        if record is not None:
-            told = f"its devices are reserved; {len(record.victims)} jobs with less right to them are being stopped"
-            return Why.NOT_ENOUGH_FREE, told, "these jobs ending"
-        if waiting.behind in self._queue:
-            first = self._queue[waiting.behind].gang
+    def _reason(self, waiting: Waiting) -> tuple[Why, str, str]:
+        lane = self._queue.lane_of(waiting.gang.id)
+        blocker = self._queue.get(lane.first.behind) if lane.first.behind is not None else None
+        if blocker is not None:
+            first = blocker.gang
             told = f"{first.job or first.id} has waited long in the same virtual cluster and goes first"
             higher = first.priority > waiting.gang.priority
             return Why.BEHIND_HIGHER_PRIORITY if higher else Why.BEHIND_OLDER_JOB, told, "that job starting or leaving"
-        if waiting.answer is None:
+        if lane.answer is None:
             return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
-        return WHY_OF[waiting.answer.code], waiting.answer.told, waiting.answer.unblock
+        return WHY_OF[lane.answer.code], lane.answer.told, lane.answer.unblock
 
     def _hear(self) -> None:
         """Tell the core all news of nodes at once."""

@@ -28,6 +28,15 @@ T = TypeVar("T")
 Shape = tuple[object, ...]
 """What of a request decides whether there is room for it."""
 
+
+def shape_of(request: GangRequest) -> Shape:
+    """Return what two gangs must have in common for the same answer to hold for both."""
+    return (
+        request.virtual_cluster, request.priority, request.members, request.leaf_type, request.pinned_cell,
+        request.topology, request.nodes,
+    )  # fmt: skip
+
+
 REMEMBERED_MAX: Final = 10_000
 
 
@@ -64,10 +73,7 @@ class Hived:
             if not self._must_move(known):
                 return self._go_on(known)
             self.cancel(request.id)
-        shape = (
-            request.virtual_cluster, request.priority, request.members, request.leaf_type, request.pinned_cell,
-            request.topology, request.nodes,
-        )  # fmt: skip
+        shape = shape_of(request)
         if shape not in self._sound:
             told = refusal(self.cluster, request)
             if told is not None:

@@ -105,7 +105,9 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Trial 
         for within in _insides(view.chain, request):
             preemption = Preemption(cluster, view, request, price, within)
             parts = preemption.place()
-            if parts is not None:
+            if parts is not None and _is_too_wide(request, parts):
+                preemption.undo()
+            elif parts is not None:
                 return Trial(
                     request, view.chain, parts,
                     preemption.victims, preemption.stripped, preemption.displaced, undo=preemption.undo,
@@ -130,8 +132,23 @@ def _place(
     for within in _insides(view.chain, request):
         parts = way(placement, view, within)
         if parts is not None:
-            return parts
+            if not _is_too_wide(request, parts):
+                return parts
+            placement.undo()
     return None
+
+
+def _is_too_wide(request: GangRequest, parts: list[Part]) -> bool:
+    """Return whether a gang that must stay inside a part of a node does not."""
+    wish = request.topology
+    shape = parts[0].box.chain.shape
+    types = parts[0].box.chain.spec.types
+    if wish is None or not wish.is_required or wish.cell_type not in types[: shape.levels]:
+        return False
+    together = 0
+    for part in parts:
+        together |= part.mask
+    return shape.level_around(together) > types.index(wish.cell_type) + 1
 
 
 def _insides(chain: Chain, request: GangRequest) -> Iterator[Within | None]:
@@ -150,7 +167,7 @@ def _insides(chain: Chain, request: GangRequest) -> Iterator[Within | None]:
                         yield inside
                     elif inside.bits & allowed.bits:
                         yield Within(chain, inside.bits & allowed.bits)
-        elif len(request.sizes()) * max(request.sizes()) <= chain.shape.leaves:
+        elif sum(request.sizes()) <= chain.spec.leaves(level):
             for box in range(len(chain.boxes)):
                 if allowed is None or allowed.bits >> box & 1:
                     yield Within(chain, 1 << box)
@@ -175,6 +192,8 @@ def _decide_leftover(cluster: Cluster, request: GangRequest) -> Trial | None:
         for within in _insides(chain, request):
             journal = Journal()
             parts = LeftoverPlacement(request.id, sizes, journal).onto(chain, within)
-            if parts is not None:
+            if parts is not None and _is_too_wide(request, parts):
+                journal.undo()
+            elif parts is not None:
                 return Trial(request, chain, parts, undo=journal.undo)
     return None

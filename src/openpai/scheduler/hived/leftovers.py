@@ -47,8 +47,9 @@ class LeftoverPlacement:
         box = _seek(chain, total, within)
         if box is None:
             return False
+        left = chain.shape.best(free_of(box), total)[0]
         for member in self.order:
-            self._squat(member, box)
+            left &= ~self._squat(member, box, left)
         return True
 
     def _in_one_group(self, chain: Chain) -> bool:
@@ -71,7 +72,7 @@ class LeftoverPlacement:
             if box is None:
                 self.journal.undo(mark)
                 return False
-            self._squat(member, box)
+            self._squat(member, box, free_of(box))
             used.append(box)
         return True
 
@@ -84,12 +85,13 @@ class LeftoverPlacement:
         if chosen is None:
             return False
         for member, at in zip(self.order, chosen, strict=True):
-            self._squat(member, boxes[at])
+            self._squat(member, boxes[at], free_of(boxes[at]))
         return True
 
-    def _squat(self, member: int, box: Box) -> None:
-        mask = box.chain.shape.best(free_of(box), self.sizes[member])[0]
+    def _squat(self, member: int, box: Box, free: int) -> int:
+        mask = box.chain.shape.best(free, self.sizes[member])[0]
         self.parts[member] = self.journal.squat(self.gang, box, mask)
+        return mask
 
 
 def _seek(chain: Chain, number: int, within: Within | None) -> Box | None:

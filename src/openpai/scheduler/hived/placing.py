@@ -47,6 +47,10 @@ class Placement:
             return self._finished()
         return None
 
+    def undo(self) -> None:
+        """Take everything back."""
+        self._undo((0, 0))
+
     def _finished(self) -> list[Part]:
         return [self.parts[member] for member in range(len(self.sizes))]
 
@@ -64,8 +68,12 @@ class Placement:
         unit = seek_open(view, total, within) or open_clean(view, total, within)
         if unit is None:
             return False
+        shape = view.chain.shape
+        left = shape.best(clean_of(unit), total)[0]
         for member in self.order:
-            self._claim(member, unit, unit.box.chain.shape.best(clean_of(unit), self.sizes[member])[0])
+            mask = shape.best(left, self.sizes[member])[0]
+            left &= ~mask
+            self._claim(member, unit, mask)
         return True
 
     def _in_one_group(self, view: View) -> bool:
@@ -211,7 +219,7 @@ class Placement:
         left = spare.setdefault(level, [])
         if not left:
             offer = next(view.chain.pool.offers(level, within.cells if within else None), None)
-            if offer is None:
+            if offer is None or not view.unserved[level - 1]:
                 return None
             units = view.chain.bind(view, level, offer.cell).units
             left += [unit for unit in units if within is None or within.bits >> unit.box.index & 1]

@@ -104,11 +104,27 @@ class Pool:
             path.append(path[-1] // self.children[at])
         self._delete(cover, path[-1])
         for at in range(cover - 1, level - 1, -1):
-            number = self.children[at]
-            keep = path[at - level]
-            for child in range(path[at - level + 1] * number, (path[at - level + 1] + 1) * number):
+            self._cut(at, path[at - level + 1], path[at - level])
+
+    def _cut(self, level: int, parent: int, keep: int) -> None:
+        """Free all cells of `level` inside `parent` but one."""
+        number = self.children[level]
+        inside = range(parent * number, (parent + 1) * number)
+        if self._burden(level + 1, parent):
+            for child in inside:
                 if child != keep:
-                    self._insert(at, child)
+                    self._insert(level, child)
+            return
+        # Nothing in it is bad or in use, so nothing needs weighing: large cells are cut in one go.
+        at = level - 1
+        self._where[at].update(dict.fromkeys(inside, 0))
+        del self._where[at][keep]
+        by_burden = self._by_burden[at]
+        bits = (((1 << number) - 1) << inside.start) & ~(1 << keep)
+        if bits:
+            by_burden[0] = by_burden.get(0, 0) | bits
+            self.free[at] += number - 1
+            self.parts[at].change(parent, number - 1)
 
     def put(self, level: int, index: int) -> None:
         """Give a cell back and make whole what can be made whole."""
@@ -118,11 +134,30 @@ class Pool:
             parent = index // number
             if self.parts[level - 1].counts[parent] < number:
                 return
-            for child in range(parent * number, (parent + 1) * number):
-                self._delete(level, child)
+            self._join(level, parent)
             level += 1
             index = parent
             self._insert(level, index)
+
+    def _join(self, level: int, parent: int) -> None:
+        """Take all cells of `level` inside `parent`, which are free."""
+        number = self.children[level]
+        inside = range(parent * number, (parent + 1) * number)
+        if self._burden(level + 1, parent):
+            for child in inside:
+                self._delete(level, child)
+            return
+        at = level - 1
+        where = self._where[at]
+        for child in inside:
+            del where[child]
+        left = self._by_burden[at][0] & ~(((1 << number) - 1) << inside.start)
+        if left:
+            self._by_burden[at][0] = left
+        else:
+            del self._by_burden[at][0]
+        self.free[at] -= number
+        self.parts[at].change(parent, -number)
 
     def is_safe(self, level: int, cover: int) -> bool:
         """Return whether serving a promise of `level` from a free cell of level `cover` leaves all others servable."""

@@ -158,7 +158,7 @@ def test_preemption_is_proposed_once_and_then_carried_out(scheduler: HivedSchedu
     assert placed(scheduler) == {}
     why = scheduler.why("high")
     assert why is not None
-    assert "1 jobs with less right" in why.told
+    assert "1 gangs with less right" in why.told
     scheduler.release("low")
     assert isinstance(placed(scheduler)["high"], Place)
 

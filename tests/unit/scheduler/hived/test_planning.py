@@ -1,0 +1,61 @@
+"""A few words about who gets what become a full configuration that keeps the promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.core import Hived
+from openpai.scheduler.hived.model import Bind, GangRequest
+from openpai.scheduler.hived.planning import Wish, plan, read_wishes
+from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.model import Node
+
+FLEET = [(Node(f"v{number}", 32, 262144, 8), "V100") for number in range(4)] + [(Node("c0", 12, 65536, 0), "")]
+
+
+def test_wishes_are_read_from_a_sentence() -> None:
+    text = "team A: 3 nodes, team B: 8 GPUs, infer: 4 gpus of V100, batch: 1 node of CPU"
+    assert read_wishes(text) == (
+        Wish("team A", nodes=3),
+        Wish("team B", gpus=8),
+        Wish("infer", gpus=4, kind="V100"),
+        Wish("batch", nodes=1, kind="CPU"),
+    )
+    with pytest.raises(Refused, match="cannot be understood"):
+        read_wishes("team A wants everything")
+
+
+def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
+    text = plan(FLEET, read_wishes("a: 2 nodes of V100, b: 12 GPUs, c: 3 GPUs, d: 1 node of CPU"))
+    config = read_config(text)
+    promised = {
+        name: sum(config.chains[quota.chain].leaves(quota.level) * quota.number for quota in spec.quota)
+        for name, spec in config.virtual_clusters.items()
+    }
+    assert promised == {"a": 16, "b": 12, "c": 3, "d": 8}
+    assert config.skus["V100"].cpus == 4
+    assert config.skus["CPU"].gpus == 0
+    core = Hived.from_config(config)
+    for gang, owner, size in (("1", "a", 8), ("2", "a", 8), ("3", "b", 8), ("4", "b", 4), ("5", "c", 2), ("6", "c", 1)):
+        assert isinstance(core.schedule(GangRequest(gang, owner, ((1, size),))), Bind)
+        core.commit(gang)
+
+
+def test_machines_of_odd_sizes_and_of_two_builds_are_kept_apart() -> None:
+    fleet = [(Node("a", 8, 8192, 3), "K80"), (Node("b", 16, 8192, 3), "K80"), (Node("c", 4, 4096, 1), "T4")]
+    config = read_config(plan(fleet, read_wishes("x: 1 node of K80, y: 2 GPUs of K80-2, z: 1 GPU of T4")))
+    assert set(config.chains) == {"K80-POOL", "K80-2-POOL", "T4-POOL"}
+
+
+@pytest.mark.parametrize(
+    ("wishes", "told"),
+    [
+        ("a: 5 nodes", "at most 4 whole nodes"),
+        ("a: 4 nodes, b: 1 GPU", "b wants 1 GPUs"),
+        ("a: 1 node of V10", "there are none"),
+    ],
+)
+def test_a_wish_that_cannot_be_granted_is_refused(wishes: str, told: str) -> None:
+    with pytest.raises(Refused, match=told):
+        plan(FLEET, read_wishes(wishes))
