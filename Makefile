@@ -4,19 +4,35 @@ VENV ?= .venv
 PYTHON ?= python3
 PORT ?= 9186
 RUN := $(VENV)/bin
+# Groups of dependencies need a pip that is younger than many a system's.
+INSTALL = $(RUN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && \
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check -e .
 
 .PHONY: help demo test check format bench simulate docs clean
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(VENV)/.installed: pyproject.toml
-	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Setting up $(VENV) (once; about a minute) ..."
-	@$(RUN)/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(RUN)/pip install --quiet --disable-pip-version-check -e . --group dev --group demo
+# A Debian python3 comes without what makes a virtual environment; root gets it installed, others are told how.
+$(RUN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "openpai needs Python 3.11 or newer; say which one with: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "Installing python3-venv ..."; apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null; \
+		else echo "Python cannot make a virtual environment here; install it with: sudo apt install python3-venv"; exit 1; fi; \
+		$(PYTHON) -m venv $(VENV); }
+
+$(VENV)/.demo: pyproject.toml | $(RUN)/python
+	@echo "Setting up $(VENV) (once, under a minute) ..."
+	@$(INSTALL) --group demo
 	@touch $@
 
-demo: $(VENV)/.installed ## set up, start the platform, run a real distributed training job
+$(VENV)/.installed: pyproject.toml | $(RUN)/python
+	@echo "Setting up $(VENV) for development (once, about a minute) ..."
+	@$(INSTALL) --group dev --group demo
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo ## set up, start the platform, run a real distributed training job
 	@$(RUN)/python examples/demo.py --port $(PORT)
 
 test: $(VENV)/.installed ## the whole test suite
@@ -35,3 +51,9 @@ docs: $(VENV)/.installed ## write the pages of docs/ that are made from the tabl
 format: $(VENV)/.installed ## put the code in its form
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix .
+
+bench: $(VENV)/.installed ## measure everything; one JSON document
+	@$(RUN)/python -m bench
+
+clean: ## remove what the other commands made
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,7 +17,9 @@ from bench.throughput import submit_all, wait_all
 async def block(server: Server, nodes: int, gpus: int) -> None:
     """Take every GPU: one job with a task per node, which runs until it is stopped."""
     connection = await server.connect()
-    status, body = await connection.ask("POST", "/api/v2/jobs", job("blocker", "sleep 86400", gpus=gpus, instances=nodes))
+    status, body = await connection.ask(
+        "POST", "/api/v2/jobs", job("blocker", "sleep 86400", gpus=gpus, instances=nodes)
+    )
     if status != 202:
         raise RuntimeError(f"blocker: {status} {body!r}")
     connection.close()

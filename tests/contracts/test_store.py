@@ -73,7 +73,7 @@ def grant(before: JobRecord, held: dict[TaskId, Slot]) -> Change:
 
 async def submitted(store: SqlJobStore, name: str, **options: object) -> JobRecord:
     submission = new(name, **options)  # type: ignore[arg-type]
-    await store.add_job(submission, notify=False)
+    await store.add_job(submission, None)
     return submission.record
 
 
@@ -148,10 +148,26 @@ async def test_only_the_newest_lease_may_write(database: Database) -> None:
 async def test_the_inbox_names_each_touched_job_once(database: Database) -> None:
     store = SqlJobStore(database)
     submission = new("train")
-    await store.add_job(submission, notify=True)
+    await store.add_job(submission, None)
     await store.save([change(submission.record, StopRequested(1, "x"))], None, notify=True)
-    assert await store.take_inbox(10) == (submission.record.job.id,)
-    assert await store.take_inbox(10) == ()
+    assert await store.lease("here/1", 0, 100) == 1
+    assert await store.take_inbox(10, 1) == (submission.record.job.id,)
+    assert await store.take_inbox(10, 1) == ()
+
+
+async def test_a_leader_that_was_replaced_neither_keeps_a_submission_nor_takes_the_inbox(database: Database) -> None:
+    store = SqlJobStore(database)
+    assert await store.lease("here/1", 0, 100) == 1
+    first, second = new("first"), new("second")
+    await store.add_job(first, 1)
+    assert await store.lease("there/1", 200, 100) == 2
+    await store.add_job(second, 1)
+    with pytest.raises(LeaseLost):
+        await store.take_inbox(10, 1)
+    with pytest.raises(LeaseLost):
+        await store.check_lease(1)
+    await store.check_lease(2)
+    assert await store.take_inbox(10, 2) == (second.record.job.id,)
 
 
 async def test_many_writers_at_once_all_get_their_own_answer(database: Database) -> None:

@@ -126,7 +126,7 @@ def build(url: str, tag: str, *steps: str, files: Iterable[tuple[str, str]] = ()
         tar.addfile(entry, io.BytesIO(recipe))
         for target, source in files:
             tar.add(source, f"root{target}")
-    said = _ask(url, "POST", f"/build?t={tag}", context.getvalue())
+    said = ask(url, "POST", f"/build?t={tag}", context.getvalue())
     if "Successfully built" not in said:
         raise RuntimeError(f"the test image cannot be built: {said}")
     atexit.register(remove_image, url, tag)
@@ -135,10 +135,11 @@ def build(url: str, tag: str, *steps: str, files: Iterable[tuple[str, str]] = ()
 def remove_image(url: str, tag: str) -> None:
     """Take an image away again, as far as the Engine lets us."""
     with contextlib.suppress(OSError):
-        _ask(url, "DELETE", f"/images/{tag}")
+        ask(url, "DELETE", f"/images/{tag}")
 
 
-def _ask(url: str, method: str, path: str, body: bytes | None = None) -> str:
+def ask(url: str, method: str, path: str, body: bytes | None = None) -> str:
+    """Return what the Engine answers, as it says it."""
     connection = http.client.HTTPConnection("engine")
     connection.sock = socket.socket(socket.AF_UNIX)
     with contextlib.closing(connection):

@@ -18,8 +18,6 @@ import pytest
 import pytest_asyncio
 
 from openpai.backends.host.directory import TRASH, TaskDirectory
-from openpai.backends.host.grants import NewestGrants
-from openpai.backends.host.machine import Gpus, parse_gpus
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.processes import born_at
 from openpai.lifecycle.model import AttemptKey, ExitReason
@@ -380,27 +378,3 @@ async def test_several_nodes_share_the_machine_and_keep_their_devices_apart(worl
         assert {report.reason for report in reports} == {ExitReason.EXITED}
     finally:
         await backend.close()
-
-
-def test_a_line_that_a_dying_server_left_unfinished_is_no_grant(tmp_path: Path) -> None:
-    path = tmp_path / "grants"
-    grants = NewestGrants(path)
-    grants.hear(8, "a node", [0, 1])
-    grants.close()
-    with path.open("a") as file:
-        file.write("a node\t1 99")
-    grants = NewestGrants(path)
-    assert grants.newer_than(8, "a node", [0, 1]) is None
-    assert grants.newer_than(7, "a node", [1]) == (1, 8)
-    grants.close()
-    assert path.read_text() == "a node\t0 8 .\na node\t1 8 .\n"
-
-
-def test_gpus_are_read_from_the_drivers_list() -> None:
-    listing = (
-        "GPU 0: NVIDIA H200 (UUID: GPU-61a4d0cc-0000-0000-0000-000000000000)\n"
-        "  MIG 1g.18gb     Device  0: (UUID: MIG-2)\n"
-        "GPU 1: NVIDIA H200 (UUID: GPU-2)\n"
-    )
-    assert parse_gpus(listing) == Gpus(2, "NVIDIA H200")
-    assert parse_gpus("No devices were found\n") == Gpus(0)

@@ -68,7 +68,7 @@ class World(RuleBasedStateMachine):
         for decision in decisions:
             assert isinstance(decision, Place)
             gang = self.waiting[decision.gang]
-            rivals = [other for other in self.waiting.values() if other.virtual_cluster == gang.virtual_cluster]
+            rivals = [other for other in self.hopeful() if other.virtual_cluster == gang.virtual_cluster]
             assert gang == min(rivals, key=turn_of), "somebody was overtaken"
             del self.waiting[gang.id]
             self.take(before, gang, decision.spots)
@@ -76,6 +76,10 @@ class World(RuleBasedStateMachine):
             self.proposed.add(gang.id)
         if len(decisions) < limit:
             self.heads_do_not_fit_trivially()
+
+    def hopeful(self) -> list[Gang]:
+        """Return the waiting gangs that would fit if everything were free."""
+        return [gang for gang in self.waiting.values() if self.scheduler.refusal(gang) is None]
 
     def take(self, free: dict[str, list], gang: Gang, spots: tuple[Spot, ...]) -> None:  # type: ignore[type-arg]
         """Take `spots` from `free`; fails where a law is broken."""
@@ -104,8 +108,9 @@ class World(RuleBasedStateMachine):
     def heads_do_not_fit_trivially(self) -> None:
         """With decisions to spare, no first gang is left that one node could take whole."""
         free = self.free().values()
-        for vc in {gang.virtual_cluster for gang in self.waiting.values()}:
-            head = min((g for g in self.waiting.values() if g.virtual_cluster == vc), key=turn_of)
+        hopeful = self.hopeful()
+        for vc in {gang.virtual_cluster for gang in hopeful}:
+            head = min((g for g in hopeful if g.virtual_cluster == vc), key=turn_of)
             cpus, memory_mb, gpus = (sum(getattr(a, what) for a in head.asks) for what in ("cpus", "memory_mb", "gpus"))
             assert not any(have[0] >= cpus and have[1] >= memory_mb and len(have[2]) >= gpus for have in free)
 
@@ -157,8 +162,12 @@ class World(RuleBasedStateMachine):
 
     @invariant()
     def whoever_waits_has_a_reason_and_a_place(self) -> None:
+        waits = {gang.id: self.scheduler.why(gang.id) for gang in self.waiting.values()}
+        beside = {gang_id for gang_id, wait in waits.items() if wait is not None and wait.position == 0}
+        assert all(self.scheduler.refusal(self.waiting[gang_id]) for gang_id in beside)
         for vc in {gang.virtual_cluster for gang in self.waiting.values()}:
-            queue = sorted((g for g in self.waiting.values() if g.virtual_cluster == vc), key=turn_of)
+            ordered = sorted((g for g in self.waiting.values() if g.virtual_cluster == vc), key=turn_of)
+            queue = [gang for gang in ordered if gang.id not in beside]
             for position, gang in enumerate(queue, start=1):
                 wait = self.scheduler.why(gang.id)
                 assert wait is not None

@@ -45,7 +45,9 @@ class Leadership:
         self._secrets = secrets
         self._logs = logs
         self._clock = clock
+        self._process = holder
         self._holder = holder
+        self._terms = 0
         self._housekeeping = housekeeping
         self.is_settled = asyncio.Event()
         """Set once this server leads, or knows that another one does."""
@@ -57,6 +59,9 @@ class Leadership:
                 try:
                     await self._once()
                 except (LeaseLost, Resync) as error:
+                    # A new name means a new epoch, so that nothing of this term is taken for the next one's.
+                    self._terms += 1
+                    self._holder = f"{self._process}-{self._terms}"
                     log.warning("this server leads no longer and begins again", error=repr(error))
                 except Unavailable as error:
                     log.warning("leading has to wait", error=error.message)

@@ -149,7 +149,7 @@ def wait_told(wait: Wait) -> str:
     lines = [f"[yellow]{escape(wait.told)}[/] [dim]({escape(wait.code)})[/]"]
     if wait.unblock:
         lines.append(f"  would change it: {escape(wait.unblock)}")
-    if wait.position is not None:
+    if wait.position:
         ahead = f"; ahead of it: {escape(', '.join(wait.ahead[:5]))}" if wait.ahead else ""
         lines.append(f"  place in the queue: {wait.position}{ahead}")
     return "\n".join(lines)

@@ -30,7 +30,7 @@ async def audit(office: Office) -> None:
         TaskSeen(key, task.grant or 0, task.started_at_ms, gone) for key, task in running.items() if key not in there
     ]
     await hear(office, [*seen, *lost])
-    for key in told - there:
+    for key in sorted(told - there):
         found = office.desk.records.get(key.job)
         if found is not None and found.job.tasks[key.task].phase is TaskPhase.STARTING:
             office.desk.launched.discard(key)
@@ -48,7 +48,7 @@ async def audit(office: Office) -> None:
 async def look_at_nodes(office: Office) -> None:
     """Tell the scheduler about nodes that came, changed or went."""
     seen = {node.name: node for node in await office.backend.nodes()}
-    for name in office.nodes.keys() - seen.keys():
+    for name in sorted(office.nodes.keys() - seen.keys()):
         office.scheduler.remove_node(name)
     for node in seen.values():
         if office.nodes.get(node.name) != node:

@@ -9,6 +9,7 @@ from openpai.orchestrator.auditing import audit, look_at_nodes
 from openpai.orchestrator.office import Desk, Office
 from openpai.orchestrator.recording import reload
 from openpai.ports.store import JobRecord
+from openpai.protocol.errors import Unavailable
 from openpai.scheduler.model import Spot
 
 INBOX_PER_PASS: Final = 500
@@ -53,8 +54,13 @@ def _held(record: JobRecord) -> dict[gangs.Members, list[Spot | None]]:
 
 async def take_in(office: Office) -> bool:
     """Take jobs that other servers touched onto the desk; return whether there may be more."""
-    touched = await office.store.take_inbox(INBOX_PER_PASS)
-    async with office.gate:
-        for id_ in touched:
-            await reload(office, id_, set())
+    try:
+        touched = await office.store.take_inbox(INBOX_PER_PASS, office.epoch)
+        async with office.gate:
+            for id_ in touched:
+                await reload(office, id_, set())
+    except Unavailable:
+        # The inbox may be empty by now and nobody knows what was in it.
+        office.must_resync = True
+        raise
     return len(touched) == INBOX_PER_PASS

@@ -87,6 +87,8 @@ async def remove(office: Office, strangers: Iterable[TaskSeen]) -> None:
     running = [KillTask(task.key, 0.0) for task in strangers if task.exit is None and not _is_over(office, task.key)]
     over = [ForgetTask(task.key) for task in strangers if task.exit is not None]
     if running or over:
+        # To a server that leads no longer, everything its successor started is a stranger.
+        await office.store.check_lease(office.epoch)
         await office.backend.apply([*running, *over])
 
 

@@ -43,8 +43,8 @@ async def record(office: Office, news: Mapping[str, News], propose: Proposing | 
     """Turn facts into saved changes; return each job that changed, as it is now.
 
     What the facts set free is free for `propose`, whose grants are saved in the same transaction. Old news changes
-    nothing, impossible news is logged and dropped. Raises Unavailable when the store does not answer, and then
-    nothing was changed, and `LeaseLost` when another server leads.
+    nothing, impossible news is logged and dropped. Raises Unavailable when the store does not answer, and
+    `LeaseLost`, having changed nothing, when another server leads.
     """
     changed: dict[str, JobRecord] = {}
     freed: set[tuple[str, int]] = set()
@@ -75,7 +75,12 @@ async def _record_once(
         changes += await _changes(office, granted)
     if not changes:
         return {}
-    answers = await office.store.save(changes, office.epoch)
+    try:
+        answers = await office.store.save(changes, office.epoch)
+    except Unavailable:
+        # Perhaps it was saved and only the answer was lost.
+        office.must_resync = True
+        raise
     stale: dict[str, News] = {}
     for change, saved in zip(changes, answers, strict=True):
         id_ = change.after.job.id
@@ -112,6 +117,16 @@ async def reload(office: Office, id_: str, freed: set[tuple[str, int]]) -> None:
         before = replace(after, job=replace(after.job, phase=JobPhase.STOPPED, tasks={}), slots={})
     _let_go(office, before, after, freed)
     follow(office, before, after)
+
+
+async def is_newest(office: Office, known: JobRecord) -> bool:
+    """Return whether the store knows no later version of a job; if it does, so does the desk afterwards."""
+    async with office.gate:
+        stored = await office.store.load(known.job.id)
+        if stored is None or stored.version == known.version:
+            return True
+        await reload(office, known.job.id, set())
+        return False
 
 
 def _let_go(office: Office, before: JobRecord, after: JobRecord, freed: set[tuple[str, int]]) -> None:

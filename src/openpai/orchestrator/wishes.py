@@ -6,6 +6,7 @@ other server it reaches the leader through the store's inbox.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from openpai.lifecycle.model import Fact, JobPhase, StartRequested, StopRequested
@@ -15,16 +16,16 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.hiding import hidden
 from openpai.orchestrator.leading import adopt
 from openpai.orchestrator.office import Office, Secrets
-from openpai.orchestrator.recording import RACES_MAX, News, build_change, record
+from openpai.orchestrator.recording import RACES_MAX, News, build_change, is_newest, record
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import NodeView, Submitted
-from openpai.ports.store import Event, JobRecord, JobStore, NewJob, Saved
+from openpai.ports.store import Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, JobSpec
 from openpai.protocol.priorities import asked_class, priority
 from openpai.protocol.reading import read_job
-from openpai.protocol.writing import dump_spec, to_yaml
+from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.runtime.plugins import unsupported_plugins
 from openpai.scheduler.model import Wait, Why
 
@@ -53,10 +54,8 @@ class Wishes:
             _refuse_impossible(self.office, record_, spec)
         at_ms = record_.job.submitted_at_ms
         event = Event(record_.job.id, at_ms, "Submitted", f"{user} submitted the job", 0)
-        new = NewJob(record_, to_yaml(spec), spec.gpus_total, event)
-        await self._store.add_job(new, notify=self.office is None)
-        if self.office is not None:
-            adopt(self.office, record_)
+        new = NewJob(record_, dump_masked(spec), spec.gpus_total, event)
+        await self._remember(new)
         return Submitted(record_.job.id, user, spec.name, warnings)
 
     async def stop(self, user: str, name: str, by: str) -> None:
@@ -86,6 +85,19 @@ class Wishes:
             raise Unavailable(NOT_LEADING)
         return tuple(_node_views(self.office))
 
+    async def _remember(self, new: NewJob) -> None:
+        office = self.office
+        try:
+            await self._store.add_job(new, office.epoch if office is not None else None)
+        except Unavailable:
+            # Perhaps it was remembered and only the answer was lost.
+            if office is not None:
+                office.must_resync = True
+            raise
+        # Who leads under a later lease finds the job in the store or in the inbox.
+        if office is not None and self.office is office:
+            adopt(office, new.record)
+
     def _new_record(self, user: str, spec: JobSpec) -> JobRecord:
         now_ms = self._clock.now_ms()
         bare, taken = hidden(spec)
@@ -109,8 +121,9 @@ class Wishes:
     async def _tell(self, user: str, name: str, fact: Fact) -> None:
         id_ = await self._find(user, name)
         if self.office is not None:
-            await record(self.office, {id_: News((fact,))})
-            return
+            with contextlib.suppress(LeaseLost):
+                await _tell_leader(self.office, id_, fact)
+                return
         for _ in range(RACES_MAX):
             before = await self._store.load(id_)
             if before is None:
@@ -122,6 +135,17 @@ class Wishes:
             if await self._store.save([change], None, notify=True) == (Saved.YES,):
                 return
         raise Unavailable(f"job {name} changes too fast to be told")
+
+
+async def _tell_leader(office: Office, id_: str, fact: Fact) -> None:
+    for _ in range(RACES_MAX):
+        known = office.desk.records.get(id_)
+        if id_ in await record(office, {id_: News((fact,))}):
+            return
+        # It changed nothing, but the desk may not know yet what another server was told.
+        if known is None or await is_newest(office, known):
+            return
+    raise Unavailable(f"job {id_} changes too fast to be told")
 
 
 def _check_virtual_cluster(user: str, spec: JobSpec) -> None:

@@ -76,7 +76,7 @@ class NewJob:
 
     record: JobRecord
     config_text: str
-    """The job file as its owner may read it back: YAML with secrets masked."""
+    """The job file as its owner may read it back, with secrets masked: `protocol.writing.dump_masked`'s text."""
     gpus_total: int
     event: Event
 
@@ -235,10 +235,10 @@ class Token:
 class JobStore(Protocol):
     """What the orchestrator remembers jobs with."""
 
-    async def add_job(self, new: NewJob, *, notify: bool) -> None:
+    async def add_job(self, new: NewJob, epoch: int | None) -> None:
         """Remember a submission; durable when this returns. Raises Refused ConflictJobError for a name that exists.
 
-        With `notify`, the leading server, which is another one, finds the job in its inbox.
+        Unless `epoch` is the newest lease, somebody else leads or will lead, and finds the job in its inbox.
         """
         ...
 
@@ -262,8 +262,11 @@ class JobStore(Protocol):
         """
         ...
 
-    async def take_inbox(self, limit: int) -> tuple[str, ...]:
-        """Return ids of jobs that other servers touched, and take them out of the inbox."""
+    async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
+        """Return ids of jobs that other servers touched, and take them out of the inbox.
+
+        Raises LeaseLost, taking nothing, when `epoch` is no longer the newest lease.
+        """
         ...
 
     async def lease(self, holder: str, now_ms: int, ttl_ms: int) -> int | None:
@@ -272,6 +275,10 @@ class JobStore(Protocol):
         A holder is `PLACE/PROCESS`. Only one process may use a place at a time, so a second process of the same
         place takes over at once; those of other places wait until the lease runs out.
         """
+        ...
+
+    async def check_lease(self, epoch: int) -> None:
+        """Raise LeaseLost when `epoch` is no longer the newest lease."""
         ...
 
     async def release_lease(self, holder: str) -> None:
@@ -291,7 +298,7 @@ class JobQueries(Protocol):
         ...
 
     async def config(self, job: str) -> str | None:
-        """Return the job file with secrets masked."""
+        """Return the job file with secrets masked, for `protocol.writing.masked_yaml`."""
         ...
 
     async def spec_text(self, job: str) -> str | None:

@@ -1,8 +1,9 @@
 """First in, first out: the simplest sharing policy that is still fair to every virtual cluster.
 
 Within a virtual cluster gangs start strictly in order of priority, then submission, then id: nobody overtakes
-a gang that waits ahead of them, so a large gang gets its nodes in the end. Virtual clusters do not block each
-other. Nothing is preempted.
+a gang that waits ahead of them, so a large gang gets its nodes in the end. Only a gang that would not fit even if
+everything were free lets the others pass, until the cluster changes. Virtual clusters do not block each other.
+Nothing is preempted.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Queue:
     """May hold turns of gangs that no longer wait; they are dropped when they reach the top."""
     blocked: tuple[str, int] | None = None
     """The head that did not fit, and how often anything had been freed by then."""
+    hopeless: set[str] = field(default_factory=set)
+    """Gangs that wait for other nodes than there are, beside the order."""
     in_order: list[str] | None = None
     """Ids in order and, below, their positions: made when somebody asks, gone with the next change."""
     positions: dict[str, int] = field(default_factory=dict)
@@ -47,12 +50,24 @@ class Queue:
         heappush(self.heap, turn_of(gang))
         self.in_order = None
         if len(self.heap) > 2 * len(self.waiting) + HEAP_SLACK:
-            self.heap = [turn_of(waiting) for waiting in self.waiting.values()]
-            heapify(self.heap)
+            self.hope()
 
     def remove(self, gang: str) -> None:
         """Let `gang` wait no longer."""
         del self.waiting[gang]
+        self.hopeless.discard(gang)
+        self.in_order = None
+
+    def give_up(self, gang: str) -> None:
+        """Let `gang` stand beside the order until `hope`."""
+        self.hopeless.add(gang)
+        self.in_order = None
+
+    def hope(self) -> None:
+        """Put every waiting gang in order again."""
+        self.hopeless.clear()
+        self.heap = [turn_of(waiting) for waiting in self.waiting.values()]
+        heapify(self.heap)
         self.in_order = None
 
     def head(self) -> Turn | None:
@@ -60,7 +75,7 @@ class Queue:
         heap = self.heap
         while heap:
             gang = self.waiting.get(heap[0][2])
-            if gang is not None and turn_of(gang) == heap[0]:
+            if gang is not None and turn_of(gang) == heap[0] and gang.id not in self.hopeless:
                 return heap[0]
             heappop(heap)
         return None
@@ -68,7 +83,8 @@ class Queue:
     def order(self) -> list[str]:
         """Return the ids of all waiting gangs, the first to start first."""
         if self.in_order is None:
-            self.in_order = [turn[2] for turn in sorted(turn_of(gang) for gang in self.waiting.values())]
+            hopeful = (turn_of(gang) for gang in self.waiting.values() if gang.id not in self.hopeless)
+            self.in_order = [turn[2] for turn in sorted(hopeful)]
             self.positions = {gang: position for position, gang in enumerate(self.in_order)}
         return self.in_order
 
@@ -148,12 +164,15 @@ class FifoScheduler:
             queue = self._queues[vc]
             gang = queue.waiting[turn[2]]
             spots = self._pool.pack(gang.asks)
-            if spots is None:
+            if spots is not None:
+                self._dequeue(gang.id)
+                self._holdings[gang.id] = Holding(gang, list(spots), is_committed=False)
+                placed.append(Place(gang.id, spots))
+            elif self.refusal(gang) is not None:
+                queue.give_up(gang.id)
+            else:
                 queue.blocked = (gang.id, self._frees)
                 continue
-            self._dequeue(gang.id)
-            self._holdings[gang.id] = Holding(gang, list(spots), is_committed=False)
-            placed.append(Place(gang.id, spots))
             following = self._turn(queue) if vc in self._queues else None
             if following is not None:
                 _insert_backwards(turns, (following, vc))
@@ -198,6 +217,11 @@ class FifoScheduler:
         queue = self._waiting_in.get(gang)
         if queue is None:
             return None
+        if gang in queue.hopeless:
+            reason = reason_to_wait(
+                self._empty_pool(), self._empty_pool(), queue.waiting[gang], could_run_when_healthy=False
+            )
+            return Wait(gang, reason.code, reason.told, reason.unblock)
         order = queue.order()
         position = queue.positions[gang]
         head = queue.waiting[order[0]]
@@ -247,6 +271,9 @@ class FifoScheduler:
     def _cluster_changed(self) -> None:
         self._frees += 1
         self._empty = self._healthy = None
+        for queue in self._queues.values():
+            if queue.hopeless:
+                queue.hope()
 
     def _empty_pool(self) -> Pool:
         """Return the cluster with everything free and healthy."""

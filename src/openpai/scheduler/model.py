@@ -89,7 +89,7 @@ class Wait:
     ahead: tuple[str, ...] = ()
     """`user~job` of the gangs that go first, nearest first, at most a handful."""
     position: int = 0
-    """Place in the queue, counted from 1."""
+    """Place in the queue, counted from 1; 0 for a gang that lets others pass because it never fits."""
 
 
 @dataclass(frozen=True, slots=True)

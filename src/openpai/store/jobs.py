@@ -63,7 +63,7 @@ class SqlJobStore:
         self._upsert_task = _upsert(dialect, task_attempts, _TASK_KEY)
         self._upsert_attempt = _upsert(dialect, job_attempts, ("job", "attempt"))
 
-    async def add_job(self, new: NewJob, *, notify: bool) -> None:
+    async def add_job(self, new: NewJob, epoch: int | None) -> None:
         """Remember a submission; see `JobStore.add_job`."""
         columns = rows.new_job_columns(new)
         first = rows.event_columns(new.event)
@@ -78,7 +78,8 @@ class SqlJobStore:
                     "choose another name; finished jobs keep theirs",
                 ) from error
             connection.execute(events.insert(), first)
-            if notify:
+            # A server that is no longer the leader must not keep the job to itself.
+            if epoch is None or self._newest_epoch(connection) != epoch:
                 connection.execute(inbox.insert(), {"job": new.record.job.id})
 
         await self._database.write(work)
@@ -134,10 +135,11 @@ class SqlJobStore:
 
         return await self._database.write(work)
 
-    async def take_inbox(self, limit: int) -> tuple[str, ...]:
+    async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
         """Return and remove what other servers left; see `JobStore.take_inbox`."""
 
         def work(connection: sa.Connection) -> tuple[str, ...]:
+            self._check_lease(connection, epoch)
             query = sa.select(inbox.c.id, inbox.c.job).order_by(inbox.c.id).limit(limit)
             found = connection.execute(query).all()
             if found:
@@ -167,17 +169,25 @@ class SqlJobStore:
 
         return await self._database.write(work)
 
+    async def check_lease(self, epoch: int) -> None:
+        """Raise LeaseLost when another server leads; see `JobStore.check_lease`."""
+        await self._database.read(lambda connection: self._check_lease(connection, epoch))
+
     async def release_lease(self, holder: str) -> None:
         """Give the right to lead back; see `JobStore.release_lease`."""
         mine = sa.update(lease).where(lease.c.name == LEADER, lease.c.holder == holder).values(holder=None, until_ms=0)
         await self._database.write(lambda connection: connection.execute(mine))
 
     def _check_lease(self, connection: sa.Connection, epoch: int) -> None:
+        newest = self._newest_epoch(connection)
+        if newest != epoch:
+            raise LeaseLost(f"epoch {epoch} is over, {newest} leads")
+
+    def _newest_epoch(self, connection: sa.Connection) -> int | None:
         query = sa.select(lease.c.epoch).where(lease.c.name == LEADER)
         # A share lock keeps a new leader from taking over between this look and our commit.
         newest = connection.execute(query if self._database.is_sqlite else query.with_for_update(read=True)).scalar()
-        if newest != epoch:
-            raise LeaseLost(f"epoch {epoch} is over, {newest} leads")
+        return None if newest is None else int(newest)
 
     def _save_alone(self, connection: sa.Connection, change: Change, *, notify: bool) -> Saved:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -86,12 +85,3 @@ def test_fan_out_runs_every_task(pai):
     assert told.code == 0, told.out
     assert "120/120 tasks done: 120 SUCCEEDED" in told.out
     assert pai("job", "logs", "fan-out", "--index", "119").out == "primes from 11900 to 11999: 13\n"
-
-
-def test_torch_finds_its_peers_through_the_platform_alone(pai):
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed; `pip install torch` opts in")
-    told = run(pai, "09-torch-ddp")
-    assert told.code == 0, told.out
-    lines = [pai("job", "logs", "torch-ddp", "-r", "worker", "-i", str(index)).out for index in (0, 1)]
-    assert all(re.search(rf"rank={rank} world=3 loss=0\.0", line) for rank, line in enumerate(lines, 1)), lines

@@ -18,7 +18,7 @@ from openpai.lifecycle.model import (
 from openpai.lifecycle.policy import RETRY_POLICY
 from openpai.lifecycle.table import ImpossibleFact
 
-from .stories import PLATFORM, UNKNOWN, USER, Story, role, task
+from .stories import UNKNOWN, USER, Story, role, task
 
 
 def test_a_job_whose_only_task_succeeds_succeeds() -> None:

@@ -9,7 +9,7 @@ import yaml
 
 from openpai.protocol.job import Completion, JobSpec, Resources, TaskRole
 from openpai.protocol.reading import read_job
-from openpai.protocol.writing import dump_spec, load_spec, to_document, to_yaml
+from openpai.protocol.writing import dump_masked, dump_spec, load_spec, masked_yaml, to_document, to_yaml
 
 from .jobs import faults_in, job, text_of
 
@@ -103,3 +103,8 @@ def test_every_text_survives_being_written_and_read(text: str) -> None:
     spec = read(parameters={"x": text, "list": [text], text or "empty": 1})
     again = read_job(to_yaml(spec, mask_secrets=False)).spec
     assert again.parameters == {"x": text, "list": [text], text or "empty": 1} == spec.parameters
+
+
+def test_the_stored_form_of_what_people_read_back_says_the_same():
+    spec = read()
+    assert masked_yaml(dump_masked(spec)) == to_yaml(spec)

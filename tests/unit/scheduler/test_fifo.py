@@ -211,17 +211,27 @@ class TestReasons:
 
     def test_who_is_ahead_and_why_the_first_waits(self) -> None:
         scheduler = a_cluster(a_node())
-        run(scheduler, *(a_gang(f"g{index}", gpus(9), at=index) for index in range(8)))
+        run(scheduler, a_gang("there", gpus(1)), *(a_gang(f"g{index}", gpus(8), at=index + 1) for index in range(8)))
         wait = scheduler.why("g7")
         assert wait is not None
         assert (wait.code, wait.position) == (Why.BEHIND_OLDER_JOB, 8)
         assert wait.ahead == ("alice~g6", "alice~g5", "alice~g4", "alice~g3", "alice~g2")
-        assert "alice~g0, waits because it needs 9 GPUs" in wait.told
+        assert "alice~g0, waits because it needs 8 GPUs" in wait.told
 
     def test_a_higher_priority_ahead_is_said(self) -> None:
         scheduler = a_cluster(a_node())
-        run(scheduler, a_gang("high", gpus(9), priority=10, at=9), a_gang("low", gpus(1), at=1))
+        run(scheduler, a_gang("there", gpus(1), priority=20))
+        run(scheduler, a_gang("high", gpus(8), priority=10, at=9), a_gang("low", gpus(1), at=1))
         assert scheduler.why("low").code is Why.BEHIND_HIGHER_PRIORITY  # type: ignore[union-attr]
+
+    def test_a_gang_that_never_fits_lets_others_pass_until_the_cluster_grows(self) -> None:
+        scheduler = a_cluster(a_node())
+        assert run(scheduler, a_gang("huge", gpus(9)), a_gang("small", at=1)).keys() == {"small"}
+        wait = scheduler.why("huge")
+        assert wait is not None
+        assert (wait.code, wait.position) == (Why.NO_NODE, 0)
+        scheduler.set_node(a_node("gpu-02", gpus=16))
+        assert run(scheduler, a_gang("next", at=2)).keys() == {"huge", "next"}
 
     @pytest.mark.parametrize(
         "node",

@@ -18,6 +18,7 @@ from openpai.api.shapes.attempts import current_attempt
 from openpai.api.shapes.events import event
 from openpai.api.shapes.nodes import wait
 from openpai.protocol.errors import Refused
+from openpai.protocol.writing import masked_yaml
 
 router = APIRouter(tags=["jobs"])
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
@@ -70,7 +71,7 @@ async def config(request: Request, caller: SignedIn, job: str) -> Response:
     content = await desk(request).services.jobs.config(row.id)
     if content is None:
         raise Refused("NoJobConfigError", f"the file of job {row.user}~{row.name} was not kept")
-    return text(content, YAML)
+    return text(masked_yaml(content), YAML)
 
 
 @router.get("/api/v2/jobs/{job}/events")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from openpai.api.shapes.states import JOB_STATES, TASK_STATES, State
@@ -16,37 +16,44 @@ else in the platform assigns one, and the database refuses words that are not he
 speak of a phase by the state beside it, which is OpenPAI's word."""
 
 _CHOICE: Final = """\
-Where one row leads to several phases, the verdict on the attempt decides: a job whose attempt failed is tried again at
-once (queued), tried again later (backing_off), or has failed, as its retry counts and the cause of the failure say."""
+Where one row leads to several phases (a diamond in the picture), the verdict on the attempt decides: a job whose
+attempt failed is tried again at once (queued), tried again later (backing_off), or has failed, as its retry counts and
+the cause of the failure say."""
+
+_Move = tuple[JobPhase | TaskPhase, JobEvent | TaskEvent, Sequence[JobPhase] | Sequence[TaskPhase]]
 
 
 def job_states() -> str:
     """Return the page."""
-    job_arrows = [(phase, goal, event) for (phase, event), goals in JOB_MOVES.items() for goal in sorted(goals)]
-    task_arrows = [(phase, goal, event) for (phase, event), goal in TASK_MOVES.items()]
+    job_moves = [(phase, event, sorted(goals)) for (phase, event), goals in JOB_MOVES.items()]
+    task_moves = [(phase, event, [goal]) for (phase, event), goal in TASK_MOVES.items()]
     return page(
         "Job and task states",
         "`openpai/lifecycle/table.py`",
         _INTRO,
         "## A job",
-        block(_diagram(JobPhase.QUEUED, job_arrows, JOB_FINAL), "mermaid"),
+        block(_diagram(JobPhase.QUEUED, job_moves, JOB_FINAL), "mermaid"),
         table(("Phase", "State in REST and CLI", "`subState`", "Final"), _phases(JOB_STATES.items(), JOB_FINAL)),
         table(("While it is", "and", "it becomes"), _job_rows()),
         _CHOICE,
         "## A task of the current job attempt",
-        block(_diagram(TaskPhase.WAITING, task_arrows, TASK_FINAL), "mermaid"),
+        block(_diagram(TaskPhase.WAITING, task_moves, TASK_FINAL), "mermaid"),
         table(("Phase", "State in REST and CLI", "`subState`", "Final"), _phases(TASK_STATES.items(), TASK_FINAL)),
         table(("While it is", "and", "it becomes"), _task_rows()),
     )
 
 
-def _diagram(first: str, arrows: Iterable[tuple[str, str, JobEvent | TaskEvent]], final: frozenset[str]) -> str:
-    """Return a state diagram; events between the same two phases share an arrow."""
+def _diagram(first: str, moves: Iterable[_Move], final: frozenset[str]) -> str:
+    """Return a state diagram; events between the same two phases share an arrow, goals to choose from a diamond."""
     told: dict[tuple[str, str], list[str]] = {}
-    for phase, goal, event in arrows:
+    choices: dict[tuple[str, ...], str] = {}
+    for phase, event, goals in moves:
+        goal = goals[0] if len(goals) == 1 else choices.setdefault(tuple(goals), f"choice{len(choices) + 1}")
         told.setdefault((phase, goal), []).append(event.name.lower())
-    lines = ["stateDiagram-v2", f"    [*] --> {first}"]
+    lines = ["stateDiagram-v2", *(f"    state {name} <<choice>>" for name in choices.values())]
+    lines += [f"    [*] --> {first}"]
     lines += [f"    {phase} --> {goal}: {', '.join(events)}" for (phase, goal), events in told.items()]
+    lines += [f"    {name} --> {goal}" for goals, name in choices.items() for goal in goals]
     lines += [f"    {phase} --> [*]" for phase in sorted(final)]
     return "\n".join(lines)
 

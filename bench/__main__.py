@@ -1,0 +1,68 @@
+"""Every measurement, one after the other, as one JSON document: what was measured, the bar, and whether it holds.
+
+`python -m bench` takes a few minutes; `python -m bench --only idle,drain` takes fewer. Each can also be run alone:
+`python -m bench.throughput --help`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from bench.server import answer
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure in a measurement's answer, and where it has to be."""
+
+    figure: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def judge(self, figures: dict[str, Any]) -> dict[str, Any]:
+        """Return the figure beside its bar."""
+        value = figures[self.figure]
+        holds = (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+        bar = f">= {self.at_least:g}" if self.at_least is not None else f"<= {self.at_most:g}"
+        return {"figure": self.figure, "measured": value, "bar": bar, "holds": holds}
+
+
+MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
+    "throughput": (
+        ("throughput", "--jobs", "2000", "--backend", "process"),
+        (Bar("jobs_per_s", at_least=200),),
+    ),
+    "submissions": (
+        ("throughput", "--jobs", "3000", "--backend", "simulated"),
+        (Bar("submissions_per_s", at_least=300), Bar("submission_p99_ms", at_most=100)),
+    ),
+    "drain": (("drain",), (Bar("drained_per_s", at_least=500),)),
+    "first_log": (("first_log",), (Bar("p95_ms", at_most=1000),)),
+    "followed_logs": (("followed_logs",), (Bar("memory_mb", at_most=300), Bar("max_wait_s", at_most=1))),
+    "idle": (("idle",), (Bar("memory_mb", at_most=150), Bar("core_percent", at_most=1))),
+}
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Run one measurement in a process of its own."""
+    command, bars = MEASUREMENTS[name]
+    print(f"measuring {name} ...", file=sys.stderr)
+    done = subprocess.run([sys.executable, "-m", f"bench.{command[0]}", *command[1:]], capture_output=True, text=True)
+    if done.returncode != 0:
+        return {"command": " ".join(command), "error": done.stderr[-2000:]}
+    figures = json.loads(done.stdout)
+    return {"command": " ".join(command), "figures": figures, "bars": [bar.judge(figures) for bar in bars]}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=",".join(MEASUREMENTS), help="comma list of measurements")
+    chosen = parser.parse_args().only.split(",")
+    load = os.getloadavg()[0]
+    answer(cores=len(os.sched_getaffinity(0)), load_before=round(load, 2), results={n: measure(n) for n in chosen})

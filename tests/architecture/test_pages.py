@@ -1,0 +1,109 @@
+"""What pages say is there: links lead somewhere, commands and targets exist, generated pages are up to date."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer
+
+from openpai.app.main import app
+from openpai.app.pages.__main__ import PAGES, outdated
+from openpai.app.pages.commands import walk
+from tests.architecture.places import DOCS, ROOT, SOURCE, markdown_files, named
+
+_BLOCK: Final = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+_CODE: Final = re.compile(r"`[^`\n]+`")
+_LINK: Final = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
+_HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_TARGET: Final = re.compile(r"(?:^|[`$(\s])make ([a-z][a-z-]*)", re.MULTILINE)
+_COMMAND: Final = re.compile(r"(?:^|[`$(/\s])pai ([a-z]+)(?: ([a-z]+))?", re.MULTILINE)
+ROOMS: Final = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+
+
+def prose(text: str) -> str:
+    """Return a page without its code."""
+    return _CODE.sub("", _BLOCK.sub("", text))
+
+
+def code(text: str) -> str:
+    """Return nothing but the code of a page."""
+    rest = _BLOCK.sub("", text)
+    return "\n".join([*(match.group() for match in _BLOCK.finditer(text)), *_CODE.findall(rest)])
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that a page's headings get where it is shown."""
+    headings = _HEADING.findall(_BLOCK.sub("", page.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> Iterable[str]:
+    """Yield the relative links of a page that lead nowhere."""
+    for link in _LINK.findall(prose(page.read_text("utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield link
+
+
+@pytest.mark.parametrize("page", markdown_files(), ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert list(broken_links(page)) == []
+
+
+def test_a_broken_link_would_be_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Top\n[a](#top) [b](#gone) [c](page.md#top) [d](gone.md) [e](https://example.org) `[f](g)`\n")
+    assert list(broken_links(page)) == ["#gone", "gone.md"]
+
+
+@pytest.mark.parametrize("page", markdown_files(), ids=named)
+def test_make_knows_every_target_that_a_page_names(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+    assert set(_TARGET.findall(code(page.read_text("utf-8")))) <= targets
+
+
+def test_readme_names_the_commands_everybody_needs() -> None:
+    assert {"demo", "test", "check"} <= set(_TARGET.findall(code((ROOT / "README.md").read_text("utf-8"))))
+
+
+@pytest.mark.parametrize("page", markdown_files(), ids=named)
+def test_pai_knows_every_command_that_a_page_names(page: Path) -> None:
+    known = {path[1:] for path, _ in walk(typer.main.get_command(app))}
+    groups = {path[0] for path in known if len(path) > 1}
+    unknown = [
+        f"pai {word} {below}".strip()
+        for word, below in _COMMAND.findall(code(page.read_text("utf-8")))
+        if (word,) not in known or (word in groups and below and (word, below) not in known)
+    ]
+    assert unknown == []
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    stale = sorted(map(named, outdated(DOCS)))
+    assert stale == [], "run `make docs` and commit what it writes"
+
+
+def test_a_page_that_is_out_of_date_would_be_found(tmp_path: Path) -> None:
+    assert {path.name for path in outdated(tmp_path)} == set(PAGES)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_is_described(room: str) -> None:
+    text = (DOCS / "architecture.md").read_text("utf-8")
+    found = re.search(rf"^### `{room}`\n\n(.+?)\n\n", text, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/architecture.md has no paragraph on the room {room!r}"
+    assert len(found.group(1).split()) > 20
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_floor_plan_shows_every_room(room: str) -> None:
+    plan = (ROOT / "README.md").read_text("utf-8").partition("## Floor plan")[2].partition("\n## ")[0]
+    assert f"`{room}`" in plan

@@ -1,0 +1,64 @@
+"""The walls between rooms, and the size and manners of files."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.architecture.places import ROOT, SOURCE, named, python_files, text_files
+
+LINES_MAX: Final = 400
+# Written so that this file does not find itself.
+BUILD_MACHINE: Final = re.compile(r"(?<![\w.~/-])/(?:work|root|Users)/|(?<![\w.~/-])/home/(?!you/)\w")
+REGISTRY: Final = re.compile(r"\b(?:extra-)?index[-_]url\b")
+
+
+def test_imports_only_go_down() -> None:
+    command = Path(sys.executable).with_name("lint-imports")
+    if not command.exists():
+        pytest.skip("import-linter is not installed beside this Python")
+    ran = subprocess.run([command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_no_file_is_longer_than_a_person_reads() -> None:
+    sizes = {named(path): len(path.read_text("utf-8").splitlines()) for path in python_files()}
+    assert sizes, "no Python files found"
+    too_long = {name: size for name, size in sizes.items() if size > LINES_MAX and "migrations/versions" not in name}
+    assert too_long == {}
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        named(path)
+        for path in SOURCE.rglob("*.py")
+        if (text := path.read_text("utf-8")).strip() and not ast.get_docstring(ast.parse(text))
+    ]
+    assert silent == []
+
+
+def test_no_room_is_called_utils() -> None:
+    nameless = re.compile(r"^(utils?|helpers?|common|base|manager|misc)$")
+    assert [named(path) for path in SOURCE.rglob("*.py") if nameless.match(path.stem)] == []
+
+
+@pytest.mark.parametrize("pattern", [BUILD_MACHINE, REGISTRY], ids=["path of a machine", "package index"])
+def test_nothing_tells_where_it_was_built(pattern: re.Pattern[str]) -> None:
+    found = {
+        f"{named(path)}:{number}": line.strip()
+        for path in text_files()
+        for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1)
+        if pattern.search(line) and path != Path(__file__)
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("line", ["cd /work/x", "see /home/ann/x", "in '/root/y'"])
+def test_a_path_of_a_machine_would_be_found(line: str) -> None:
+    assert BUILD_MACHINE.search(line)

@@ -1,0 +1,109 @@
+"""`pai up --backend docker`: a job in a container, its log and exit code, also when the server is killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.containers import Containers, docker_platform
+from tests.e2e.server import Person, Server, logged_in
+from tests.integration.docker_engine import IMAGE, root_files
+
+pytestmark = pytest.mark.slow
+UNTIL_TOLD = "while [ ! -e /usr/local/pai/told ]; do sleep 0.05; done"
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[tuple[Server, Containers]]:
+    with docker_platform(tmp_path / "platform") as running:
+        yield running
+
+
+@pytest.fixture
+def server(platform: tuple[Server, Containers]) -> Server:
+    return platform[0]
+
+
+@pytest.fixture
+def containers(platform: tuple[Server, Containers]) -> Containers:
+    return platform[1]
+
+
+@pytest.fixture
+def pai(server: Server, tmp_path: Path) -> Person:
+    return logged_in(tmp_path / "home", server.url)
+
+
+def job_file(directory: Path, name: str, *commands: str) -> str:
+    """Write a job of one task in a container of the small image."""
+    role = {"dockerImage": "small", "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0}}
+    job = {
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "prerequisites": [{"type": "dockerimage", "name": "small", "uri": IMAGE}],
+        "taskRoles": {"main": role | {"commands": list(commands)}},
+    }
+    path = directory / f"{name}.yaml"
+    path.write_text(json.dumps(job))
+    return str(path)
+
+
+def read_until(process: subprocess.Popen[str], expected: str) -> None:
+    """Read what a command says up to the line `expected`."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line == f"{expected}\n":
+            return
+    pytest.fail(f"{expected!r} was never said: {process.communicate()}")
+
+
+def test_a_job_runs_in_a_container_of_its_image_and_leaves_only_its_log(
+    pai: Person, containers: Containers, tmp_path: Path
+) -> None:
+    assert pai("job", "submit", job_file(tmp_path, "hello", "ls /bin", "echo hello", UNTIL_TOLD)).code == 0
+    following = pai.begin("job", "logs", "hello", "-f")
+    read_until(following, "hello")
+    (container,) = containers.there()
+    containers.tell()
+    assert pai("job", "wait", "hello").code == 0
+    assert following.wait(20) == 0
+    containers.wait(container, "removed")
+    assert containers.there() == []
+    programs = sorted(Path(target).name for target, _ in root_files() if target.startswith("/bin/"))
+    assert pai("job", "logs", "hello").out.splitlines() == [*programs, "hello"], "what the image has, not this machine"
+
+
+@pytest.mark.parametrize("ends", ["while the server is dead", "after the server is back"])
+def test_a_killed_server_comes_back_to_its_container(
+    ends: str, server: Server, pai: Person, containers: Containers, tmp_path: Path
+) -> None:
+    assert (
+        pai("job", "submit", job_file(tmp_path, "survivor", "echo begun", UNTIL_TOLD, "echo told", "exit 7")).code == 0
+    )
+    following = pai.begin("job", "logs", "survivor", "-f")
+    read_until(following, "begun")
+    (container,) = containers.there()
+    server.end(signal.SIGKILL)
+    if ends == "while the server is dead":
+        containers.tell()
+        containers.wait(container, "not-running")
+    again = server.again()
+    try:
+        if ends == "after the server is back":
+            assert containers.there() == [container]
+            containers.tell()
+        assert pai("job", "wait", "survivor").code == 1
+        assert following.communicate(timeout=20)[0] == "told\n"
+        assert pai("job", "logs", "survivor").out == "begun\ntold\n"
+        job = pai("job", "show", "survivor", "--json").json()
+        (task,) = job["taskRoles"]["main"]["taskStatuses"]
+        assert (job["jobStatus"]["state"], task["containerExitCode"]) == ("FAILED", 7)
+        assert job["jobStatus"]["retries"] == 0
+    finally:
+        assert again.end() == 0

@@ -1,0 +1,61 @@
+"""Runs the fault simulator by hand: one seed again, or thousands of new ones."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tests.simulation.world import Failed, live_through
+
+
+def attempt(seed: int) -> tuple[int, str]:
+    """Return the seed and what it found, nothing when every promise held."""
+    try:
+        live_through(seed)
+    except Failed as failed:
+        return seed, str(failed)
+    return seed, ""
+
+
+def run(first: int, count: int, workers: int) -> list[int]:
+    """Live through `count` seeds; print what fails and return the seeds that did."""
+    failed: list[int] = []
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress, ProcessPoolExecutor(workers) as pool:
+        bar = progress.add_task("seeds", total=count)
+        for seed, told in pool.map(attempt, range(first, first + count), chunksize=5):
+            progress.advance(bar)
+            if told:
+                failed.append(seed)
+                console.print(told)
+    return failed
+
+
+def main() -> int:
+    """Run what the command line says; return 1 when a promise was broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, help="live through this one seed again")
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds [200]")
+    parser.add_argument("--first", type=int, default=0, help="the first of them [0]")
+    parser.add_argument("--workers", type=int, default=2, help="processes that share the work [2]")
+    asked = parser.parse_args()
+    if asked.seed is not None:
+        seed, told = attempt(asked.seed)
+        print(told or f"seed {seed}: every promise held")
+        return 1 if told else 0
+    began_s = time.monotonic()
+    failed = run(asked.first, asked.seeds, asked.workers)
+    print(f"{asked.seeds} seeds from {asked.first}: {len(failed)} failed, {time.monotonic() - began_s:.0f} s")
+    if failed:
+        print("failed: " + " ".join(map(str, failed)))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

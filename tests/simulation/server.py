@@ -1,0 +1,102 @@
+"""A whole server but for its HTTP: the real wishes, leadership, loops, scheduler and store, behind a turnstile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Final
+
+from openpai.app.leadership import Leadership
+from openpai.backends.simulated.backend import SimulatedBackend
+from openpai.backends.simulated.cluster import SimulatedCluster
+from openpai.lifecycle.model import AttemptKey
+from openpai.orchestrator.wishes import Wishes
+from openpai.ports.logs import LogChunk
+from openpai.protocol.errors import Refused
+from openpai.scheduler.fifo import FifoScheduler
+from openpai.store.database import Database
+from openpai.store.jobs import SqlJobStore
+from openpai.store.vault import Vault
+from tests.simulation.loop import Numbered, VirtualClock
+from tests.simulation.turnstile import Through, Turnstile
+
+KEY: Final = "c2ltdWxhdGlvbi1zaW11bGF0aW9uLXNpbXVsYXRpb24="
+
+
+class NoLogs:
+    """`ports.logs.LogReader` of tasks that write nothing."""
+
+    async def streams(self, key: AttemptKey) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
+
+    async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
+        """Refuse."""
+        raise Refused("NoTaskLogError", f"{key.path()} has no logs")
+
+    def follow(self, key: AttemptKey, streams: tuple[str, ...], offsets: dict[str, int]) -> AsyncIterator[LogChunk]:
+        """Refuse."""
+        raise Refused("NoTaskLogError", f"{key.path()} has no logs")
+
+
+class Server:
+    """One process of the platform, from its start to its death."""
+
+    def __init__(
+        self,
+        place: str,
+        number: int,
+        database: Database,
+        cluster: SimulatedCluster,
+        clock: VirtualClock,
+        names: Numbered,
+        look: Callable[[str], None],
+    ) -> None:
+        self.place = place
+        self.name = f"{place}{number}"
+        self.turnstile = Turnstile()
+        self.frozen_until_ms = 0
+        self.backend = SimulatedBackend(cluster, clock)
+
+        def through(name: str, port: Any) -> Any:
+            return Through(name, port, self.turnstile, lambda what: look(f"{self.name} {what}"))
+
+        store = through("store", SqlJobStore(database))
+        vault = Vault(KEY)
+        self.wishes = Wishes(store, vault, clock, names)
+        self._leadership = Leadership(
+            store,
+            through("backend", self.backend),
+            FifoScheduler,
+            self.wishes,
+            secrets=vault,
+            logs=through("logs", NoLogs()),
+            clock=clock,
+            holder=f"{place}/{number}",
+            housekeeping=_nothing,
+        )
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.leading: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to lead, or to wait for that."""
+        await self.backend.open()
+        self.leading = self.spawn(self._leadership.run())
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Do something on this server until it dies."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks = [*(each for each in self._tasks if not each.done()), task]
+        return task
+
+    async def die(self) -> None:
+        """Vanish as by `kill -9`: nothing that was under way has any further effect."""
+        self.turnstile.is_dead = True
+        self.backend.disconnect()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _nothing() -> None:
+    return None

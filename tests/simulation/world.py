@@ -1,0 +1,432 @@
+"""One world per seed: a cluster that outlives servers, servers that die, people with wishes, and a driver.
+
+The driver takes one small step at a time, chosen by the seed, and lets everything settle before the next. After the
+last faulty step come calm times: everything that was promised has to become true, and nothing may be left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import cache
+from random import Random
+from typing import Any, Final
+
+import structlog
+
+from openpai.backends.simulated.cluster import SimulatedCluster
+from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.ports.backend import Action
+from openpai.protocol.errors import Broken, PaiError
+from openpai.scheduler.model import Why
+from openpai.store.database import Database
+from openpai.store.opening import migrate
+from tests.simulation.chance import ChanceFaults, Luck, job_file
+from tests.simulation.checkers import Checkers, Violation
+from tests.simulation.loop import Numbered, VirtualClock, VirtualLoop
+from tests.simulation.server import Server
+from tests.simulation.turnstile import Gate
+
+USER: Final = "ann"
+TRACE_KEPT: Final = 40
+CALM_MAX_S: Final = 6 * 3600
+SILENCE_S: Final = 100
+"""How long after the last job's end nothing may be left: some audits."""
+
+
+class World:
+    """Everything of one seed."""
+
+    def __init__(self, seed: int, loop: VirtualLoop) -> None:
+        self.chance = Random(seed)
+        self.luck = Luck.draw(self.chance)
+        self.loop = loop
+        self.clock = VirtualClock(loop)
+        self.names = Numbered()
+        self.faults = ChanceFaults(self.chance, self.luck)
+        self.cluster = SimulatedCluster(virtual_nodes(self.luck.nodes, self.luck.gpus), faults=self.faults)
+        self.database = Database("sqlite://", inline=True)
+        connection: Any = self.database.engine.raw_connection().driver_connection
+        connection.deserialize(_empty_database())
+        self.checkers = Checkers(connection, self.cluster, self.faults.starts)
+        self.faults.judge = self.judge
+        self.servers: dict[str, Server] = {}
+        self.servers_made = 0
+        self.jobs_sent = 0
+        self.wishing: set[str] = set()
+        self.doubtful: set[str] = set()
+        """Jobs whose submission was not answered: they may exist."""
+        self.steps = 0
+        self.trace: deque[str] = deque(maxlen=TRACE_KEPT)
+        self.digest = hashlib.sha256()
+        self.violation: Exception | None = None
+
+    def note(self, what: str) -> None:
+        """Write a line of the trace."""
+        line = f"{self.loop.time():.3f} {what}"
+        self.trace.append(line)
+        self.digest.update(line.encode())
+
+    def look(self, what: str) -> None:
+        """Check everything after a step; remember the first thing that is wrong."""
+        was = self.checkers.seen_changes
+        if self.violation is None:
+            try:
+                self.checkers.look()
+            except Violation as violation:
+                self.violation = violation
+        # In calm times most calls find nothing to do, and would push what matters out of the trace.
+        if not self.faults.is_calm or (was != self.checkers.seen_changes and not what.endswith(".lease")):
+            self.note(what)
+
+    def judge(self, action: Action) -> None:
+        """Check an action before it leaves."""
+        try:
+            self.checkers.judge(action)
+        except Violation as violation:
+            self.note(f"{action!r}")
+            self.violation = self.violation or violation
+
+    def blame(self, told: str) -> None:
+        """Remember that something must not have happened."""
+        self.note(told)
+        self.violation = self.violation or Violation(told)
+
+    async def live(self) -> None:
+        """Live through the seed's troubles and the calm after them. Raises Violation."""
+        for number in range(self.luck.servers):
+            await self.start_server("ab"[number])
+        while self.steps < self.luck.steps:
+            self.steps += 1
+            await self.step()
+            await self.settle()
+        await self.calm_down()
+        ended_at_s = await self.until(lambda: not self.checkers.unfinished())
+        self.note(f"every job had ended by {ended_at_s:.0f}")
+        await asyncio.sleep(SILENCE_S)
+        await self.settle()
+        self.checkers.look_at_the_end()
+        self.look_at_offices()
+
+    async def settle(self) -> None:
+        """Let everybody come to rest; raise what was found wrong meanwhile."""
+        await self.loop.settle()
+        for server in self.servers.values():
+            if server.leading is not None and server.leading.done():
+                self.blame(f"{server.name} stopped by itself: {server.leading.exception()!r}")
+        if self.violation is not None:
+            raise self.violation
+
+    async def step(self) -> None:
+        """Do one thing."""
+        weights = self.luck.weights
+        choices: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [(6.0, self.let_time_pass)]
+        if gates := self.gates():
+            choices.append((60.0, lambda: self.open_gate(gates)))
+            choices.append((weights["no answer"], lambda: self.fail_gate(gates)))
+        if self.servers:
+            if self.jobs_sent < self.luck.jobs:
+                choices.append((5.0, self.submit))
+            choices.append((weights["stop"], self.stop))
+            choices.append((weights["start"], self.start))
+            choices.append((weights["kill a server"], self.kill_server))
+            choices.append((weights["freeze a server"], self.freeze_server))
+        if len(self.servers) < self.luck.servers:
+            choices.append((8.0, self.revive_server))
+        choices.append((weights["kill a node"], self.kill_node))
+        choices.append((weights["kill a node"], self.revive_node))
+        choices.append((weights["break devices"], self.break_devices))
+        choices.append((weights["lose a task"], self.lose_task))
+        await self.chance.choices([do for _, do in choices], [weight for weight, _ in choices])[0]()
+
+    # Steps: time and calls.
+
+    def gates(self) -> list[Gate]:
+        """Return the calls that may go on: those of servers that are not frozen."""
+        now_ms = self.clock.now_ms()
+        awake = [server for server in self.servers.values() if server.frozen_until_ms <= now_ms]
+        return [gate for server in awake for gate in server.turnstile.gates()]
+
+    async def let_time_pass(self) -> None:
+        """Let nothing but time happen."""
+        await asyncio.sleep(self.chance.choice((0.01, 0.1, 0.3, 1.0, 3.0, 10.0)))
+        self.cluster.advance(self.clock.now_ms())
+        self.look("time passes")
+
+    async def open_gate(self, gates: list[Gate]) -> None:
+        """Let one call go on."""
+        self.chance.choice(gates).future.set_result(None)
+
+    async def fail_gate(self, gates: list[Gate]) -> None:
+        """Leave one call without an answer."""
+        gate = self.chance.choice(gates)
+        if gate.may_fail:
+            self.note(f"no answer {gate.side} {gate.what}")
+            gate.fail()
+
+    # Steps: servers and nodes.
+
+    async def start_server(self, place: str) -> None:
+        """Start a process at a place that has none."""
+        self.servers_made += 1
+        server = Server(place, self.servers_made, self.database, self.cluster, self.clock, self.names, self.look)
+        self.servers[place] = server
+        self.note(f"{server.name} starts")
+        await server.start()
+
+    async def revive_server(self) -> None:
+        """Start a process where one died."""
+        await self.start_server(
+            self.chance.choice(["ab"[n] for n in range(self.luck.servers) if "ab"[n] not in self.servers])
+        )
+
+    async def kill_server(self) -> None:
+        """Let a process die wherever its calls stand."""
+        server = self.servers.pop(self.chance.choice(sorted(self.servers)))
+        self.note(f"{server.name} dies")
+        await server.die()
+
+    async def freeze_server(self) -> None:
+        """Let a process hang, perhaps for longer than its lease, and then go on with what it believed."""
+        server = self.servers[self.chance.choice(sorted(self.servers))]
+        server.frozen_until_ms = self.clock.now_ms() + self.chance.choice((1_000, 10_000, 30_000))
+        self.note(f"{server.name} freezes")
+
+    async def kill_node(self) -> None:
+        """Let a node die with all its tasks."""
+        self.cluster.kill_node(self._node(), self.clock.now_ms())
+        self.look("a node dies")
+
+    async def revive_node(self) -> None:
+        """Let a node come back."""
+        self.cluster.revive_node(self._node(), self.clock.now_ms())
+        self.look("a node comes back")
+
+    async def break_devices(self) -> None:
+        """Let some devices of a node be broken, and all others be well."""
+        broken = [device for device in range(self.luck.gpus) if self.chance.random() < 0.3]
+        self.cluster.set_bad_devices(self._node(), broken)
+        self.look("devices break")
+
+    async def lose_task(self) -> None:
+        """Let a task vanish."""
+        running = sorted(task.key for task in self.cluster.running())
+        if running:
+            key = self.chance.choice(running)
+            self.cluster.lose(key, self.clock.now_ms())
+            self.look(f"{key.path()} vanishes")
+
+    def _node(self) -> str:
+        return self.chance.choice([node.name for node in self.cluster.nodes()])
+
+    # Steps: people.
+
+    async def submit(self) -> None:
+        """Send a new job, or one whose submission was not answered once more."""
+        if self.doubtful and self.chance.random() < 0.5:
+            name = self.chance.choice(sorted(self.doubtful))
+        else:
+            self.jobs_sent += 1
+            name = f"j{self.jobs_sent}"
+        if name in self.wishing:
+            return
+        text = job_file(self.chance, name, self.luck)
+        self._wish(name, "submit", lambda server: server.wishes.submit(USER, text))
+
+    async def stop(self) -> None:
+        """Ask for a job's end."""
+        if name := self._a_job():
+            self._wish(name, "stop", lambda server: server.wishes.stop(USER, name, USER))
+
+    async def start(self) -> None:
+        """Ask for a job's new start."""
+        if name := self._a_job():
+            self.checkers.promises.stopped.pop(name, None)
+            self._wish(name, "start", lambda server: server.wishes.start(USER, name, USER))
+
+    def _a_job(self) -> str | None:
+        jobs = sorted(self.checkers.promises.submitted - self.wishing)
+        return self.chance.choice(jobs) if jobs else None
+
+    def _wish(self, name: str, what: str, ask: Callable[[Server], Coroutine[Any, Any, Any]]) -> None:
+        server = self.servers[self.chance.choice(sorted(self.servers))]
+        self.note(f"{server.name} is asked to {what} {name}")
+        self.wishing.add(name)
+        server.spawn(self._answered(name, what, ask(server)))
+
+    async def _answered(self, name: str, what: str, wish: Coroutine[Any, Any, Any]) -> None:
+        try:
+            await wish
+        except PaiError as error:
+            self._refused(name, what, error)
+        except asyncio.CancelledError:
+            self._unanswered(name, what)
+            raise
+        except Exception as error:
+            self._unanswered(name, what)
+            self.blame(f"{what} {name} failed with {error!r}")
+        else:
+            self._acknowledged(name, what)
+        finally:
+            self.wishing.discard(name)
+
+    def _acknowledged(self, name: str, what: str) -> None:
+        promises = self.checkers.promises
+        self.note(f"{what} {name} is acknowledged")
+        if what == "submit":
+            promises.submitted.add(name)
+            self.doubtful.discard(name)
+        row = self.checkers.job(name)
+        if row is None:
+            self.blame(f"{what} {name} was acknowledged and there is no such job")
+        elif what == "stop":
+            if row["phase"] not in ("succeeded", "failed", "stopped") and not row["is_stop_requested"]:
+                self.blame(f"the stop of {name} was acknowledged and is not written down")
+            promises.stopped[name] = row["phase"] != "succeeded" and row["outcome"] is None
+        elif what == "start" and row["is_stop_requested"]:
+            self.blame(f"the start of {name} was acknowledged and its stop stands")
+
+    def _refused(self, name: str, what: str, error: PaiError) -> None:
+        self.note(f"{what} {name}: {error.code} {error.message}")
+        if what == "submit" and error.code == "ConflictJobError":
+            self._acknowledged(name, what)
+        elif isinstance(error, Broken):
+            self.blame(f"{what} {name} failed with {error!r}")
+        elif error.code == "UnavailableError":
+            self._unanswered(name, what)
+
+    def _unanswered(self, name: str, what: str) -> None:
+        if what == "submit":
+            self.doubtful.add(name)
+
+    # The calm after it.
+
+    async def calm_down(self) -> None:
+        """End all trouble: servers are up, nodes are well, messages arrive, and everybody passes at once."""
+        self.note("calm")
+        self.faults.is_calm = True
+        for node in self.cluster.nodes():
+            self.cluster.revive_node(node.name, self.clock.now_ms())
+            self.cluster.set_bad_devices(node.name, ())
+        for number in range(self.luck.servers):
+            if "ab"[number] not in self.servers:
+                await self.start_server("ab"[number])
+        for server in self.servers.values():
+            server.turnstile.open()
+        await self.settle()
+
+    async def until(self, is_done: Callable[[], bool]) -> float:
+        """Let time pass until `is_done`; raise Violation when that takes too long."""
+        limit_s = self.loop.time() + CALM_MAX_S
+        while not is_done():
+            if self.loop.time() > limit_s:
+                raise Violation(f"these jobs never end: {await self._unfinished()}")
+            await asyncio.sleep(20)
+            await self.settle()
+            await self.give_up()
+        return self.loop.time()
+
+    async def give_up(self) -> None:
+        """Stop the jobs that are told they never fit, as their owners would."""
+        for server in self.servers.values():
+            for name in self.checkers.unfinished() if server.wishes.office is not None else ():
+                if any(wait.code is Why.NO_NODE for wait in await server.wishes.why(USER, name)):
+                    await server.wishes.stop(USER, name, USER)
+
+    async def _unfinished(self) -> str:
+        told = []
+        for name in self.checkers.unfinished():
+            row = self.checkers.job(name) or {}
+            waits = [
+                f"{wait.code}: {wait.told}"
+                for server in self.servers.values()
+                if server.wishes.office is not None
+                for wait in await server.wishes.why(USER, name)
+            ]
+            told.append(f"{name} ({row['id']}) is {row['phase']} {waits}")
+        return "\n  ".join(told)
+
+    def look_at_offices(self) -> None:
+        """Raise Violation unless one server leads and holds nothing."""
+        offices = [server.wishes.office for server in self.servers.values() if server.wishes.office is not None]
+        if len(offices) != 1:
+            raise Violation(f"{len(offices)} servers lead in calm times")
+        office: Any = offices[0]
+        held = {
+            "jobs on the desk": office.desk.records,
+            "actions": office.desk.to_act,
+            "ends to forget": office.desk.to_forget,
+            "launches": office.desk.launched,
+            "kills": office.desk.killed,
+            "holdings": office.scheduler._holdings,
+            "waiting gangs": office.scheduler._waiting_in,
+            "ports": [ports for ports in office.ports._taken.values() if ports],
+        }
+        for what, left in held.items():
+            if left:
+                raise Violation(f"{what} are left: {left}")
+
+    async def end(self) -> None:
+        """Let go of everything."""
+        for server in self.servers.values():
+            await server.die()
+        self.database.close()
+
+
+@cache
+def _empty_database() -> bytes:
+    database = Database("sqlite://", inline=True)
+    migrate(database)
+    connection: Any = database.engine.raw_connection().driver_connection
+    copy: bytes = connection.serialize()
+    database.close()
+    return copy
+
+
+class Failed(AssertionError):
+    """A seed broke a promise; says which, and the last steps before."""
+
+
+def live_through(seed: int) -> str:
+    """Live through one seed; return a digest of everything that happened. Raises Failed."""
+    loop = VirtualLoop()
+    config = structlog.get_config()
+    world: World | None = None
+    try:
+        world = World(seed, loop)
+        structlog.configure(processors=[_listener(world)], cache_logger_on_first_use=False)
+        loop.run_until_complete(world.live())
+        return world.digest.hexdigest()
+    except Exception as error:
+        trace = "\n".join(world.trace if world else ())
+        raise Failed(f"seed {seed}: {error}\n{trace}\nreplay it with: make simulate SEED={seed}") from error
+    finally:
+        if world is not None:
+            loop.run_until_complete(world.end())
+        loop.close()
+        structlog.configure(**config)
+
+
+def _listener(world: World) -> Any:
+    def listen(_logger: Any, method: str, event: dict[str, Any]) -> Any:
+        told = " ".join(f"{key}={value}" for key, value in event.items() if key != "exc_info")
+        if method in ("error", "exception", "critical"):
+            world.blame(f"{method}: {told} {_traceback(event)}")
+        else:
+            world.note(f"log: {told}")
+        raise structlog.DropEvent
+
+    return listen
+
+
+def _traceback(event: dict[str, Any]) -> str:
+    if not event.get("exc_info"):
+        return ""
+    import traceback
+
+    return "\n" + traceback.format_exc()
+
+
+__all__ = ["Failed", "World", "live_through"]

@@ -1,0 +1,42 @@
+"""Settings that cannot work are refused with a sentence before anything is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openpai.app.settings import Settings
+from openpai.protocol.errors import Refused
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"port": 70000}, "--port 70000"),
+        ({"nodes": 0}, "--nodes 0"),
+        ({"gpus_per_node": -1}, "--gpus-per-node -1"),
+        ({"cpus_per_node": 0}, "--cpus-per-node 0"),
+        ({"host": "0.0.0.0"}, "lets others in"),
+        ({"host": "example.org"}, "lets others in"),
+    ],
+)
+def test_what_cannot_work_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(Refused, match=told) as refused:
+        Settings(Path("/nowhere"), **options).check()
+    assert refused.value.advice
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"host": "::1"},
+        {"host": "localhost"},
+        {"host": "0.0.0.0", "allow_remote": True},
+        {"host": "0.0.0.0", "backend": "docker"},
+    ],
+)
+def test_what_can_work_is_let_through(options: dict[str, Any]) -> None:
+    Settings(Path("/nowhere"), **options).check()

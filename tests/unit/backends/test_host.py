@@ -1,0 +1,32 @@
+"""What process and docker backends read of this machine and of their own remembered grants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from openpai.backends.host.grants import NewestGrants
+from openpai.backends.host.machine import Gpus, parse_gpus
+
+
+def test_a_line_that_a_dying_server_left_unfinished_is_no_grant(tmp_path: Path) -> None:
+    path = tmp_path / "grants"
+    grants = NewestGrants(path)
+    grants.hear(8, "a node", [0, 1])
+    grants.close()
+    with path.open("a") as file:
+        file.write("a node\t1 99")
+    grants = NewestGrants(path)
+    assert grants.newer_than(8, "a node", [0, 1]) is None
+    assert grants.newer_than(7, "a node", [1]) == (1, 8)
+    grants.close()
+    assert path.read_text() == "a node\t0 8 .\na node\t1 8 .\n"
+
+
+def test_gpus_are_read_from_the_drivers_list() -> None:
+    listing = (
+        "GPU 0: NVIDIA H200 (UUID: GPU-61a4d0cc-0000-0000-0000-000000000000)\n"
+        "  MIG 1g.18gb     Device  0: (UUID: MIG-2)\n"
+        "GPU 1: NVIDIA H200 (UUID: GPU-2)\n"
+    )
+    assert parse_gpus(listing) == Gpus(2, "NVIDIA H200")
+    assert parse_gpus("No devices were found\n") == Gpus(0)
