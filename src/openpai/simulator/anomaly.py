@@ -26,9 +26,9 @@ SHARE_NOTICED: Final = 0.1
 WAIT_NOTICED_S: Final = 300.0
 """So much longer, and at least so long, is called an anomaly: less is the luck of who sits next to whom."""
 
-DEFAULT: Final = SyntheticSpec(jobs=6_000, days=6.0, load=0.7, apart=2.0, vcs=6)
+DEFAULT: Final = SyntheticSpec(jobs=6_000, days=6.0, load=0.8, apart=3.0, vcs=4)
 DEFAULT_NODES: Final = 48
-DEFAULT_SEEDS: Final = 3
+DEFAULT_SEEDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,4 +129,3 @@ def _collect(
         if (name, way) in delays:
             delays[name, way] += found
     return report.total.utilisation, report.total.gpus
-

@@ -170,9 +170,11 @@ def _philly_job(record: Any) -> TraceJob | str:
     gpus = sum(sizes)
     if not gpus:
         return "without GPUs"
-    # Where the log shows a job torn over odd pieces of nodes, that was the scheduler's doing: ask for whole nodes again.
+    # A job torn over odd pieces of nodes is what that scheduler made of it: here it asks for whole nodes again.
     tasks = len(sizes) if len(set(sizes)) == 1 else None
-    return TraceJob(str(record["jobid"]), str(record["vc"]), submitted, run_ms, gpus, str(record.get("user", "")), tasks)
+    return TraceJob(
+        str(record["jobid"]), str(record["vc"]), submitted, run_ms, gpus, str(record.get("user", "")), tasks
+    )
 
 
 def read_helios(text: str) -> Trace:

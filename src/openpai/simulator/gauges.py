@@ -8,15 +8,16 @@ from __future__ import annotations
 
 
 class Gauge:
-    """An amount that holds until it changes, and its mean in each of many equal spans of time."""
+    """An amount that holds until it changes, and its mean in each of some equal spans of time."""
 
-    __slots__ = ("_bucket_ms", "_buckets", "_since_ms", "level", "peak")
+    __slots__ = ("_bucket_ms", "_buckets", "_limit_ms", "_since_ms", "level")
 
-    def __init__(self, bucket_ms: int) -> None:
+    def __init__(self, bucket_ms: int, spans: int) -> None:
+        """Measure `spans` spans of `bucket_ms` from time 0 on; what happens later is not measured."""
         self.level = 0
-        self.peak = 0
         self._bucket_ms = bucket_ms
-        self._buckets: list[int] = [0]
+        self._buckets: list[int] = [0] * spans
+        self._limit_ms = bucket_ms * spans
         self._since_ms = 0
 
     def add(self, change: int, now_ms: int) -> None:
@@ -24,8 +25,6 @@ class Gauge:
         if now_ms > self._since_ms:
             self._settle(now_ms)
         self.level += change
-        if self.level > self.peak:
-            self.peak = self.level
 
     def set(self, level: int, now_ms: int) -> None:
         """Say what the amount is from now on."""
@@ -36,26 +35,25 @@ class Gauge:
         """Add what passed since the last change to its spans."""
         begin, self._since_ms = self._since_ms, now_ms
         size, buckets, level = self._bucket_ms, self._buckets, self.level
-        last = now_ms // size
-        if last >= len(buckets):
-            buckets.extend([0] * (last + 1 - len(buckets)))
-        if not level:
+        end = min(now_ms, self._limit_ms)
+        if not level or begin >= end:
             return
-        first = begin // size
+        first, last = begin // size, end // size
         if first == last:
-            buckets[last] += level * (now_ms - begin)
+            buckets[first] += level * (end - begin)
             return
         buckets[first] += level * ((first + 1) * size - begin)
         for at in range(first + 1, last):
             buckets[at] += level * size
-        buckets[last] += level * (now_ms - last * size)
+        if end > last * size:
+            buckets[last] += level * (end - last * size)
 
-    def series(self, until_ms: int) -> list[float]:
-        """Return the mean amount in each whole span of time up to `until_ms`."""
-        self._settle(max(until_ms, self._since_ms))
-        return [total / self._bucket_ms for total in self._buckets[: until_ms // self._bucket_ms]]
+    def series(self) -> list[float]:
+        """Return the mean amount in each span; the amount counts as staying what it is to the end of the last."""
+        self._settle(max(self._limit_ms, self._since_ms))
+        return [total / self._bucket_ms for total in self._buckets]
 
-    def mean(self, until_ms: int) -> float:
-        """Return the mean amount over the whole spans of time up to `until_ms`."""
-        series = self.series(until_ms)
-        return sum(series) / len(series) if series else 0.0
+    def mean(self) -> float:
+        """Return the mean amount over all spans."""
+        series = self.series()
+        return sum(series) / len(series)

@@ -67,9 +67,9 @@ def _drawn(
     def at(x: float, y: float) -> tuple[float, float]:
         return LEFT + x / top[0] * (right - LEFT), bottom - y / top[1] * (bottom - TOP)
 
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-size="12"'
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'font-family="system-ui, sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="system-ui, sans-serif">',
         f"<title>{escape(title)}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         f'<text x="{LEFT}" y="22" font-size="15" font-weight="600">{escape(title)}</text>',

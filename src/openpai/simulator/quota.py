@@ -1,7 +1,8 @@
 """The sharing that HiveD is measured against: every virtual cluster has a number of GPUs, and no cells.
 
 A gang may start when its virtual cluster stays within its number and the nodes have room for it, wherever that is: on
-the fullest nodes that do, or, as many schedulers prefer, on the emptiest. Who goes first is decided as the HiveD scheduler does, so that only the sharing differs.
+the fullest nodes that do, or, as many schedulers prefer, on the emptiest. Who goes first is decided as the HiveD
+scheduler does, so that only the sharing differs.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class QuotaScheduler(Scheduler):
         """Learn of a node, or that it changed. Gangs that run on it keep their spots."""
         self.remove_node(node.name)
         self._nodes[node.name] = node
-        taken = {gpu for _, spots in self._held.values() for s in spots if s and s.node == node.name for gpu in s.devices}
+        taken = {
+            gpu for _, spots in self._held.values() for s in spots if s and s.node == node.name for gpu in s.devices
+        }
         is_usable = node.is_schedulable
         usable = [gpu for gpu in range(node.gpus) if is_usable and gpu not in node.bad_devices and gpu not in taken]
         self._free[node.name] = usable

@@ -52,7 +52,7 @@ class VcReport:
     completion_s: Spread
     """From submission to end."""
     gpus_used: float
-    """GPUs in use, on average between the first and the last submission."""
+    """GPUs in use, on average over the days measured."""
     utilisation: float
     """The same as a share of `gpus`; more than 1 for a virtual cluster that borrowed."""
     waiting: float
@@ -82,7 +82,7 @@ class Report:
     fragmentation: float
     """The same as a share of all GPUs."""
     days: float
-    """From the first to the last submission."""
+    """The time measured: from the first to the last submission, or the least time the work can take if longer."""
     ended_days: float
     """From the first submission to the end of the last job."""
     span_s: float
@@ -109,8 +109,8 @@ class Report:
 
 def report_of(name: str, scheduler: str, tally: Tally, **told: Any) -> Report:
     """Return the report of a replay that is over; `told` holds what the tally does not know."""
-    vcs = [_vc_report(vc_name, vc, tally.window_ms) for vc_name, vc in tally.vcs.items()]
-    fragmented = tally.fragmented.mean(tally.window_ms)
+    vcs = [_vc_report(vc_name, vc) for vc_name, vc in tally.vcs.items()]
+    fragmented = tally.fragmented.mean()
     sizes: dict[str, list[int]] = {}
     for vc in tally.vcs.values():
         for gpus, delay_ms in vc.delays_ms:
@@ -129,7 +129,7 @@ def report_of(name: str, scheduler: str, tally: Tally, **told: Any) -> Report:
         span_s=tally.bucket_ms / 1000,
         used_series=_rounded(tally.total_series("used")),
         waiting_series=_rounded(tally.total_series("waiting")),
-        vc_used_series={name: _rounded(vc.used.series(tally.window_ms)) for name, vc in tally.vcs.items()},
+        vc_used_series={name: _rounded(vc.used.series()) for name, vc in tally.vcs.items()},
         refusals=dict(tally.refusals.most_common(5)),
         vc_delays_ms={name: tuple([delay for _, delay in vc.delays_ms]) for name, vc in tally.vcs.items()},
         **told,
@@ -140,8 +140,8 @@ def _rounded(values: Sequence[float]) -> tuple[float, ...]:
     return tuple([round(value, 2) for value in values])
 
 
-def _vc_report(name: str, vc: VcTally, window_ms: int) -> VcReport:
-    used = vc.used.mean(window_ms)
+def _vc_report(name: str, vc: VcTally) -> VcReport:
+    used = vc.used.mean()
     return VcReport(
         name=name,
         gpus=vc.quota,
@@ -152,8 +152,8 @@ def _vc_report(name: str, vc: VcTally, window_ms: int) -> VcReport:
         completion_s=spread_of(vc.completions_ms),
         gpus_used=round(used, 2),
         utilisation=round(used / vc.quota, 4) if vc.quota else 0.0,
-        waiting=round(vc.waiting.mean(window_ms), 2),
-        stranded_gpus=round(vc.stranded.mean(window_ms), 2),
+        waiting=round(vc.waiting.mean(), 2),
+        stranded_gpus=round(vc.stranded.mean(), 2),
         preemptions=vc.preemptions,
         gpu_hours_done=round(vc.done_gpu_ms / HOUR_MS, 1),
         gpu_hours_lost=round(vc.lost_gpu_ms / HOUR_MS, 1),

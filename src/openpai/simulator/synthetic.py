@@ -13,7 +13,7 @@ from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from openpai.protocol.errors import Refused
 from openpai.simulator.trace import Trace, TraceJob, in_order
@@ -45,15 +45,16 @@ class SyntheticSpec:
     opportunistic: float = 0.0
     """Share of the jobs that have no guarantee."""
     apart: float = 0.0
-    """How far virtual clusters lie apart in the size of their jobs: at 1 every third has many large and no small ones."""
+    """How far virtual clusters lie apart in the size of their jobs: at 3 one in three has large ones only."""
     vcs: int = 11
     """Virtual clusters, where no configuration names them."""
 
     @classmethod
     def parse(cls, text: str) -> SyntheticSpec:
         """Return what `jobs=1000,days=7,...` says; whatever is not said stays as it is by default."""
-        kinds = {field.name: type(field.default) for field in fields(cls)}
-        found: dict[str, int | float] = {}
+        plain = cls()
+        kinds = {field.name: type(getattr(plain, field.name)) for field in fields(cls)}
+        found: dict[str, Any] = {}
         for piece in filter(None, (part.strip() for part in text.split(","))):
             name, _, value = piece.partition("=")
             try:
@@ -61,7 +62,7 @@ class SyntheticSpec:
             except (KeyError, ValueError):
                 told = f"--synthetic does not understand {piece!r}"
                 raise Refused("InvalidParametersError", told, f"use {', '.join(f'{n}=...' for n in kinds)}") from None
-        made = replace(cls(), **found)  # type: ignore[arg-type]  the kinds are those of the fields
+        made = replace(plain, **found)
         within = {"jobs": made.jobs, "days": made.days, "load": made.load, "vcs": made.vcs, "1 + apart": 1 + made.apart}
         for name, number in within.items():
             if not 0 < number < math.inf:
@@ -126,9 +127,7 @@ def _run_ms(dice: random.Random, size: int) -> int:
     return int(60_000 * median_min * math.exp(RUN_SIGMA * dice.gauss(0, 1)))
 
 
-def _scaled(
-    jobs: list[TraceJob], quotas: Mapping[str, int], loads: Mapping[str, float], days: float
-) -> list[TraceJob]:
+def _scaled(jobs: list[TraceJob], quotas: Mapping[str, int], loads: Mapping[str, float], days: float) -> list[TraceJob]:
     """Stretch run times so that the virtual clusters ask for their load, no job longer than the longest allowed."""
     longest_ms = int(min(RUN_MAX_DAYS, days / 4) * DAY_MS)
     factors: dict[str, float] = {}

@@ -12,6 +12,8 @@ from openpai.simulator.anomaly import WAYS, Anomaly
 from openpai.simulator.report import Report, VcReport
 
 NAME_WIDTH: Final = 16
+COMPARED_MAX: Final = 8
+"""So many columns fit beside each other."""
 
 
 def _table(title: str, first: str, *others: str) -> Table:
@@ -27,8 +29,8 @@ def span(seconds: float) -> str:
     for unit_s, unit in ((86400 * 3, "d"), (3600, "h"), (60, "m")):
         if seconds >= unit_s:
             amount = seconds / (86400 if unit == "d" else unit_s)
-            return f"{amount:.1f}{unit}" if amount < 10 else f"{amount:.0f}{unit}"
-    return f"{seconds:.1f}s" if 0 < seconds < 10 else f"{seconds:.0f}s"
+            return f"{amount:.1f}{unit}" if amount < 9.95 else f"{amount:.0f}{unit}"
+    return f"{seconds:.1f}s" if 0 < seconds < 9.95 else f"{seconds:.0f}s"
 
 
 def _percent(share: float) -> str:
@@ -64,43 +66,39 @@ def _delay_row(vc: VcReport) -> tuple[str, ...]:
 def report_sentences(report: Report) -> list[str]:
     """Return what the tables do not say."""
     total = report.total
-    sentences = [
+    told = (
         f"{total.jobs} jobs over {report.days:.1f} days, replayed in {report.wall_s:.1f} s; "
         f"{report.fragmented_gpus:.1f} GPUs ({_percent(report.fragmentation)}) were free in pieces smaller than "
         f"{report.typical_gpus} while jobs waited."
-    ]
+    )
+    sentences = [told]
     if total.never_started:
         sentences.append(f"{total.never_started} jobs never started.")
     if total.refused:
-        told, count = next(iter(report.refusals.items()))
-        sentences.append(f"{total.refused} jobs can never run here; the commonest reason ({count}): {told}")
+        reason, count = next(iter(report.refusals.items()))
+        sentences.append(f"{total.refused} jobs can never run here; the commonest reason ({count}): {reason}")
     return [*sentences, *report.notes]
 
 
 def comparison_tables(reports: Sequence[Report]) -> list[Table]:
     """Return the configurations side by side, in all and by virtual cluster."""
     whole = _table("Side by side", "", "MEAN", "P95", "P99", "UTIL", "FRAGM.", "STRANDED", "PREEMPT.", "LOST GPUh")
-    for report in reports:
-        total = report.total
+    for number, report in enumerate(reports, 1):
+        total, delay = report.total, report.total.delay_s
         whole.add_row(
-            escape(report.name), span(total.delay_s.mean), span(total.delay_s.p95), span(total.delay_s.p99),
+            escape(f"{number}: {report.name}"), span(delay.mean), span(delay.p95), span(delay.p99),
             _percent(total.utilisation), _percent(report.fragmentation), f"{total.stranded_gpus:.1f}",
             str(total.preemptions), f"{total.gpu_hours_lost:.0f}",
         )  # fmt: skip
     tables = [whole]
-    # Six columns of twelve letters beside the names are what 80 columns hold.
-    for first in range(0, len(reports), 5):
-        some = reports[first : first + 5]
-        by_vc = _table("Mean wait", "VC", *[_short(report.name) for report in some])
+    for first in range(0, len(reports), COMPARED_MAX):
+        some = reports[first : first + COMPARED_MAX]
+        by_vc = _table("Mean wait", "VC", *[f"{first + at}:" for at in range(1, len(some) + 1)])
         for name in dict.fromkeys(vc.name for report in some for vc in report.vcs):
             found = [{vc.name: vc for vc in report.vcs}.get(name) for report in some]
             by_vc.add_row(escape(name), *["-" if vc is None else span(vc.delay_s.mean) for vc in found])
         tables.append(by_vc)
     return tables
-
-
-def _short(name: str) -> str:
-    return escape(name if len(name) <= 11 else f"{name[:5]}…{name[-5:]}")
 
 
 def anomaly_table(found: Anomaly) -> Table:
@@ -123,7 +121,11 @@ def anomaly_table(found: Anomaly) -> Table:
 def anomaly_sentences(found: Anomaly) -> list[str]:
     """Return the findings in words."""
     sentences = []
-    told = {"quota": "With quotas on packed nodes", "quota-spread": "With quotas on spread nodes", "hived": "Under HiveD"}
+    told = {
+        "quota": "With quotas on packed nodes",
+        "quota-spread": "With quotas on spread nodes",
+        "hived": "Under HiveD",
+    }
     for way, where in told.items():
         worse = found.anomalies(way)
         if worse:

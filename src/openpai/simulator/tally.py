@@ -1,14 +1,15 @@
 """Counts what happens in a replay: who waits, who runs where, what stays free, and what work is lost.
 
-Utilisation, queues and fragmentation are exact integrals over the time between the first and the last submission; what
-happens while the cluster drains afterwards counts for delays only.
+Utilisation, queues and fragmentation are exact integrals over the time between the first and the last submission, or
+over the least time the work can take if that is longer; what happens while the cluster drains afterwards counts for
+delays only.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Final, Protocol
 
 from openpai.scheduler.model import Node
@@ -24,13 +25,14 @@ class VcTally:
     """What was counted of one virtual cluster."""
 
     quota: int
-    used: Gauge
+    bucket_ms: InitVar[int]
+    used: Gauge = field(init=False)
     """GPUs in use, borrowed ones included."""
-    guaranteed: Gauge
+    guaranteed: Gauge = field(init=False)
     """GPUs in use by jobs that have a guarantee."""
-    waiting: Gauge
+    waiting: Gauge = field(init=False)
     """Jobs in the queue."""
-    stranded: Gauge
+    stranded: Gauge = field(init=False)
     """Promised GPUs that are free while a job waits for which they would be enough."""
     sizes: Counter[int] = field(default_factory=Counter)
     """Jobs with a guarantee that wait, by GPUs."""
@@ -43,6 +45,11 @@ class VcTally:
     preemptions: int = 0
     lost_gpu_ms: int = 0
     done_gpu_ms: int = 0
+
+    def __post_init__(self, bucket_ms: int) -> None:
+        """Start all gauges at nothing."""
+        self.used, self.guaranteed = Gauge(bucket_ms, SPANS), Gauge(bucket_ms, SPANS)
+        self.waiting, self.stranded = Gauge(bucket_ms, SPANS), Gauge(bucket_ms, SPANS)
 
     def settle(self, now_ms: int) -> None:
         """Find anew how much of the promise is free though somebody who waits could do with it."""
@@ -63,21 +70,22 @@ class Tally:
     """What was counted of a whole replay."""
 
     def __init__(self, trace: Trace, nodes: Sequence[Node], quotas: Mapping[str, int]) -> None:
-        self.window_ms = max(1, trace.span_ms)
-        self.bucket_ms = max(1, self.window_ms // SPANS)
-        self.typical_gpus = typical_size(trace, max(node.gpus for node in nodes))
         self.gpus = sum(node.gpus for node in nodes)
+        # Where everything is submitted at once, or is too much, the time between submissions says little about use.
+        least_ms = sum(trace.demand().values()) // max(1, self.gpus)
+        self.window_ms = max(1, trace.span_ms, least_ms)
+        self.bucket_ms = max(1, -(-self.window_ms // SPANS))
+        self.typical_gpus = typical_size(trace, max(node.gpus for node in nodes))
         self.ended_ms = 0
         self.refusals: Counter[str] = Counter()
         self._free = {node.name: node.gpus for node in nodes}
-        self.fragmented = Gauge(self.bucket_ms)
+        self.fragmented = Gauge(self.bucket_ms, SPANS)
         """Free GPUs on nodes with too few of them free for a task of the typical size, while jobs wait."""
         self.scattered = sum(node.gpus for node in nodes if node.gpus < self.typical_gpus)
         self.waiting_jobs = 0
         self.vcs: dict[str, VcTally] = {}
         for name in dict.fromkeys([*quotas, *trace.virtual_clusters]):
-            gauges = [Gauge(self.bucket_ms) for _ in range(4)]
-            self.vcs[name] = VcTally(quotas.get(name, 0), *gauges)
+            self.vcs[name] = VcTally(quotas.get(name, 0), self.bucket_ms)
 
     def refuse(self, job: TraceJob, told: str) -> None:
         """A job could never run."""
@@ -152,7 +160,7 @@ class Tally:
 
     def total_series(self, gauge: str) -> list[float]:
         """Return the sum over all virtual clusters of one of their gauges, span by span."""
-        found: list[list[float]] = [getattr(vc, gauge).series(self.window_ms) for vc in self.vcs.values()]
+        found: list[list[float]] = [getattr(vc, gauge).series() for vc in self.vcs.values()]
         return [sum(values) for values in zip(*found, strict=True)]
 
 
@@ -169,5 +177,3 @@ def typical_size(trace: Trace, node_gpus: int) -> int:
         if half <= 0:
             return size
     return 1
-
-
