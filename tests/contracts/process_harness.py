@@ -13,6 +13,8 @@ from pathlib import Path
 
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
+from openpai.backends.process.cgroups import find_home
+from openpai.backends.process.memory import MemoryLimits
 from openpai.backends.process.processes import marked
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Backend
@@ -87,6 +89,12 @@ class ProcessHarness:
     async def destroy(self) -> None:
         await self.stop()
         await _until(lambda: _are_gone(str(self.root)))
+        home = find_home(str(self.root))
+        if home is not None:
+            # Attempts that a test did not forget have kept their cgroups.
+            left = MemoryLimits(home)
+            await _until(left.vacate_all)
+            left.close()
 
     async def tell(self, key: AttemptKey) -> None:
         os.close(os.open(f"{_directory(self.root, key)}/told", os.O_CREAT | os.O_WRONLY))

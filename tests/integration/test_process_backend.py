@@ -61,7 +61,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 SERVER = """
-import asyncio, sys
+import asyncio, structlog, sys
 from pathlib import Path
 from openpai.backends.process.backend import ProcessBackend
 from openpai.ports.backend import LaunchTask
@@ -78,6 +78,7 @@ async def serve(directory, first, count, commands):
         print(index, flush=True)
     await asyncio.Event().wait()
 
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]))
 """
 

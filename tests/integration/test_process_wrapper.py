@@ -102,7 +102,7 @@ def test_the_wrapper_claims_the_ticket_with_its_number_and_time_of_birth(attempt
     ticket = Ticket.parse((attempt.directory / "ticket").read_text())
     assert ticket is not None
     assert ticket.pid == process.pid
-    assert ticket.born > 0
+    assert ticket.claimed > 0
 
 
 def test_of_many_wrappers_one_runs(attempt: Attempt) -> None:

@@ -7,6 +7,7 @@ committed. A scheduler loaded from a snapshot and one that went on from the star
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -25,8 +26,10 @@ from hypothesis.stateful import (
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.auditing import audit
 from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.config import InvalidConfig
 from openpai.scheduler.hived.core import Hived
 from openpai.scheduler.hived.model import Bind, GangRequest, NodeHealth, Preempt, State, Topology, Wait
+from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.view import View
 
 TYPES = {
@@ -75,12 +78,6 @@ MIXED = {
         "B": {"virtualCells": promises(RACK_NODE_SWITCH=2, NODE=1), "pinnedCells": [{"pinnedCellId": "Q"}]},
     },
 }
-
-
-NAMES = [f"{row}{rack}{node}" for row in "ab" for rack in range(2) for node in range(2)] + [
-    "a0", "a1", "a2", "a3", "z0", "z1",
-]  # fmt: skip
-RACKS = {"a0": "a0", "a1": "a0", "a2": "a2", "a3": "a2"} | {name: name[:2] for name in NAMES if len(name) == 3}
 
 
 def fits(sizes: list[int], rooms: list[int]) -> bool:
@@ -133,10 +130,58 @@ def written(core: Hived) -> str:
 
 
 some_members = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=2)
-some_wish = st.one_of(
-    st.none(), st.none(), st.builds(Topology, st.sampled_from(["RACK", "NODE", "SWITCH"]), st.booleans())
-)
-some_nodes = st.one_of(st.none(), st.none(), st.none(), st.frozensets(st.sampled_from(NAMES), min_size=1))
+
+
+@st.composite
+def some_cluster(draw: st.DrawFn) -> dict[str, Any]:
+    """Return a cluster of any shape: one or two chains, nodes of any inner structure, any cells promised or pinned."""
+    types: dict[str, Any] = {}
+    cells: list[dict[str, Any]] = []
+    chains: list[list[str]] = []
+    pins: list[str] = []
+    names = (f"n{number}" for number in itertools.count())
+
+    def node(may_pin: bool) -> dict[str, Any]:
+        name = next(names)
+        if may_pin and draw(st.integers(0, 9)) == 0:
+            pins.append(f"pin-{name}")
+            return {"cellAddress": name, "pinnedCellId": pins[-1]}
+        return {"cellAddress": name}
+
+    def tree(shape: list[int], may_pin: bool) -> dict[str, Any]:
+        if not shape:
+            return node(may_pin)
+        return {"cellChildren": [tree(shape[:-1], may_pin) for _ in range(shape[-1])]}
+
+    few = st.integers(1, 3)
+    for chain in range(draw(st.integers(1, 2))):
+        inner, upper = draw(st.lists(few, min_size=1, max_size=3)), draw(st.lists(few, max_size=2))
+        path = [draw(st.sampled_from(["GPU", f"GPU-{chain}"]))]
+        for at, number in enumerate(inner + upper):
+            types[f"C{chain}L{at}"] = {"childCellType": path[-1], "childCellNumber": number}
+            path.append(f"C{chain}L{at}")
+        types[path[len(inner)]]["isNodeLevel"] = True
+        cells += [{**tree(upper, chain == 0), "cellType": path[-1]} for _ in range(draw(few))]
+        chains.append(path)
+    clusters: dict[str, Any] = {}
+    for name in "ABC"[: draw(few)]:
+        promised = []
+        for _ in range(draw(st.integers(0, 2))):
+            path = draw(st.sampled_from(chains))
+            kind = ".".join(reversed(path[draw(st.integers(0, len(path) - 1)) :]))
+            promised.append({"cellType": kind, "cellNumber": draw(few)})
+        own = [{"pinnedCellId": pin} for at, pin in enumerate(pins) if at % 3 == len(clusters)]
+        clusters[name] = {"virtualCells": promised, "pinnedCells": own}
+    return {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": clusters}
+
+
+def has_no_faults(config: dict[str, Any]) -> bool:
+    """Return whether a configuration is accepted: some that are drawn promise too much."""
+    try:
+        read_config(json.dumps(config))
+    except InvalidConfig:
+        return False
+    return True
 
 
 class Histories(RuleBasedStateMachine):
@@ -146,7 +191,7 @@ class Histories(RuleBasedStateMachine):
         super().__init__()
         self.count = 0
 
-    @initialize(config=st.sampled_from([ROWS, MIXED]))
+    @initialize(config=st.one_of(st.sampled_from([ROWS, MIXED]), some_cluster().filter(has_no_faults)))
     def begin(self, config: dict[str, Any]) -> None:
         self.core = Hived.from_text(json.dumps(config))
         self.mirror = Hived.from_text(json.dumps(config))
@@ -155,8 +200,7 @@ class Histories(RuleBasedStateMachine):
         data=st.data(),
         members=some_members,
         priority=st.sampled_from([-1, 0, 0, 5, 10]),
-        wish=some_wish,
-        nodes=some_nodes,
+        has_wish=st.integers(0, 5),
         dice=st.tuples(st.booleans(), st.booleans(), st.integers(0, 9), st.booleans()),
     )
     def submit(
@@ -164,8 +208,7 @@ class Histories(RuleBasedStateMachine):
         data: st.DataObject,
         members: list[tuple[int, int]],
         priority: int,
-        wish: Topology | None,
-        nodes: frozenset[str] | None,
+        has_wish: int,
         dice: tuple[bool, bool, int, bool],
     ) -> None:
         is_lazy, is_pinned, is_committed, is_paid = dice
@@ -173,6 +216,12 @@ class Histories(RuleBasedStateMachine):
         owner = data.draw(st.sampled_from(sorted(core.cluster.views)))
         pins = [pin for name, pin in core.cluster.pins if name == owner]
         pin = pins[0] if pins and is_pinned and priority >= 0 else None
+        wish, nodes = None, None
+        if has_wish == 0:
+            types = sorted({kind for chain in core.cluster.chains.values() for kind in chain.spec.types})
+            wish = Topology(data.draw(st.sampled_from(types)), data.draw(st.booleans()))
+        elif has_wish == 1:
+            nodes = data.draw(st.frozensets(st.sampled_from(sorted(core.cluster.boxes)), min_size=1))
         self.count += 1
         request = GangRequest(f"g{self.count}", owner, tuple(members), priority, None, pin, is_lazy, wish, nodes)
         before = written(core)
@@ -217,7 +266,7 @@ class Histories(RuleBasedStateMachine):
             assert len(set(spots)) == len(spots)
             assert request.nodes is None or {node for node, _ in spots} <= request.nodes
             if request.topology is not None and request.topology.is_required:
-                self._judge_topology(request.topology.cell_type, spots)
+                self._judge_topology(request.topology.cell_type, decision)
         if isinstance(decision, Preempt):
             assert request.priority >= 0
             for victim in decision.victims:
@@ -225,13 +274,15 @@ class Histories(RuleBasedStateMachine):
                 has_less = record.request.priority < request.priority
                 assert has_less or all(part is None or part.right is None for part in record.parts)
 
-    def _judge_topology(self, cell_type: str, spots: list[tuple[str, int]]) -> None:
-        places = {
-            "RACK": {RACKS[node] for node, _ in spots} if cell_type == "RACK" else set(),
-            "NODE": {node for node, _ in spots},
-            "SWITCH": {(node, device // 2) for node, device in spots},
-        }
-        assert len(places[cell_type]) == 1
+    def _judge_topology(self, cell_type: str, decision: Bind | Preempt) -> None:
+        chain = self.core.cluster.chains[decision.chain]
+        size = chain.spec.leaves(chain.spec.types.index(cell_type) + 1)
+        boxes = {box.name: box for box in chain.boxes}
+        cells = set()
+        for spot in decision.spots:
+            box = boxes[spot.node]
+            cells |= {(box.index * chain.shape.leaves + box.devices.index(device)) // size for device in spot.devices}
+        assert len(cells) == 1
 
     def _has_bad(self) -> bool:
         return any(chain.bad_boxes for chain in self.core.cluster.chains.values())

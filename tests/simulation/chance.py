@@ -12,6 +12,7 @@ from openpai.backends.simulated.faults import AT_ONCE, Faults
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, TaskSeen
 
+FAILURES: Final = (ExitReason.LAUNCH_FAILED, ExitReason.IMAGE_MISSING, ExitReason.PORT_TAKEN)
 LATE_MS: Final = (100, 1_000, 5_000, 20_000)
 COMMANDS: Final = (
     ("true", 3),
@@ -20,7 +21,7 @@ COMMANDS: Final = (
     ("sleep 9", 3),
     ("sleep 45", 1),
     ("sleep 1; exit 1", 2),
-    ("sleep 3; exit 137", 1),
+    ("sleep 3; exit 137", 0.2),
     ("sleep 0.5; exit $PAI_TASK_INDEX", 1),
     ("trap '' TERM; sleep 20", 1),
     ("trap 'sleep 4; exit 0' TERM; sleep 15", 1),
@@ -99,7 +100,8 @@ class ChanceFaults(Faults):
     def launch_failure(self, launch: LaunchTask) -> ExitReport | None:
         """Return how this launch fails; remember it if it does not."""
         if not self.is_calm and self._chance.random() < self._luck.launch_failed:
-            reason = self._chance.choice((ExitReason.LAUNCH_FAILED, ExitReason.IMAGE_MISSING, ExitReason.PORT_TAKEN))
+            # A conflict waits for minutes, so it is rare here.
+            reason = self._chance.choices(FAILURES, (6, 3, 1))[0]
             return ExitReport(1, reason, "bad luck")
         self.starts[launch.key] = self.starts.get(launch.key, 0) + 1
         return None

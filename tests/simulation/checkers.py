@@ -41,13 +41,16 @@ class Checkers:
         self._cluster = cluster
         self._starts = starts
         self.seen_changes = -1
+        self._plans: dict[str, Any] = {}
         self._live: dict[AttemptKey, int] = {}
         self._granted: dict[tuple[str, int], int] = {}
         self.promises = Promises()
 
-    def look(self) -> None:
-        """Raise Violation for the first promise that does not hold now."""
+    def look(self, *, is_lease: bool = False) -> None:
+        """Raise Violation for the first promise that does not hold now. A lease changes nothing of any job."""
         changes = self._connection.total_changes
+        if is_lease:
+            self.seen_changes = changes
         if changes != self.seen_changes:
             self.seen_changes = changes
             for told in self._store():
@@ -129,9 +132,10 @@ class Checkers:
         yield from self._gangs()
 
     def _retries(self) -> Iterator[str]:
-        plans = {}
+        plans = self._plans
         for id_, plan, counted, free in self._rows("SELECT id, plan, retries_counted, retries_free FROM jobs"):
-            plans[id_] = json.loads(plan)
+            if id_ not in plans:
+                plans[id_] = json.loads(plan)
             if counted > plans[id_]["jobRetryCount"] or free > FREE_RETRIES_MAX:
                 yield f"job {id_} was retried {counted} times and {free} times free"
         query = "SELECT job, role, task_index, retries_counted, retries_free, attempt FROM task_attempts"

@@ -22,15 +22,16 @@ def attempt(seed: int) -> tuple[int, str]:
     return seed, ""
 
 
-def run(first: int, count: int, workers: int) -> list[int]:
+def run(first: int, count: int, workers: int, console: Console) -> list[int]:
     """Live through `count` seeds; print what fails and return the seeds that did."""
     failed: list[int] = []
-    console = Console(highlight=False, markup=False, soft_wrap=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress, ProcessPoolExecutor(workers) as pool:
         bar = progress.add_task("seeds", total=count)
         for seed, told in pool.map(attempt, range(first, first + count), chunksize=5):
             progress.advance(bar)
+            if not console.is_terminal and (seed - first + 1) % 500 == 0:
+                console.print(f"{seed - first + 1} seeds, {len(failed)} failed")
             if told:
                 failed.append(seed)
                 console.print(told)
@@ -45,15 +46,16 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them [0]")
     parser.add_argument("--workers", type=int, default=2, help="processes that share the work [2]")
     asked = parser.parse_args()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     if asked.seed is not None:
         seed, told = attempt(asked.seed)
-        print(told or f"seed {seed}: every promise held")
+        console.print(told or f"seed {seed}: every promise held")
         return 1 if told else 0
     began_s = time.monotonic()
-    failed = run(asked.first, asked.seeds, asked.workers)
-    print(f"{asked.seeds} seeds from {asked.first}: {len(failed)} failed, {time.monotonic() - began_s:.0f} s")
+    failed = run(asked.first, asked.seeds, asked.workers, console)
+    console.print(f"{asked.seeds} seeds from {asked.first}: {len(failed)} failed, {time.monotonic() - began_s:.0f} s")
     if failed:
-        print("failed: " + " ".join(map(str, failed)))
+        console.print("failed: " + " ".join(map(str, failed)))
     return 1 if failed else 0
 
 

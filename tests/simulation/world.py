@@ -16,20 +16,19 @@ from typing import Any, Final
 
 import structlog
 
+from openpai.app import loops
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.ports.backend import Action
-from openpai.protocol.errors import Broken, PaiError
-from openpai.scheduler.model import Why
 from openpai.store.database import Database
 from openpai.store.opening import migrate
-from tests.simulation.chance import ChanceFaults, Luck, job_file
+from tests.simulation.chance import ChanceFaults, Luck
 from tests.simulation.checkers import Checkers, Violation
 from tests.simulation.loop import Numbered, VirtualClock, VirtualLoop
+from tests.simulation.people import People
 from tests.simulation.server import Server
 from tests.simulation.turnstile import Gate
 
-USER: Final = "ann"
 TRACE_KEPT: Final = 40
 CALM_MAX_S: Final = 6 * 3600
 SILENCE_S: Final = 100
@@ -54,10 +53,7 @@ class World:
         self.faults.judge = self.judge
         self.servers: dict[str, Server] = {}
         self.servers_made = 0
-        self.jobs_sent = 0
-        self.wishing: set[str] = set()
-        self.doubtful: set[str] = set()
-        """Jobs whose submission was not answered: they may exist."""
+        self.people = People(self)
         self.steps = 0
         self.trace: deque[str] = deque(maxlen=TRACE_KEPT)
         self.digest = hashlib.sha256()
@@ -74,7 +70,7 @@ class World:
         was = self.checkers.seen_changes
         if self.violation is None:
             try:
-                self.checkers.look()
+                self.checkers.look(is_lease=what.endswith(".lease"))
             except Violation as violation:
                 self.violation = violation
         # In calm times most calls find nothing to do, and would push what matters out of the trace.
@@ -127,10 +123,10 @@ class World:
             choices.append((60.0, lambda: self.open_gate(gates)))
             choices.append((weights["no answer"], lambda: self.fail_gate(gates)))
         if self.servers:
-            if self.jobs_sent < self.luck.jobs:
-                choices.append((5.0, self.submit))
-            choices.append((weights["stop"], self.stop))
-            choices.append((weights["start"], self.start))
+            if self.people.jobs_sent < self.luck.jobs:
+                choices.append((5.0, self.people.submit))
+            choices.append((weights["stop"], self.people.stop))
+            choices.append((weights["start"], self.people.start))
             choices.append((weights["kill a server"], self.kill_server))
             choices.append((weights["freeze a server"], self.freeze_server))
         if len(self.servers) < self.luck.servers:
@@ -221,86 +217,6 @@ class World:
     def _node(self) -> str:
         return self.chance.choice([node.name for node in self.cluster.nodes()])
 
-    # Steps: people.
-
-    async def submit(self) -> None:
-        """Send a new job, or one whose submission was not answered once more."""
-        if self.doubtful and self.chance.random() < 0.5:
-            name = self.chance.choice(sorted(self.doubtful))
-        else:
-            self.jobs_sent += 1
-            name = f"j{self.jobs_sent}"
-        if name in self.wishing:
-            return
-        text = job_file(self.chance, name, self.luck)
-        self._wish(name, "submit", lambda server: server.wishes.submit(USER, text))
-
-    async def stop(self) -> None:
-        """Ask for a job's end."""
-        if name := self._a_job():
-            self._wish(name, "stop", lambda server: server.wishes.stop(USER, name, USER))
-
-    async def start(self) -> None:
-        """Ask for a job's new start."""
-        if name := self._a_job():
-            self.checkers.promises.stopped.pop(name, None)
-            self._wish(name, "start", lambda server: server.wishes.start(USER, name, USER))
-
-    def _a_job(self) -> str | None:
-        jobs = sorted(self.checkers.promises.submitted - self.wishing)
-        return self.chance.choice(jobs) if jobs else None
-
-    def _wish(self, name: str, what: str, ask: Callable[[Server], Coroutine[Any, Any, Any]]) -> None:
-        server = self.servers[self.chance.choice(sorted(self.servers))]
-        self.note(f"{server.name} is asked to {what} {name}")
-        self.wishing.add(name)
-        server.spawn(self._answered(name, what, ask(server)))
-
-    async def _answered(self, name: str, what: str, wish: Coroutine[Any, Any, Any]) -> None:
-        try:
-            await wish
-        except PaiError as error:
-            self._refused(name, what, error)
-        except asyncio.CancelledError:
-            self._unanswered(name, what)
-            raise
-        except Exception as error:
-            self._unanswered(name, what)
-            self.blame(f"{what} {name} failed with {error!r}")
-        else:
-            self._acknowledged(name, what)
-        finally:
-            self.wishing.discard(name)
-
-    def _acknowledged(self, name: str, what: str) -> None:
-        promises = self.checkers.promises
-        self.note(f"{what} {name} is acknowledged")
-        if what == "submit":
-            promises.submitted.add(name)
-            self.doubtful.discard(name)
-        row = self.checkers.job(name)
-        if row is None:
-            self.blame(f"{what} {name} was acknowledged and there is no such job")
-        elif what == "stop":
-            if row["phase"] not in ("succeeded", "failed", "stopped") and not row["is_stop_requested"]:
-                self.blame(f"the stop of {name} was acknowledged and is not written down")
-            promises.stopped[name] = row["phase"] != "succeeded" and row["outcome"] is None
-        elif what == "start" and row["is_stop_requested"]:
-            self.blame(f"the start of {name} was acknowledged and its stop stands")
-
-    def _refused(self, name: str, what: str, error: PaiError) -> None:
-        self.note(f"{what} {name}: {error.code} {error.message}")
-        if what == "submit" and error.code == "ConflictJobError":
-            self._acknowledged(name, what)
-        elif isinstance(error, Broken):
-            self.blame(f"{what} {name} failed with {error!r}")
-        elif error.code == "UnavailableError":
-            self._unanswered(name, what)
-
-    def _unanswered(self, name: str, what: str) -> None:
-        if what == "submit":
-            self.doubtful.add(name)
-
     # The calm after it.
 
     async def calm_down(self) -> None:
@@ -322,31 +238,11 @@ class World:
         limit_s = self.loop.time() + CALM_MAX_S
         while not is_done():
             if self.loop.time() > limit_s:
-                raise Violation(f"these jobs never end: {await self._unfinished()}")
+                raise Violation(f"these jobs never end: {await self.people.waits()}")
             await asyncio.sleep(20)
             await self.settle()
-            await self.give_up()
+            await self.people.give_up()
         return self.loop.time()
-
-    async def give_up(self) -> None:
-        """Stop the jobs that are told they never fit, as their owners would."""
-        for server in self.servers.values():
-            for name in self.checkers.unfinished() if server.wishes.office is not None else ():
-                if any(wait.code is Why.NO_NODE for wait in await server.wishes.why(USER, name)):
-                    await server.wishes.stop(USER, name, USER)
-
-    async def _unfinished(self) -> str:
-        told = []
-        for name in self.checkers.unfinished():
-            row = self.checkers.job(name) or {}
-            waits = [
-                f"{wait.code}: {wait.told}"
-                for server in self.servers.values()
-                if server.wishes.office is not None
-                for wait in await server.wishes.why(USER, name)
-            ]
-            told.append(f"{name} ({row['id']}) is {row['phase']} {waits}")
-        return "\n  ".join(told)
 
     def look_at_offices(self) -> None:
         """Raise Violation unless one server leads and holds nothing."""
@@ -392,7 +288,9 @@ class Failed(AssertionError):
 def live_through(seed: int) -> str:
     """Live through one seed; return a digest of everything that happened. Raises Failed."""
     loop = VirtualLoop()
-    config = structlog.get_config()
+    config, every_s = structlog.get_config(), loops.INBOX_EVERY_S
+    # Most of an hour of virtual time would be spent looking into an empty inbox.
+    loops.INBOX_EVERY_S = 5.0  # type: ignore[misc]
     world: World | None = None
     try:
         world = World(seed, loop)
@@ -407,6 +305,7 @@ def live_through(seed: int) -> str:
             loop.run_until_complete(world.end())
         loop.close()
         structlog.configure(**config)
+        loops.INBOX_EVERY_S = every_s  # type: ignore[misc]
 
 
 def _listener(world: World) -> Any:

@@ -51,7 +51,12 @@ async def record(office: Office, news: Mapping[str, News], propose: Proposing | 
     async with office.gate:
         left = dict(news)
         for _ in range(RACES_MAX):
-            left = await _record_once(office, left, changed, freed, propose)
+            try:
+                left = await _record_once(office, left, changed, freed, propose)
+            except Unavailable:
+                # Perhaps it was saved and only the answer was lost, or what follows from it was half done.
+                office.must_resync = True
+                raise
             propose = None
             if not left:
                 return changed
@@ -75,12 +80,7 @@ async def _record_once(
         changes += await _changes(office, granted)
     if not changes:
         return {}
-    try:
-        answers = await office.store.save(changes, office.epoch)
-    except Unavailable:
-        # Perhaps it was saved and only the answer was lost.
-        office.must_resync = True
-        raise
+    answers = await office.store.save(changes, office.epoch)
     stale: dict[str, News] = {}
     for change, saved in zip(changes, answers, strict=True):
         id_ = change.after.job.id

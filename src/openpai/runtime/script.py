@@ -6,11 +6,12 @@ creates the file first owns the attempt, be it the wrapper of this server's laun
 arrives late, or a server that creates it to declare a launch dead. A report counts only when its last line is there,
 so a reader never sees half of one.
 
-Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER]`; an empty WORK_DIR means where it is. Files in
-TASK_DIR: `user.sh` (read), `grace` (read on SIGTERM, if there: seconds instead of GRACE_S), `ticket` and `exit`
+Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP]]`; an empty WORK_DIR means where it is. Files
+in TASK_DIR: `user.sh` (read), `grace` (read on SIGTERM, if there: seconds instead of GRACE_S), `ticket` and `exit`
 (written). When the attempt began and ended are the times of these two files: a shell cannot tell the time by itself.
 Files in LOG_DIR: `stdout.log`, `stderr.log`, `runtime.log`, all appended to. LAUNCHER is put in front of the user's
-shell; leave it away and the wrapper finds out whether `env --default-signal` is there.
+shell; leave it away and the wrapper finds out whether `env --default-signal` is there. CGROUP is the file by which a
+process moves into the cgroup it belongs in.
 """
 
 from __future__ import annotations
@@ -30,37 +31,42 @@ LAUNCHER: Final = ("env", "--default-signal=INT,QUIT")
 
 _EXIT_END: Final = "end"
 
-_WRAPPER: Final = r"""dir=$1 logs=$2 work=$3 grace=$4 launcher=${5-probe}
+_WRAPPER: Final = r"""dir=$1 logs=$2 work=$3 grace=$4 launcher=${5-probe} cgroup=${6-}
 exec 3>>"$logs/runtime.log" 4>>"$logs/stdout.log" 5>>"$logs/stderr.log" || exit 74
 note() { echo "[openpai-runtime] $*" >&3; }
+uptime() { up=0; { read -r up _; } 2>/dev/null </proc/uptime; }
 
-# Field 22 of the stat line tells this shell from a later process with the same number. Field 5 is its process group,
-# which it is going to kill: that must be its own, or the group of a container's first process, which nothing kills.
-stat=
-{ read -r stat; } 2>/dev/null <"/proc/$$/stat"
-set -- ${stat##*) }
-born=${20:-0}
-if [ "${3:-}" != "$$" ] && [ "$$" != 1 ] && [ "$PPID" != 1 ]; then
-    note "the wrapper must lead a process group of its own"
-    exit 64
+# This shell is going to kill its process group, field 5 of the stat line: that must be its own, or the group of a
+# container's first process, which nothing kills. Who names a launcher has seen to it; to look makes the end dearer.
+if [ "$launcher" = probe ] && [ "$$" != 1 ] && [ "$PPID" != 1 ]; then
+    stat=
+    { read -r stat; } 2>/dev/null <"/proc/$$/stat"
+    set -- ${stat##*) }
+    if [ "${3:-}" != "$$" ]; then
+        note "the wrapper must lead a process group of its own"
+        exit 64
+    fi
 fi
 
+# A later process with the same number was born later than this moment, which tells it from this shell.
+uptime
 set -C
-{ echo "$$ $born" >"$dir/ticket"; } 2>/dev/null || exit 75
+{ echo "$$ ${up%.*}${up#*.}" >"$dir/ticket"; } 2>/dev/null || exit 75
 set +C
 owner=
 { read -r owner _; } 2>/dev/null <"$dir/ticket"
 [ "$owner" = "$$" ] || exit 75
+since=${up%%.*}
 
-uptime() { up=0; { read -r up _; } 2>/dev/null </proc/uptime; up=${up%%.*}; }
-uptime
-since=$up
+if [ -n "$cgroup" ]; then
+    { echo 0 >"$cgroup"; } 2>/dev/null || note "memory is not limited: the cgroup cannot be entered"
+fi
 
 report() {
     uptime
     set -C
     { printf 'code %s\nend\n' "$1" >"$dir/exit"; } 2>/dev/null || return
-    note "task ended with exit code $1 after $((up - since)) s"
+    note "task ended with exit code $1 after $((${up%%.*} - since)) s"
 }
 finish() {
     trap '' TERM USR1
@@ -105,19 +111,26 @@ PAI_WORK_DIR=$PWD
 export PAI_WORK_DIR
 
 note "task starts"
-# A shell of its own waits for the task in the foreground, where no signal interrupts it, and reports: bash forgets how
-# a child ended when a signal comes between. It handles signals like this one, so as not to end before the task does.
-(
-    trap 'told=1' TERM
-    trap : HUP INT QUIT USR1 USR2 ALRM
-    code=143
-    if [ -z "$told" ]; then
-        $launcher "$shell" "$dir/user.sh" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
-        code=$?
-    fi
-    report "$code"
-    exit "$code"
-) &
+if [ -z "${BASH_VERSION-}" ]; then
+    (
+        [ -z "$told" ] || exit 143
+        exec $launcher "$shell" "$dir/user.sh" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
+    ) &
+else
+    # Bash forgets how a child ended when a signal comes between. A shell of its own waits for the task in the
+    # foreground, where no signal interrupts it, and reports. It handles signals so as not to end before the task does.
+    (
+        trap 'told=1' TERM
+        trap : HUP INT QUIT USR1 USR2 ALRM
+        code=143
+        if [ -z "$told" ]; then
+            $launcher "$shell" "$dir/user.sh" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
+            code=$?
+        fi
+        report "$code"
+        exit "$code"
+    ) &
+fi
 child=$!
 while :; do
     wait "$child"
@@ -125,6 +138,12 @@ while :; do
     # A signal ends `wait` too early, and in bash sometimes one that was dealt with before.
     if [ -s "$dir/exit" ] || ! kill -0 "$child" 2>/dev/null; then break; fi
 done
+if [ -n "$told" ]; then
+    # The signal may have come when the child's end was seen but not yet told.
+    wait "$child"
+    again=$?
+    if [ "$again" != 127 ]; then code=$again; fi
+fi
 finish "$code"
 """
 
@@ -183,10 +202,13 @@ class ExitText:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Who owns a task attempt: a wrapper (`pid`, and `born` in clock ticks since boot), or nobody ever (`pid` None)."""
+    """Who owns a task attempt: a wrapper (`pid`), or nobody ever (`pid` None).
+
+    The wrapper was born at `claimed` or before, in hundredths of a second since the machine was started.
+    """
 
     pid: int | None
-    born: int = 0
+    claimed: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Ticket | None:

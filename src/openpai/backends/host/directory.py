@@ -30,13 +30,17 @@ _OVER: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """What a later server must know of a launch. `boot` names the system start whose process numbers count."""
+    """What a later server must know of a launch. `boot` names the system start whose process numbers count.
+
+    `cgroup` is the path of the cgroup that limits the attempt's memory, empty where there is none.
+    """
 
     grant: int
     node: str
     devices: tuple[int, ...]
     started_at_ms: int
     boot: str
+    cgroup: str = ""
 
 
 class TaskDirectory:

@@ -15,6 +15,7 @@ from openpai.runtime.script import Ticket
 
 KILLED: Final = ExitReport(137, ExitReason.EXITED, "killed: it had not ended within its grace period")
 """How an attempt ends that did not listen to SIGTERM."""
+OUT_OF_MEMORY: Final = "it used more memory than it asked for and was killed"
 
 
 @dataclass(slots=True)
@@ -24,6 +25,8 @@ class Attempt:
     directory: TaskDirectory
     grant: int = 0
     devices: tuple[int, ...] = ()
+    cgroup: str = ""
+    """Path of the cgroup that limits its memory, empty where there is none."""
     started_at_ms: int | None = None
     pid: int | None = None
     held: int | None = None
@@ -44,6 +47,13 @@ class Attempt:
     def end(self, report: ExitReport) -> None:
         """Settle how the attempt ended."""
         self.exit = replace(report, started_at_ms=self.started_at_ms)
+
+
+def blamed(report: ExitReport, has_run_out: bool) -> ExitReport:
+    """Return the report with memory as the reason, if the system killed something of the attempt and it then failed."""
+    if not has_run_out or report.code == 0:
+        return report
+    return replace(report, reason=ExitReason.OOM_KILLED, message=OUT_OF_MEMORY)
 
 
 def reap(pid: int) -> int | None:

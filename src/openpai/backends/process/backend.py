@@ -4,9 +4,10 @@ A launch is a handful of small files and one `posix_spawn` of a shell wrapper; f
 nobody. The wrapper's directory tells any later server what became of it, so a server may die at any moment and the next
 one takes up what it finds. Ends are heard through pidfds, for children and for what an earlier server left alike.
 
-What is not enforced: a task may use more processors and memory than it asked for, and runs with the rights of the
-server. What is: its process group ends with it, and whatever left the group is found by its environment; only a
-process that also wiped its environment escapes.
+A task is kept within the memory it asked for where this machine lets the server make cgroups that limit memory: as
+an administrator, or in a cgroup of its own that was delegated to it. Elsewhere nothing keeps it, which is said at the
+start. What is never enforced: a task may use more processors than it asked for, and runs with the rights of the server.
+Its process group ends with it; whatever left the group is found in its cgroup, or without one by its environment.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ import asyncio
 import contextlib
 import errno
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+import structlog
 
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, first_taken, this_machine
 from openpai.backends.host.trash import Trash
-from openpai.backends.process.attempts import KILLED, Attempt, reap, verdict
+from openpai.backends.process.attempts import KILLED, Attempt, blamed, reap, verdict
+from openpai.backends.process.cgroups import Home, find_home
 from openpai.backends.process.exits import ExitWatch
 from openpai.backends.process.launching import Launcher
+from openpai.backends.process.memory import MemoryLimits, has_run_out
 from openpai.backends.process.processes import is_group_left, kill_group, signal_held
 from openpai.backends.process.recovery import take_up
 from openpai.backends.process.sweeping import Sweeper
@@ -35,6 +40,7 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 
+log: Final = structlog.get_logger(__name__)
 SWEEP_EVERY_S: Final = 30.0
 _ACTIONS_PER_TURN: Final = 4
 _READ_AGAIN_S: Final = 0.5
@@ -57,12 +63,14 @@ class ProcessBackend:
         cpus_per_node: int | None = None,
         address: str = LOOPBACK,
         sweep_every_s: float = SWEEP_EVERY_S,
+        find_cgroups: Callable[[str], Home | None] = find_home,
     ) -> None:
         self._root = root.absolute()
         self._logs_root = logs_root.absolute()
         self._clock = clock
         self._see_machine = partial(this_machine, nodes, gpus_per_node, cpus_per_node, address)
         self._sweep_every_s = sweep_every_s
+        self._find_cgroups = find_cgroups
         self._attempts: dict[AttemptKey, Attempt] = {}
         self._changed: dict[AttemptKey, Attempt] = {}
         self._has_news = asyncio.Event()
@@ -87,7 +95,9 @@ class ProcessBackend:
                 self._announce(attempt)
                 if attempt.held is not None:
                     self._watch.add(attempt.held, attempt)
-            self._sweeper = Sweeper(root, self._is_running, self._over, self._sweep_every_s)
+            self._limits = self._limit_memory(root)
+            opening.callback(self._limits.close)
+            self._sweeper = Sweeper(root, self._is_running, self._limits.vacate_all, self._over, self._sweep_every_s)
             opening.push_async_callback(self._sweeper.close)
             await self._sweeper.sweep()
             self._opened = opening.pop_all()
@@ -140,7 +150,8 @@ class ProcessBackend:
                 return
             attempt.started_at_ms = self._clock.now_ms()
             self._attempts[action.key] = attempt
-            attempt.pid, attempt.held = self._launcher.launch(attempt.directory, action, attempt.started_at_ms)
+            attempt.cgroup = self._limits.lend(action.memory_mb)
+            attempt.pid, attempt.held = self._launcher.launch(attempt, action, attempt.started_at_ms)
         except OSError as error:
             reason = ExitReason.LAUNCH_REFUSED if error.errno in _WILL_NEVER_FIT else ExitReason.LAUNCH_FAILED
             self._refuse(attempt, ExitReport(1, reason, f"the task cannot be started: {error}"))
@@ -216,6 +227,8 @@ class ProcessBackend:
         del self._attempts[key]
         self._changed.pop(key, None)
         self._trash.take(attempt.directory)
+        # Only now: while the directory is there it says that the cgroup is the attempt's.
+        self._limits.give_back(attempt.cgroup)
 
     def _ended(self, attempt: Attempt) -> None:
         """Hear that an attempt's wrapper is no more: nothing of its group may stay."""
@@ -234,13 +247,17 @@ class ProcessBackend:
             # Out of file descriptors, perhaps. How a task ended must not be lost, so it is asked for again.
             asyncio.get_running_loop().call_later(_READ_AGAIN_S, self._conclude, attempt, group, status)
             return
-        if report is None:
-            report = verdict(attempt, ticket, status, self._clock.now_ms())
+        is_reported = report is not None
+        report = report or verdict(attempt, ticket, status, self._clock.now_ms())
+        if report.code != 0:
+            report = blamed(report, has_run_out(attempt.cgroup))
+        if not is_reported:
             with contextlib.suppress(OSError):
                 attempt.directory.fence()
                 attempt.directory.write_report(report)
         # A device is free, and a task that was told to end has ended, only when the last process is gone.
-        if attempt.is_told_to_end or attempt.devices or is_group_left(group):
+        is_vacated = self._limits.vacate(attempt.cgroup)
+        if attempt.is_told_to_end or attempt.devices or not is_vacated or is_group_left(group):
             self._sweeper.soon((attempt, report))
         else:
             self._over((attempt, report))
@@ -259,6 +276,18 @@ class ProcessBackend:
             attempt = self._attempts.get(TaskDirectory.at(directory).key)
             return attempt is not None and attempt.exit is None and attempt.held is not None
         return False
+
+    def _limit_memory(self, root: str) -> MemoryLimits:
+        home = self._find_cgroups(root)
+        if home is None:
+            log.info("tasks may use more memory than they ask for: no cgroup can be made here that limits it")
+        else:
+            log.info("tasks are kept within the memory they ask for", cgroup=home.path, version=home.generation.number)
+        limits = MemoryLimits(home, {attempt.cgroup for attempt in self._attempts.values()})
+        for attempt in self._attempts.values():
+            if attempt.exit is not None:
+                limits.vacate(attempt.cgroup)
+        return limits
 
     def _announce(self, attempt: Attempt) -> None:
         self._changed[attempt.key] = attempt

@@ -8,7 +8,9 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from openpai.backends.host.directory import WORK_DIRECTORY, LaunchRecord, TaskDirectory, make_directories
+from openpai.backends.host.directory import WORK_DIRECTORY, LaunchRecord, make_directories
+from openpai.backends.process.attempts import Attempt
+from openpai.backends.process.memory import entry_of
 from openpai.backends.process.processes import MARKER, boot_id, kill_group, spawn
 from openpai.ports.backend import LaunchTask
 from openpai.runtime.script import HOSTS_FILE, LAUNCHER, user_script, wrapper
@@ -63,12 +65,13 @@ class Launcher:
         """Let go of what launches share."""
         os.close(self._silence)
 
-    def launch(self, directory: TaskDirectory, action: LaunchTask, now_ms: int) -> tuple[int, int]:
+    def launch(self, attempt: Attempt, action: LaunchTask, now_ms: int) -> tuple[int, int]:
         """Start a task attempt and return its wrapper's process number and a pidfd that holds it.
 
         Raise OSError when the machine does not let us and ValueError when it never will.
         """
-        record = LaunchRecord(action.grant, action.node, action.devices, now_ms, self.boot)
+        directory = attempt.directory
+        record = LaunchRecord(action.grant, action.node, action.devices, now_ms, self.boot, attempt.cgroup)
         logs = f"{self._logs_root}/{action.key.path()}"
         make_directories(self._logs_root, action.key.path())
         directory.prepare(record, user_script(action.commands), action.hosts)
@@ -77,7 +80,16 @@ class Launcher:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
         work = f"{directory.path}/{WORK_DIRECTORY}"
         pid = spawn(
-            (_SHELL, self._wrapper, directory.path, logs, work, f"{action.grace_s:g}", self._prefix),
+            (
+                _SHELL,
+                self._wrapper,
+                directory.path,
+                logs,
+                work,
+                f"{action.grace_s:g}",
+                self._prefix,
+                entry_of(attempt.cgroup),
+            ),
             environment,
             self._silence,
         )

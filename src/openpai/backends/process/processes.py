@@ -58,7 +58,10 @@ def boot_id() -> str:
 
 
 def born_at(pid: int) -> int | None:
-    """Return when a process was born, in clock ticks since the system started, or None when there is none."""
+    """Return when a process was born, in clock ticks (hundredths of a second on Linux) since the system started.
+
+    None when there is no such process.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -66,13 +69,17 @@ def born_at(pid: int) -> int | None:
     return int(stat.rpartition(")")[2].split()[_BORN_FIELD])
 
 
-def hold(pid: int, born: int) -> int | None:
-    """Return a file descriptor that stays with exactly this process, or None when it is no more."""
+def hold(pid: int, claimed: int) -> int | None:
+    """Return a file descriptor that stays with the process that had this number at `claimed`, None when it is no more.
+
+    A later process with the same number was born later.
+    """
     try:
         held = os.pidfd_open(pid)
     except OSError:
         return None
-    if born_at(pid) == born:
+    born = born_at(pid)
+    if born is not None and born <= claimed:
         return held
     os.close(held)
     return None

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 
 from openpai.backends.host.directory import LaunchRecord, TaskDirectory, task_directories
-from openpai.backends.process.attempts import Attempt, verdict
+from openpai.backends.process.attempts import Attempt, blamed, verdict
+from openpai.backends.process.memory import has_run_out
 from openpai.backends.process.processes import hold, kill_group
 from openpai.runtime.script import Ticket
 
@@ -23,7 +24,7 @@ def take_up(root: str, boot: str, now_ms: int) -> list[Attempt]:
 
 def _take_up(directory: TaskDirectory, boot: str, now_ms: int) -> Attempt:
     record = directory.record() or _UNKNOWN
-    attempt = Attempt(directory, record.grant, record.devices, record.started_at_ms or None)
+    attempt = Attempt(directory, record.grant, record.devices, record.cgroup, record.started_at_ms or None)
     ticket = directory.ticket()
     if ticket is None:
         with contextlib.suppress(OSError):
@@ -34,17 +35,17 @@ def _take_up(directory: TaskDirectory, boot: str, now_ms: int) -> Attempt:
         return attempt
     report = directory.report()
     if report is None:
-        report = verdict(attempt, ticket, None, now_ms)
+        report = blamed(verdict(attempt, ticket, None, now_ms), has_run_out(attempt.cgroup))
         with contextlib.suppress(OSError):
             directory.write_report(report)
-    attempt.end(report)
+    attempt.end(blamed(report, has_run_out(attempt.cgroup)))
     return attempt
 
 
 def _is_taken_up(attempt: Attempt, ticket: Ticket | None) -> bool:
     if ticket is None or ticket.pid is None:
         return False
-    held = hold(ticket.pid, ticket.born)
+    held = hold(ticket.pid, ticket.claimed)
     if held is None:
         return False
     attempt.held, attempt.pid = held, ticket.pid

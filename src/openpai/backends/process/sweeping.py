@@ -21,13 +21,22 @@ Waiting = TypeVar("Waiting")
 
 
 class Sweeper(Generic[Waiting]):
-    """Sweeps every `every_s`, and at once for whoever waits; calls `on_clean` for each when nothing is left."""
+    """Sweeps every `every_s`, and at once for whoever waits; calls `on_clean` for each when nothing is left.
+
+    `vacate` kills what is left in the cgroups of ended attempts and says whether that was nothing.
+    """
 
     def __init__(
-        self, root: str, is_running: Callable[[str], bool], on_clean: Callable[[Waiting], None], every_s: float
+        self,
+        root: str,
+        is_running: Callable[[str], bool],
+        vacate: Callable[[], bool],
+        on_clean: Callable[[Waiting], None],
+        every_s: float,
     ) -> None:
         self._root = root
         self._is_running = is_running
+        self._vacate = vacate
         self._on_clean = on_clean
         self._every_s = every_s
         self._waiting: list[Waiting] = []
@@ -50,9 +59,11 @@ class Sweeper(Generic[Waiting]):
         for _ in range(_ROUNDS_MAX):
             found = await asyncio.to_thread(marked, self._root)
             strays = [stray for stray in found if not self._is_running(stray.directory)]
-            if not strays:
+            if strays:
+                await asyncio.to_thread(kill_strays, strays, self._root)
+            is_vacated = self._vacate()
+            if not strays and is_vacated:
                 return
-            await asyncio.to_thread(kill_strays, strays, self._root)
             await asyncio.sleep(_PAUSE_S)
 
     async def _forever(self) -> None:

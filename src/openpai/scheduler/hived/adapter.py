@@ -18,7 +18,8 @@ from openpai.scheduler.hived.model import Code, GangRequest, NodeHealth
 from openpai.scheduler.hived.model import Preempt as HivedPreempt
 from openpai.scheduler.hived.model import Wait as HivedWait
 from openpai.scheduler.hived.queueing import Queue, Waiting
-from openpai.scheduler.hived.skus import Skus, devices_for
+from openpai.scheduler.hived.restoring import Reconfigured
+from openpai.scheduler.hived.skus import Skus
 from openpai.scheduler.interface import Scheduler
 from openpai.scheduler.model import Decision, Gang, Node, Place, Preempt, Spot, Wait, Why
 
@@ -27,11 +28,17 @@ PATIENCE_MS: Final = 30 * 60 * 1000
 
 AHEAD_MAX: Final = 5
 
+REMIND_MS: Final = 10_000
+"""Victims that have not left by then are named again, in case whoever was to stop them forgot."""
+
+ABSENT: Final = NodeHealth(is_healthy=False)
+
 WHY_OF: Final = {
     Code.QUOTA_USED: Why.NOT_ENOUGH_FREE,
     Code.NO_LEFTOVERS: Why.NOT_ENOUGH_FREE,
     Code.FRAGMENTED: Why.FRAGMENTED,
     Code.OUTSIDE_TOPOLOGY: Why.FRAGMENTED,
+    Code.TOO_LARGE: Why.NO_NODE,
     Code.BAD_HARDWARE: Why.UNHEALTHY_NODES,
 }
 
@@ -48,10 +55,13 @@ class HivedScheduler(Scheduler):
         """Gangs whose devices are reserved and who wait for others to leave them."""
         self._gangs: dict[str, Gang] = {}
         """Gangs that hold spots, or for which some are set aside."""
+        self._unclear: dict[str, tuple[Gang, str]] = {}
+        """Gangs that nothing there is now could serve, and why."""
         self._proposed: dict[str, Waiting] = {}
         self._number = 0
         # A node that nobody reported yet is not there, whatever the configuration says.
-        self._news: dict[str, NodeHealth] = dict.fromkeys(self.core.cluster.boxes, NodeHealth(is_healthy=False))
+        self._news: dict[str, NodeHealth] = dict.fromkeys(self.core.cluster.boxes, ABSENT)
+        self._nodes: dict[str, Node] = {}
 
     @property
     def cluster(self) -> Cluster:
@@ -61,6 +71,7 @@ class HivedScheduler(Scheduler):
 
     def set_node(self, node: Node) -> None:
         """Learn of a node, or that it changed. Gangs that run on it keep their spots."""
+        self._nodes[node.name] = node
         self.skus.learn(node)
         if node.name in self.core.cluster.boxes:
             bad = set(node.bad_devices)
@@ -70,22 +81,38 @@ class HivedScheduler(Scheduler):
 
     def remove_node(self, name: str) -> None:
         """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
+        self._nodes.pop(name, None)
         if name in self.core.cluster.boxes:
-            self._news[name] = NodeHealth(is_healthy=False)
+            self._news[name] = ABSENT
+
+    def reconfigure(self, config: HivedConfig) -> Reconfigured:
+        """Go on under another configuration. Nobody is stopped for it; see the answer for who lost a guarantee."""
+        report = self.core.reconfigure(config)
+        self.skus = Skus(self.core.cluster)
+        self._news = dict.fromkeys(self.core.cluster.boxes, ABSENT)
+        for node in list(self._nodes.values()):
+            self.set_node(node)
+        waiting = [*self._queue.all(), *self._reserving.values()]
+        self._queue, self._reserving = Queue(), {}
+        for each in waiting:
+            request = self.skus.request(each.gang)
+            self._queue.add(each if isinstance(request, str) else Waiting(each.gang, request, each.number))
+        return report
 
     def refusal(self, gang: Gang) -> str | None:
         """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
-        request = self._request(gang)
+        request = self.skus.request(gang)
         return request if isinstance(request, str) else self.core.refusal(request)
 
     def add(self, gang: Gang) -> None:
-        """Let a gang wait. Adding one that waits or runs changes nothing; raises Refused if it never could run."""
+        """Let a gang wait. Adding one that waits or runs changes nothing."""
         if gang.id in self._queue or gang.id in self._reserving or gang.id in self._gangs:
             return
-        told = self.refusal(gang)
-        request = self._request(gang)
-        if told is not None or isinstance(request, str):
-            raise Refused("InvalidParametersError", str(told), "ask for less, or for another virtual cluster or SKU")
+        request = self.skus.request(gang)
+        if isinstance(request, str):
+            self._unclear[gang.id] = (gang, request)
+            return
+        self._unclear.pop(gang.id, None)
         self._number += 1
         self._queue.add(Waiting(gang, request, self._number))
 
@@ -93,15 +120,17 @@ class HivedScheduler(Scheduler):
         """Learn that a gang already runs there, as after a restart; None for members that are over."""
         if gang.id in self._gangs:
             return
-        self._queue.remove(gang.id)
-        request = self._request(gang)
+        self.cancel(gang.id)
+        request = self.skus.request(gang)
         wanted = list(spots)
+        if not any(wanted):
+            return
         if isinstance(request, str):
             members = tuple((1, max(1, ask.gpus)) for ask in gang.asks)
             request = GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type)
         taken: dict[str, int] = {}
         found = [
-            self._devices_at(spot, need, request, taken) for spot, need in zip(wanted, request.sizes(), strict=True)
+            self.skus.devices_at(spot, need, request, taken) for spot, need in zip(wanted, request.sizes(), strict=True)
         ]
         self.core.restore(request, found, gang.submitted_at_ms)
         self._gangs[gang.id] = gang
@@ -135,9 +164,12 @@ class HivedScheduler(Scheduler):
         decisions: list[Decision] = []
         for gang, waiting in list(self._reserving.items()):
             record = self.core.cluster.gangs.get(gang)
+            if len(decisions) >= limit:
+                break
             if record is not None and record.victims:
-                continue
-            if len(decisions) < limit:
+                if now_ms - waiting.preempted_at_ms >= REMIND_MS:
+                    decisions.append(self._preempt(waiting, tuple(sorted(record.victims)), now_ms))
+            else:
                 del self._reserving[gang]
                 decision = self._decide(waiting, now_ms)
                 if isinstance(decision, HivedWait):
@@ -158,20 +190,29 @@ class HivedScheduler(Scheduler):
 
     def _decide(self, waiting: Waiting, now_ms: int) -> Decision | HivedWait:
         gang = waiting.gang
-        answer = self.core.schedule(waiting.request, now_ms)
+        try:
+            answer = self.core.schedule(waiting.request, now_ms)
+        except Refused as refused:
+            # It was accepted under another configuration; the next one may have what it asks for again.
+            return HivedWait(gang.id, Code.TOO_LARGE, refused.message, "a configuration that has what it asks for")
         if isinstance(answer, HivedWait):
             return answer
         self.core.commit(gang.id, now_ms)
         self._queue.remove(gang.id)
         if isinstance(answer, HivedPreempt):
             self._reserving[gang.id] = waiting
-            told = f"{gang.job or gang.id} has more right to these devices: its virtual cluster was promised them"
-            return Preempt(gang.id, answer.victims, told)
+            return self._preempt(waiting, answer.victims, now_ms)
         self._gangs[gang.id] = gang
         self._proposed[gang.id] = waiting
         kind = self.core.cluster.chains[answer.chain].spec.leaf_type
         spots = tuple([Spot(spot.node, self.skus.gpus_of(kind, spot.devices)) for spot in answer.spots])
         return Place(gang.id, spots)
+
+    def _preempt(self, waiting: Waiting, victims: tuple[str, ...], now_ms: int) -> Preempt:
+        waiting.preempted_at_ms = now_ms
+        name = waiting.gang.job or waiting.gang.id
+        told = f"{name} has more right to these devices: its virtual cluster was promised them"
+        return Preempt(waiting.gang.id, victims, told)
 
     def commit(self, gang: str) -> None:
         """The placement proposed for `gang` became a fact."""
@@ -196,9 +237,12 @@ class HivedScheduler(Scheduler):
 
     def cancel(self, gang: str) -> None:
         """A waiting gang wants nothing any more. Unknown gangs are ignored."""
+        self._unclear.pop(gang, None)
         self._queue.remove(gang)
         if self._reserving.pop(gang, None) is not None:
             self.core.cancel(gang)
+        if gang in self._proposed:
+            self.release(gang)
 
     def why(self, gang: str) -> Wait | None:
         """Return why a gang waits; None when it does not."""
@@ -208,6 +252,8 @@ class HivedScheduler(Scheduler):
             count = len(record.victims) if record is not None else 0
             told = f"its devices are reserved; it waits for {count} gangs with less right to them to leave"
             return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these gangs ending", (), 1)
+        if gang in self._unclear:
+            return Wait(gang, Why.NO_NODE, self._unclear[gang][1], "a smaller ask, or nodes that have what it asks for")
         waiting = self._queue.get(gang)
         if waiting is None:
             return None
@@ -233,44 +279,5 @@ class HivedScheduler(Scheduler):
         if self._news:
             news, self._news = self._news, {}
             self.core.set_nodes(news)
-
-    def _request(self, gang: Gang) -> GangRequest | str:
-        """Return what a gang asks of the core, or why it cannot be said."""
-        kind = gang.sku_type
-        if gang.pinned_cell is not None and kind is not None:
-            return "it names both a SKU and a pinned cell; name one of the two"
-        cluster = self.core.cluster
-        if gang.pinned_cell is not None and gang.pinned_cell in cluster.config.pinned:
-            sku = self.skus.of(cluster.config.chains[cluster.config.pinned[gang.pinned_cell].chain].leaf_type)
-        elif kind is not None:
-            sku = self.skus.of(kind)
-        else:
-            kind, sku = self.skus.choose(gang)
-        members = []
-        for ask in gang.asks:
-            devices = devices_for(ask, sku)
-            if isinstance(devices, str):
-                return devices
-            members.append((1, devices))
-        return GangRequest(
-            gang.id, gang.virtual_cluster, tuple(members), gang.priority,
-            kind, gang.pinned_cell, gang.is_lazily_preemptible,
-        )  # fmt: skip
-
-    def _devices_at(self, spot: Spot | None, need: int, request: GangRequest, taken: dict[str, int]) -> Spot | None:
-        """Return the devices behind a spot's GPUs; for devices without GPUs, as many free ones as it needs."""
-        if spot is None:
-            return None
-        for box in self.core.cluster.boxes.get(spot.node, ()):
-            kind = box.chain.spec.leaf_type
-            if request.leaf_type not in (None, kind):
-                continue
-            devices = self.skus.devices_of(kind, spot.devices)
-            if devices and set(devices) <= set(box.devices):
-                return Spot(spot.node, devices)
-            free = box.full & ~(box.claimed | box.squat | taken.get(spot.node, 0))
-            if not spot.devices and free.bit_count() >= need:
-                mask = box.chain.shape.best(free, need)[0]
-                taken[spot.node] = taken.get(spot.node, 0) | mask
-                return Spot(spot.node, box.numbers(mask))
-        return spot
+            for gang, _ in list(self._unclear.values()):
+                self.add(gang)

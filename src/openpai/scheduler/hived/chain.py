@@ -44,7 +44,6 @@ class Chain:
         self.pool = Pool(spec.children, [spec.count(level) for level in range(1, spec.top + 1)], self.burden)
         self.views: dict[str, View] = {}
         """The view of each virtual cluster that was promised cells of this chain, pinned ones apart."""
-        self.squatted = 0
         self.bad_boxes: set[int] = set()
 
     def per_box(self, level: int) -> int:
@@ -163,7 +162,6 @@ class Chain:
         self._weigh(box, -mask.bit_count())
 
     def _weigh(self, box: Box, difference: int) -> None:
-        self.squatted += difference
         for at, counts in enumerate(self._squat):
             counts[box.index // self.boxes_per[self.node_level + at]] += difference
         self._refresh(box)

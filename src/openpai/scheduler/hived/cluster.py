@@ -108,6 +108,10 @@ class Cluster:
 
     def note_freed(self, virtual_cluster: str) -> None:
         """Devices were freed: what failed before may work now."""
+        if any(chain.bad_boxes for chain in self.chains.values()):
+            # With bad hardware virtual clusters compete for the cells that are sound.
+            self.note_all_freed()
+            return
         self.freed[""] += 1
         self.freed[virtual_cluster] = self.freed.get(virtual_cluster, 0) + 1
 

@@ -15,10 +15,20 @@ from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.deciding import Trial, allowed_nodes, decide
 from openpai.scheduler.hived.dooming import settle_doomed
 from openpai.scheduler.hived.journal import Journal, remove
-from openpai.scheduler.hived.model import Bind, Decision, GangRecord, GangRequest, NodeHealth, Preempt, State
+from openpai.scheduler.hived.model import (
+    Bind,
+    Code,
+    Decision,
+    GangRecord,
+    GangRequest,
+    NodeHealth,
+    Preempt,
+    State,
+    Wait,
+)
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.reasons import reason_to_wait
-from openpai.scheduler.hived.refusing import refusal
+from openpai.scheduler.hived.refusing import broken_rule, refusal, too_large
 from openpai.scheduler.hived.restoring import Reconfigured, moved_to, restore, set_health
 from openpai.scheduler.hived.rights import endow
 from openpai.scheduler.hived.snapshot import dump, load
@@ -64,7 +74,7 @@ class Hived:
         return refusal(self.cluster, request)
 
     def schedule(self, request: GangRequest, now_ms: int | None = None) -> Decision:
-        """Return where the gang can run, whom that would cost, or why it must wait; raise Refused if it never can."""
+        """Return where the gang can run, whom that would cost, or why it must wait; Refused if it breaks a rule."""
         self.roll_back()
         known = self.cluster.gangs.get(request.id)
         if known is not None:
@@ -75,9 +85,13 @@ class Hived:
             self.cancel(request.id)
         shape = shape_of(request)
         if shape not in self._sound:
-            told = refusal(self.cluster, request)
+            told = broken_rule(self.cluster, request)
             if told is not None:
                 raise Refused("InvalidParametersError", told, "correct the request; asking again will not help")
+            told = too_large(self.cluster, request)
+            if told is not None:
+                unblock = "a smaller gang, or an admin who promises its virtual cluster more"
+                return Wait(request.id, Code.TOO_LARGE, told, unblock)
             _remember(self._sound, shape, True)
         return self._decide(request, shape, now_ms)
 
@@ -118,13 +132,11 @@ class Hived:
             self._settle_costs(record, trial, at_ms)
         if trial.chain.bad_boxes:
             settle_doomed(trial.chain)
+            self.cluster.note_all_freed()
 
     def _settle_costs(self, record: GangRecord, trial: Trial, at_ms: int | None) -> None:
         gang = record.request.id
         gangs = self.cluster.gangs
-        for name in trial.displaced:
-            gangs[name].parts = []
-            self.cancel(name)
         for name in trial.victims:
             record.state = State.PREEMPTING
             record.since_ms = None
@@ -133,6 +145,10 @@ class Hived:
             gangs[name].state = State.BEING_PREEMPTED
         for name in trial.stripped:
             self.cluster.demote(gangs[name], gang)
+        # Only now: whoever the displaced gangs waited for must know first that it is still in somebody's way.
+        for name in sorted(trial.displaced):
+            gangs[name].parts = []
+            self.cancel(name)
         self.cluster.note_freed(record.request.virtual_cluster)
 
     def roll_back(self) -> None:
@@ -182,7 +198,10 @@ class Hived:
         for name in victims:
             record = self.cluster.gangs.get(name)
             if record is not None and record.lost and not record.threats:
-                endow(self.cluster.gangs, Journal(), name)
+                if endow(self.cluster.gangs, Journal(), name):
+                    self.cluster.promote(record)
+                elif record.lazily_preempted_by is None:
+                    self.cluster.demote(record, "")
 
     def _give_back(self, virtual_cluster: str) -> None:
         """Let gangs that were preempted lazily have their guarantee again once there is room for it."""

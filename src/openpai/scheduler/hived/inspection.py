@@ -138,7 +138,7 @@ class _Look:
         """Return a physical cell and all inside it."""
         address = self.address(level, index, prefix)
         children = [self.physical(level - 1, child, address) for child in self.children(level, index)]
-        cell = self.cell(level, address, children, *self.leaf(level, index, False))
+        cell = self.cell(level, address, children, self.leaf(level, index, False))
         holding = self.held.get((level, index))
         if holding is not None:
             cell["vc"] = holding.view.name
@@ -154,7 +154,7 @@ class _Look:
             self.mirrored(level - 1, child, (f"{address}/{first + place}", first + place), physical)
             for place, child in enumerate(self.children(level, index))
         ]
-        cell = self.cell(level, address, children, *self.leaf(level, index, True))
+        cell = self.cell(level, address, children, self.leaf(level, index, True))
         # Inside a promised cell only what is used is tied to particular devices.
         if cell["cellPriority"] > FREE_PRIORITY or not prefix:
             cell["physicalCell"] = {"cellType": cell["cellType"], "cellAddress": physical}
@@ -165,7 +165,7 @@ class _Look:
         first = number * self.spec.children[level - 1]
         inside = range(first, first + self.spec.children[level - 1])
         children = [self.unserved(level - 1, f"{address}/{place}", place) for place in inside]
-        return self.cell(level, address, children, "Free", False, FREE_PRIORITY)
+        return self.cell(level, address, children, ("Free", False, FREE_PRIORITY))
 
     def children(self, level: int, index: int) -> range:
         """Return the cells inside one."""
@@ -183,8 +183,9 @@ class _Look:
             prefix = self.address(level + 1, above, "")
         return f"{prefix}/{self.spec.inner[box][level - 1][index % per]}"
 
-    def cell(self, level: int, address: str, children: list[Cell], state: str, is_bad: bool, priority: int) -> Cell:
-        """Return one cell, whose children say how it is if it has any."""
+    def cell(self, level: int, address: str, children: list[Cell], leaf: tuple[str, bool, int]) -> Cell:
+        """Return one cell. Its children say how it is, or `leaf` does: state, whether it is bad, priority."""
+        state, is_bad, priority = leaf
         if children:
             states = {child["cellState"] for child in children}
             state = "Used" if "Used" in states else states.pop() if len(states) == 1 else "Free"

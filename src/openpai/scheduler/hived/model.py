@@ -58,6 +58,8 @@ class Code(StrEnum):
     """There is room, but not inside one cell of the type it requires, or not on the nodes it may use."""
     BAD_HARDWARE = "BAD_HARDWARE"
     """There would be room if nodes or devices were not bad or draining."""
+    TOO_LARGE = "TOO_LARGE"
+    """It is larger than all its virtual cluster was promised, or than any part of the cluster."""
     NO_LEFTOVERS = "NO_LEFTOVERS"
     """It is opportunistic, and too little of what is free is close enough together."""
 

@@ -92,10 +92,11 @@ class PhysicalReader:
             self._drafts[name] = _Draft(name, type_chain(name, self._types))
         draft = self._drafts[name]
         draft.tops += 1
-        self._read_cell(draft, path, keys, len(draft.shape.types), number, "")
+        self._read_cell(draft, path, keys, (len(draft.shape.types), number, ""))
 
-    def _read_cell(self, draft: _Draft, path: str, keys: dict[str, Any], level: int, number: int, prefix: str) -> None:
-        """Read a cell at or above node level, and all inside it."""
+    def _read_cell(self, draft: _Draft, path: str, keys: dict[str, Any], at: tuple[int, int, str]) -> None:
+        """Read a cell at or above node level, and all inside it; `at` is its level, number and parent's address."""
+        level, number, prefix = at
         own = self._look_at(draft, path, keys, level, len(draft.upper[level - draft.shape.node_level]))
         full = f"{prefix}{own if own is not None else number}"
         draft.upper[level - draft.shape.node_level].append(full)
@@ -107,7 +108,7 @@ class PhysicalReader:
         wanted = draft.shape.children[level - 1]
         for i, child in enumerate(self._children(draft, path, keys, level)):
             below = self._faults.mapping(f"{path}.cellChildren[{i}]", child)
-            self._read_cell(draft, f"{path}.cellChildren[{i}]", below, level - 1, number * wanted + i, f"{full}/")
+            self._read_cell(draft, f"{path}.cellChildren[{i}]", below, (level - 1, number * wanted + i, f"{full}/"))
 
     def _read_node(self, draft: _Draft, path: str, keys: dict[str, Any], name: str) -> None:
         index = len(draft.nodes)

@@ -79,9 +79,9 @@ class Placement:
     def _in_one_group(self, view: View) -> bool:
         chain = view.chain
         boxes = boxes_needed(self.sizes, chain.shape.leaves)
-        if boxes < 2:
+        shelf = view.shelves.get(chain.node_level)
+        if boxes < 2 or shelf is None:
             return False
-        shelf = view.shelf(chain.node_level)
         for tally in shelf.tallies:
             if tally.units_per_cell < boxes:
                 continue
@@ -119,7 +119,7 @@ class Placement:
     def _in_few_groups(self, view: View, boxes: int) -> bool:
         """Fill the larger cells with the most whole nodes one after the other."""
         chain = view.chain
-        tally = view.shelf(chain.node_level).tallies[0]
+        tally = view.shelves[chain.node_level].tallies[0]
         waiting = list(self.order)
         mark = self._mark()
         while waiting and boxes > 0:

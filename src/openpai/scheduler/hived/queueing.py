@@ -28,6 +28,8 @@ class Waiting:
     """Counts gangs as they came."""
     behind: str | None = None
     """The gang that it may not pass."""
+    preempted_at_ms: int = 0
+    """When its victims were last named."""
 
     @property
     def order(self) -> Order:
@@ -71,6 +73,10 @@ class Queue:
     def get(self, gang: str) -> Waiting | None:
         """Return a gang that waits."""
         return self._waiting.get(gang)
+
+    def all(self) -> list[Waiting]:
+        """Return every gang that waits."""
+        return list(self._waiting.values())
 
     def lane_of(self, gang: str) -> Lane:
         """Return the lane a gang stands in."""

@@ -9,10 +9,11 @@ from openpai.scheduler.hived.view import View
 
 def refusal(cluster: Cluster, request: GangRequest) -> str | None:
     """Return why a gang could not run even if everything were free and healthy, or None."""
-    return _broken_rule(cluster, request) or _too_large(cluster, request)
+    return broken_rule(cluster, request) or too_large(cluster, request)
 
 
-def _broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
+def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
+    """Return what is wrong with a request whatever the cluster's size, or None."""
     name = request.virtual_cluster
     told = None
     if name not in cluster.views:
@@ -54,7 +55,8 @@ def _type_fault(cluster: Cluster, request: GangRequest) -> str | None:
     return None
 
 
-def _too_large(cluster: Cluster, request: GangRequest) -> str | None:
+def too_large(cluster: Cluster, request: GangRequest) -> str | None:
+    """Return why nothing is large enough for a gang that breaks no rule, or None."""
     need = sum(count * leaves for count, leaves in request.members)
     largest = max(leaves for _, leaves in request.members)
     if request.priority == OPPORTUNISTIC:
@@ -74,7 +76,7 @@ def _too_large(cluster: Cluster, request: GangRequest) -> str | None:
     if any(_could_hold(view, request, need, largest) for view in views):
         return None
     size = max((view.size for view in views), default=0)
-    node = max((max((shelf.size for shelf in view.shelves.values()), default=0) for view in views), default=0)
+    node = max((_largest_part(view) for view in views), default=0)
     return (
         f"the gang needs {need} devices, up to {largest} on one node, all of one kind; virtual cluster "
         f"{request.virtual_cluster!r} was promised at most {size} of a kind, {node} on one node"
@@ -82,10 +84,17 @@ def _too_large(cluster: Cluster, request: GangRequest) -> str | None:
 
 
 def _could_hold(view: View, request: GangRequest, need: int, largest: int) -> bool:
-    if need > view.size or largest > max(shelf.size for shelf in view.shelves.values()):
+    if need > view.size or largest > _largest_part(view):
         return False
     count = sum(count for count, leaves in request.members if leaves == largest)
     return count <= _places(view, largest)
+
+
+def _largest_part(view: View) -> int:
+    """Return how many devices on one node the view was promised."""
+    chain = view.chain
+    levels = [min(at + 1, chain.node_level) for at, number in enumerate(view.promised) if number]
+    return max((chain.spec.leaves(level) for level in levels), default=0)
 
 
 def _places(view: View, number: int) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import SkuSpec
-from openpai.scheduler.model import Ask, Gang, Node
+from openpai.scheduler.hived.model import GangRequest
+from openpai.scheduler.model import Ask, Gang, Node, Spot
 
 
 class Skus:
@@ -78,6 +79,47 @@ class Skus:
         sku = self.of(kind)
         per = 1 if sku is None else sku.gpus
         return tuple(sorted({gpu // per for gpu in gpus})) if per else ()
+
+    def request(self, gang: Gang) -> GangRequest | str:
+        """Return what a gang asks of the core, or why it cannot be said."""
+        kind = gang.sku_type
+        if gang.pinned_cell is not None and kind is not None:
+            return "it names both a SKU and a pinned cell; name one of the two"
+        cluster = self._cluster
+        if gang.pinned_cell is not None and gang.pinned_cell in cluster.config.pinned:
+            sku = self.of(cluster.config.chains[cluster.config.pinned[gang.pinned_cell].chain].leaf_type)
+        elif kind is not None:
+            sku = self.of(kind)
+        else:
+            kind, sku = self.choose(gang)
+        members = []
+        for ask in gang.asks:
+            devices = devices_for(ask, sku)
+            if isinstance(devices, str):
+                return devices
+            members.append((1, devices))
+        return GangRequest(
+            gang.id, gang.virtual_cluster, tuple(members), gang.priority,
+            kind, gang.pinned_cell, gang.is_lazily_preemptible,
+        )  # fmt: skip
+
+    def devices_at(self, spot: Spot | None, need: int, request: GangRequest, taken: dict[str, int]) -> Spot | None:
+        """Return the devices behind a spot's GPUs; for devices without GPUs, as many free ones as it needs."""
+        if spot is None:
+            return None
+        for box in self._cluster.boxes.get(spot.node, ()):
+            kind = box.chain.spec.leaf_type
+            if request.leaf_type not in (None, kind):
+                continue
+            devices = self.devices_of(kind, spot.devices)
+            if devices and set(devices) <= set(box.devices):
+                return Spot(spot.node, devices)
+            free = box.full & ~(box.claimed | box.squat | taken.get(spot.node, 0))
+            if not spot.devices and free.bit_count() >= need:
+                mask = box.chain.shape.best(free, need)[0]
+                taken[spot.node] = taken.get(spot.node, 0) | mask
+                return Spot(spot.node, box.numbers(mask))
+        return spot
 
 
 def _can_serve(ask: Ask, sku: SkuSpec) -> bool:

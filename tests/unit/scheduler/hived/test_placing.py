@@ -148,18 +148,35 @@ def test_only_the_nodes_it_may_use_are_used(racks: Make) -> None:
         (GangRequest("g", "a", ((1, 0),)), "at least one device"),
         (GangRequest("g", "a", ((1, 1),), -1, None, "pin-r0n0"), "opportunistic gang cannot ask for pinned"),
         (GangRequest("g", "a", ((1, 1),), 0, None, "pin-r0n1"), "has no pinned cell 'pin-r0n1'; it has pin-r0n0"),
-        (GangRequest("g", "a", ((1, 5),)), "up to 5 on one node"),
-        (GangRequest("g", "a", ((2, 4),)), "promised at most 4"),
         (GangRequest("g", "a", ((1, 1),), topology=Topology("ROW")), "no cell type 'ROW'"),
-        (GangRequest("g", "a", ((9, 1),), -1), "no part of the cluster is as large"),
     ],
 )
-def test_what_can_never_run_is_refused_with_the_reason(racks: Make, request_: GangRequest, told: str) -> None:
+def test_what_breaks_a_rule_is_refused_with_the_reason(racks: Make, request_: GangRequest, told: str) -> None:
     desk = racks(1, {"a": {"RACK.NODE": 1}}, pins={"r0n0": "a"})
     with pytest.raises(Refused) as caught:
         desk.core.schedule(request_)
     assert told in caught.value.message
     assert desk.core.refusal(request_) == caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        (GangRequest("g", "a", ((1, 5),)), "up to 5 on one node"),
+        (GangRequest("g", "a", ((2, 4),)), "promised at most 4"),
+        (GangRequest("g", "a", ((9, 1),), -1), "no part of the cluster is as large"),
+        (GangRequest("g", "b", ((1, 1),)), "promised at most 0"),
+    ],
+)
+def test_what_is_larger_than_anything_there_is_waits_with_the_reason(
+    racks: Make, request_: GangRequest, told: str
+) -> None:
+    desk = racks(1, {"a": {"RACK.NODE": 1}, "b": {}}, pins={"r0n0": "a"})
+    wait = desk.core.schedule(request_)
+    assert isinstance(wait, Wait)
+    assert wait.code is Code.TOO_LARGE
+    assert told in wait.told
+    assert desk.core.refusal(request_) == wait.told
 
 
 def test_reasons_name_the_numbers_and_the_cure(racks: Make) -> None:

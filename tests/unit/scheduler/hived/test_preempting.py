@@ -210,3 +210,15 @@ def test_part_of_a_gang_that_ends_frees_its_devices(racks: Make) -> None:
     desk.core.release("gang", [1])
     desk.look()
     assert "gang" not in desk.core.cluster.gangs
+
+
+def test_a_victim_of_two_stays_a_victim_when_one_of_them_is_displaced(racks: Make) -> None:
+    desk = racks(2, {"a": {"RACK.NODE": 2}})
+    desk.run("low", "a", 4, 4)
+    desk.threaten("high", "a", 4, priority=5)
+    desk.run("side", "a", 4, priority=7)
+    higher = desk.threaten("higher", "a", 4, priority=6)
+    assert (higher.victims, higher.displaced) == (("low",), ("high",))
+    assert desk.core.cluster.gangs["low"].threats == {"higher"}
+    desk.end("low")
+    desk.run("higher", "a", 4, priority=6)

@@ -1,0 +1,176 @@
+"""Where this machine lets the server make cgroups that limit memory, and what the files in one are called.
+
+Both generations are known. A cgroup of the second generation that holds processes cannot limit others, so a server
+that was given one of its own (by a service manager that delegates it) moves into a corner of it first. A server that
+was given none makes one at the top, which only an administrator's server may do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_MEMORY: Final = "memory"
+_CONTROLLERS: Final = "cgroup.controllers"
+_SWITCHES: Final = "cgroup.subtree_control"
+_PROCESSES: Final = "cgroup.procs"
+_CORNER: Final = "openpai-server"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What the files of a cgroup are called. Those in `fixed` are written once where they exist."""
+
+    number: int
+    entry: str
+    """Whoever writes 0 here moves in."""
+    limit: str
+    limit_with_swap: str
+    """Empty where swap has a limit of its own."""
+    usage: str
+    events: str
+    """Has a line `oom_kill N`: how many processes were killed here for memory."""
+    fixed: tuple[tuple[str, str], ...] = ()
+
+
+# A shell that moves only itself, by `tasks`, need not wait until every processor has noticed; the second generation
+# lets whole processes move only. Where swap cannot be limited the machine is told to keep what it can in memory.
+FIRST: Final = Generation(
+    1,
+    entry="tasks",
+    limit="memory.limit_in_bytes",
+    limit_with_swap="memory.memsw.limit_in_bytes",
+    usage="memory.usage_in_bytes",
+    events="memory.oom_control",
+    fixed=(("memory.swappiness", "0"),),
+)
+SECOND: Final = Generation(
+    2,
+    entry=_PROCESSES,
+    limit="memory.max",
+    limit_with_swap="",
+    usage="memory.current",
+    events="memory.events",
+    fixed=(("memory.swap.max", "0"), ("memory.oom.group", "1")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A cgroup that is ours, for the cgroups of tasks to be made in."""
+
+    path: str
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    path: str
+    generation: Generation
+    is_own: bool
+
+
+def find_home(root: str, proc: Path = Path("/proc/self")) -> Home | None:
+    """Return the cgroup for the tasks below `root`, made unless it is there; None where none can limit memory."""
+    name = f"openpai-{hashlib.sha256(root.encode()).hexdigest()[:16]}"
+    try:
+        mounts, own = (proc / "mountinfo").read_text(), (proc / "cgroup").read_text()
+    except OSError:
+        return None
+    for place in _places(mounts, own):
+        with contextlib.suppress(OSError):
+            if place.generation is SECOND:
+                _let_limit(place)
+            home = f"{place.path}/{name}"
+            _make(home)
+            if place.generation is SECOND:
+                _switch_on(home)
+            if os.access(f"{home}/{place.generation.limit}", os.W_OK):
+                return Home(home, place.generation)
+    return None
+
+
+def processes_in(cgroup: str) -> frozenset[int]:
+    """Return the numbers of the processes in a cgroup; none when there is no such cgroup.
+
+    A process that this namespace does not see is listed as 0, and nobody here can do anything about it.
+    """
+    return frozenset(int(line) for line in read(f"{cgroup}/{_PROCESSES}").split() if line != "0")
+
+
+def read(path: str) -> str:
+    """Return what a control file says; empty when there is none. A cgroup goes with whoever removes it first."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(file, 1 << 20).decode()
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+
+
+def write(path: str, text: str) -> None:
+    """Write a control file that exists. Raise OSError when the system does not accept it."""
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, text.encode())
+    finally:
+        os.close(file)
+
+
+def _places(mounts: str, own: str) -> Iterator[_Place]:
+    """Yield where to try, in order, from the texts of /proc/self/mountinfo and /proc/self/cgroup."""
+    paths = {
+        controller: path
+        for line in own.splitlines()
+        for _, names, path in [line.split(":", 2)]
+        for controller in names.split(",")
+    }
+    for line in mounts.splitlines():
+        here, _, kind = line.partition(" - ")
+        root, mount = here.split()[3:5]
+        words = kind.split()
+        if words[0] == "cgroup2":
+            generation, path = SECOND, paths.get("", "/")
+        elif words[0] == "cgroup" and _MEMORY in words[-1].split(","):
+            generation, path = FIRST, paths.get(_MEMORY, "/")
+        else:
+            continue
+        inside = path.removeprefix(root.rstrip("/")) if path.startswith(root) else "/"
+        if inside.rstrip("/"):
+            yield _Place(mount + inside.rstrip("/"), generation, is_own=True)
+        yield _Place(mount, generation, is_own=not inside.rstrip("/"))
+
+
+def _let_limit(place: _Place) -> None:
+    """Let the cgroups in this one limit memory, leaving it for a corner if we are alone in it."""
+    if _MEMORY not in read(f"{place.path}/{_CONTROLLERS}").split():
+        raise FileNotFoundError(errno.ENOENT, "no memory controller", place.path)
+    try:
+        _switch_on(place.path)
+    except OSError as error:
+        if error.errno != errno.EBUSY or not place.is_own or processes_in(place.path) != {os.getpid()}:
+            raise
+        corner = f"{place.path}/{_CORNER}"
+        _make(corner)
+        write(f"{corner}/{_PROCESSES}", "0")
+        _switch_on(place.path)
+
+
+def _switch_on(cgroup: str) -> None:
+    if _MEMORY not in read(f"{cgroup}/{_SWITCHES}").split():
+        write(f"{cgroup}/{_SWITCHES}", f"+{_MEMORY}")
+
+
+def _make(cgroup: str) -> None:
+    with contextlib.suppress(FileExistsError):
+        Path(cgroup).mkdir()

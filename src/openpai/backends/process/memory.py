@@ -1,0 +1,166 @@
+"""Keeps each task attempt within the memory it asked for, by a cgroup of its own where this machine allows it.
+
+To make and remove a cgroup costs the kernel more than to start a shell, so a few are kept and used again: never one
+that still holds a process, or much memory of its former task, or in which a task was killed for memory. An attempt
+keeps its cgroup until it is forgotten; until then any server can ask it whether memory was the reason of the end. All
+of this holds for strays too: what a task started is in its cgroup, whatever session or environment it chose.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from openpai.backends.process.cgroups import FIRST, SECOND, Generation, Home, processes_in, read, write
+from openpai.backends.process.processes import signal_held
+
+LEAST_MB: Final = 16
+"""The limit of who asks for less: the shells that run a task need a few megabytes themselves."""
+KEPT_MAX: Final = 64
+_LEFT_MAX: Final = 4 << 20
+"""A cgroup with more bytes than this left from its former task is not used again."""
+
+
+class MemoryLimits:
+    """Lends cgroups to task attempts, each by its path. Without a home it lends none, and there is no limit."""
+
+    def __init__(self, home: Home | None, in_use: Iterable[str] = ()) -> None:
+        self._home = home
+        self._limit_of: dict[str, int] = {}
+        self._free: list[str] = []
+        self._lent = set(in_use) - {""}
+        self._leaving: set[str] = set()
+        self._made = 0
+        if home is not None:
+            self._take_up(Path(home.path))
+
+    def lend(self, memory_mb: int) -> str:
+        """Return a cgroup with this limit that nobody else uses, or nothing where none can be had."""
+        if self._home is None:
+            return ""
+        cgroup = ""
+        try:
+            cgroup = self._free.pop() if self._free else self._make(self._home)
+            self._set_limit(cgroup, max(memory_mb, LEAST_MB) << 20, self._home.generation)
+        except OSError:
+            if cgroup:
+                self._remove(cgroup)
+            return ""
+        self._lent.add(cgroup)
+        return cgroup
+
+    def vacate(self, cgroup: str) -> bool:
+        """Return whether no process is left in the cgroup of an attempt that ended; kill what there is."""
+        if not cgroup or not kill_all(cgroup):
+            return True
+        self._leaving.add(cgroup)
+        return False
+
+    def vacate_all(self) -> bool:
+        """Do so for every cgroup that was found occupied, and return whether none is any more."""
+        for cgroup in tuple(self._leaving):
+            if not kill_all(cgroup):
+                self._leaving.discard(cgroup)
+                if cgroup not in self._lent:
+                    self._remove(cgroup)
+        return not self._leaving
+
+    def give_back(self, cgroup: str) -> None:
+        """Take a cgroup back from an attempt that is forgotten, to lend it again or to remove it."""
+        if not cgroup:
+            return
+        self._lent.discard(cgroup)
+        if not self.vacate(cgroup):
+            return
+        if len(self._free) < KEPT_MAX and self._is_as_new(cgroup):
+            self._free.append(cgroup)
+        else:
+            self._remove(cgroup)
+
+    def close(self) -> None:
+        """Remove the cgroups that nobody uses."""
+        for cgroup in self._free:
+            self._remove(cgroup)
+        self._free.clear()
+        if self._home is not None:
+            with contextlib.suppress(OSError):
+                Path(self._home.path).rmdir()
+
+    def _take_up(self, home: Path) -> None:
+        """Remove what a dead server lent to attempts that nobody remembers, with whatever runs there."""
+        for path in home.iterdir():
+            if path.is_dir() and path.name.isdecimal():
+                self._made = max(self._made, int(path.name))
+                if str(path) not in self._lent and self.vacate(str(path)):
+                    self._remove(str(path))
+
+    def _make(self, home: Home) -> str:
+        self._made += 1
+        cgroup = f"{home.path}/{self._made}"
+        Path(cgroup).mkdir()
+        for name, value in home.generation.fixed:
+            # A kernel without swap has no file to limit it by.
+            with contextlib.suppress(OSError):
+                write(f"{cgroup}/{name}", value)
+        return cgroup
+
+    def _set_limit(self, cgroup: str, limit: int, generation: Generation) -> None:
+        former = self._limit_of.get(cgroup)
+        if former == limit:
+            return
+        names = [generation.limit]
+        if generation.limit_with_swap and os.path.exists(f"{cgroup}/{generation.limit_with_swap}"):  # noqa: PTH110
+            names.append(generation.limit_with_swap)
+        # Memory together with swap may at no moment have the lower limit.
+        for name in reversed(names) if former is not None and limit > former else names:
+            write(f"{cgroup}/{name}", str(limit))
+        self._limit_of[cgroup] = limit
+
+    def _is_as_new(self, cgroup: str) -> bool:
+        left = read(f"{cgroup}/{generation_of(cgroup).usage}")
+        return cgroup in self._limit_of and left != "" and int(left) <= _LEFT_MAX and not has_run_out(cgroup)
+
+    def _remove(self, cgroup: str) -> None:
+        self._limit_of.pop(cgroup, None)
+        with contextlib.suppress(OSError):
+            Path(cgroup).rmdir()
+
+
+def entry_of(cgroup: str) -> str:
+    """Return the file by which a process moves into a cgroup; nothing for no cgroup."""
+    return f"{cgroup}/{generation_of(cgroup).entry}" if cgroup else ""
+
+
+def generation_of(cgroup: str) -> Generation:
+    """Return the generation of a cgroup that was lent; an earlier server may have found another home than this one."""
+    return FIRST if os.path.exists(f"{cgroup}/{FIRST.entry}") else SECOND  # noqa: PTH110  # asked for each task
+
+
+def has_run_out(cgroup: str) -> bool:
+    """Return whether a process in this cgroup was killed for memory. One that is gone, or none, says no."""
+    if not cgroup:
+        return False
+    for line in read(f"{cgroup}/{generation_of(cgroup).events}").splitlines():
+        name, _, number = line.partition(" ")
+        if name == "oom_kill":
+            return int(number) > 0
+    return False
+
+
+def kill_all(cgroup: str) -> bool:
+    """Kill every process in a cgroup and return whether there was any."""
+    held = {}
+    for pid in processes_in(cgroup):
+        with contextlib.suppress(OSError):
+            held[pid] = os.pidfd_open(pid)
+    # Who is still listed while it is held is who was meant, and not a later process with the same number.
+    listed = processes_in(cgroup) if held else frozenset()
+    for pid, file in held.items():
+        if pid in listed:
+            signal_held(file, signal.SIGKILL)
+        os.close(file)
+    return bool(listed)

@@ -1,0 +1,286 @@
+"""Starts that cannot work: each ends with its code and one clear sentence, and a full disk is told and survived."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from alembic.script import ScriptDirectory
+
+from openpai.store import opening
+from openpai.store.database import Database
+
+PASSWORD: Final = "correct-horse-1"
+PAI: Final = [sys.executable, "-c", "from openpai.app.main import run; run()"]
+
+
+def environment() -> dict[str, str]:
+    """Return an environment without anybody's own settings."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PAI_")}
+    return kept | {"PAI_ADMIN_PASSWORD": PASSWORD, "COLUMNS": "200"}
+
+
+def refused(*options: object, code: int = 2) -> str:
+    """Start a server that has to refuse; return what it said on standard error."""
+    command = [*PAI, "up", "--port", "0", *map(str, options)]
+    told = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert told.returncode == code, told
+    assert told.stdout == ""
+    assert "Traceback" not in told.stderr
+    assert 1 <= len(told.stderr.strip().splitlines()) <= 2, told.stderr
+    return told.stderr
+
+
+class Running:
+    """A server that did start."""
+
+    def __init__(self, data_dir: Path, scratch: Path) -> None:
+        self.ready = scratch / "ready.json"
+        self.ready.unlink(missing_ok=True)
+        self._log = scratch / "server.log"
+        options = ["--data-dir", data_dir, "--port", 0, "--ready-file", self.ready, "--backend", "simulated"]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*PAI, "up", *map(str, options)], env=environment(), stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + 60
+        while not self.ready.exists():
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.02)
+        self.http = httpx.Client(base_url=json.loads(self.ready.read_text())["url"], timeout=30)
+        login = self.http.post("/api/v2/authn/basic/login", json={"username": "admin", "password": PASSWORD})
+        self.http.headers["Authorization"] = f"Bearer {login.json()['token']}"
+
+    def log(self) -> str:
+        """Return what the server said."""
+        return self._log.read_text()
+
+    def submit(self, name: str, padding: int = 0) -> httpx.Response:
+        """Submit a job whose file is at least `padding` bytes long."""
+        role = {
+            "dockerImage": "i",
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0},
+            "commands": ["true", f": {'x' * padding}"],
+        }
+        image = {"type": "dockerimage", "name": "i", "uri": "busybox"}
+        job = {"protocolVersion": 2, "name": name, "type": "job", "prerequisites": [image], "taskRoles": {"main": role}}
+        return self.http.post("/api/v2/jobs", content=json.dumps(job), headers={"Content-Type": "text/yaml"})
+
+    def job(self, name: str) -> httpx.Response:
+        """Ask for a job."""
+        return self.http.get(f"/api/v2/jobs/admin~{name}")
+
+    def state(self, name: str) -> str:
+        """Wait until a job has ended and return how."""
+        deadline = time.monotonic() + 60
+        while (state := self.job(name).json()["jobStatus"]["state"]) not in ("SUCCEEDED", "FAILED", "STOPPED"):
+            assert time.monotonic() < deadline, f"{name} stays {state}"
+            time.sleep(0.05)
+        return str(state)
+
+    def end(self) -> int:
+        """End the server; return its exit code."""
+        self.http.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A data directory with an up-to-date database that knows no job; returns the database's file."""
+    file = tmp_path / "data" / "openpai.db"
+    file.parent.mkdir()
+    made = Database(f"sqlite:///{file}")
+    opening.migrate(made)
+    made.close()
+    return file
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        told = refused("--data-dir", tmp_path / "data", "--port", port)
+    assert f"cannot listen on 127.0.0.1 port {port}: another program listens there" in told
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_damaged_database_file(database: Path) -> None:
+    for left in database.parent.glob("openpai.db-*"):
+        left.unlink()
+    database.write_bytes(b"this is no database at all " * 400)
+    before = database.read_bytes()
+    assert "the database file is damaged" in refused("--data-dir", database.parent)
+    assert database.read_bytes() == before
+
+
+def test_a_database_damaged_in_the_middle(database: Path) -> None:
+    for left in database.parent.glob("openpai.db-*"):
+        left.unlink()
+    with database.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (database.stat().st_size - 4096))
+    assert "the database file is damaged" in refused("--data-dir", database.parent)
+
+
+def test_a_database_of_a_newer_version(database: Path) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999_from_the_future'")
+    connection.close()
+    told = refused("--data-dir", database.parent)
+    assert "the database was last used by a newer openpai (schema 9999_from_the_future)" in told
+
+
+SECOND: Final = """
+import sqlalchemy as sa
+from alembic import op
+revision = "0002"
+down_revision = {first!r}
+def upgrade():
+    op.add_column("jobs", sa.Column("note", sa.Text, server_default="none yet"))
+"""
+
+
+def test_an_older_database_is_brought_up_to_date(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next version, which knows one more revision, opens what this version made; then this one refuses it."""
+    newer = tmp_path / "migrations"
+    shutil.copytree(str(files("openpai.store") / "migrations"), newer)
+    config = opening._config()
+    first = ScriptDirectory.from_config(config).get_current_head()
+    (newer / "versions" / "0002_more.py").write_text(SECOND.format(first=first))
+    server = Running(database.parent, tmp_path)
+    assert server.submit("old").status_code == 202
+    assert server.state("old") == "SUCCEEDED"
+    assert server.end() == 0
+    config.set_main_option("script_location", str(newer))
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "_config", lambda: config)
+        opened = Database(f"sqlite:///{database}")
+        opening.migrate(opened)
+        opened.close()
+    with sqlite3.connect(database) as connection:
+        assert connection.execute("SELECT name, phase, note FROM jobs").fetchall() == [("old", "succeeded", "none yet")]
+    connection.close()
+    assert "was last used by a newer openpai (schema 0002)" in refused("--data-dir", database.parent)
+
+
+def test_somebody_elses_database(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with sqlite3.connect(tmp_path / "data" / "openpai.db") as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+    connection.close()
+    assert "holds tables that are not openpai's" in refused("--data-dir", tmp_path / "data")
+
+
+def test_an_empty_database_file_gets_the_newest_schema(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "openpai.db").touch()
+    server = Running(tmp_path / "data", tmp_path)
+    try:
+        assert server.submit("first").status_code == 202
+        assert server.state("first") == "SUCCEEDED"
+    finally:
+        assert server.end() == 0
+
+
+def test_a_data_directory_in_use(tmp_path: Path) -> None:
+    server = Running(tmp_path / "data", tmp_path)
+    try:
+        told = refused("--data-dir", tmp_path / "data")
+        assert f"another server (process {server.process.pid}) uses the data directory" in told
+    finally:
+        assert server.end() == 0
+
+
+def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "cannot be used" in refused("--data-dir", tmp_path / "file")
+    assert "cannot be used" in refused("--data-dir", tmp_path / "file" / "below")
+
+
+def test_a_process_backend_open_to_the_world(tmp_path: Path) -> None:
+    told = refused("--data-dir", tmp_path / "data", "--host", "0.0.0.0")
+    assert "gives every job the server's own rights" in told
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_database_that_does_not_answer(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    told = refused("--data-dir", tmp_path / "data", "--database-url", f"postgresql://pai@127.0.0.1:{port}/pai", code=6)
+    assert "the database does not answer" in told
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a few megabytes."""
+    mounted = tmp_path / "disk"
+    mounted.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", mounted], capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {made.stderr.strip()}")
+    yield mounted
+    subprocess.run(["umount", "-l", mounted], check=True)
+
+
+def test_a_full_disk_is_told_and_survived(small_disk: Path, tmp_path: Path) -> None:
+    server = Running(small_disk / "data", tmp_path)
+    try:
+        assert server.submit("before").status_code == 202
+        assert server.state("before") == "SUCCEEDED"
+        fill(small_disk / "ballast")
+        answers = [server.submit(f"full{number}", padding=100_000) for number in range(20)]
+        refusals = [answer for answer in answers if answer.status_code != 202]
+        assert refusals, "the disk was never full"
+        for answer in refusals:
+            body: dict[str, Any] = answer.json()
+            assert (answer.status_code, body["code"]) == (503, "UnavailableError"), body
+            assert "the disk that holds the database is full" in body["message"]
+        (small_disk / "ballast").unlink()
+        for number, answer in enumerate(answers):
+            is_there = server.job(f"full{number}").status_code == 200
+            assert is_there == (answer.status_code == 202), "half done"
+        assert until_accepted(server, "after").status_code == 202
+        assert server.state("after") == "SUCCEEDED"
+    finally:
+        assert server.end() == 0
+    assert "Traceback" not in server.log()
+
+
+def fill(ballast: Path) -> None:
+    """Write until nothing fits any more."""
+    with ballast.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while file.write(b"x" * size) == size:
+                    pass
+            except OSError:
+                continue
+
+
+def until_accepted(server: Running, name: str) -> httpx.Response:
+    """Submit until the platform has noticed that there is space again, as its advice says."""
+    deadline = time.monotonic() + 20
+    while (answer := server.submit(name)).status_code == 503 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return answer

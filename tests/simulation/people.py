@@ -1,0 +1,128 @@
+"""People: they submit jobs, stop and start them on whichever server answers, and remember what they were promised."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from openpai.protocol.errors import Broken, PaiError
+from openpai.scheduler.model import Why
+from tests.simulation.chance import job_file
+from tests.simulation.server import Server
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+USER: Final = "ann"
+
+
+class People:
+    """Everybody who uses the platform of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._chance = world.chance
+        self._promises = world.checkers.promises
+        self.jobs_sent = 0
+        self._wishing: set[str] = set()
+        self._doubtful: set[str] = set()
+        """Jobs whose submission was not answered: they may exist."""
+
+    async def submit(self) -> None:
+        """Send a new job, or one whose submission was not answered once more."""
+        if self._doubtful and self._chance.random() < 0.5:
+            name = self._chance.choice(sorted(self._doubtful))
+        else:
+            self.jobs_sent += 1
+            name = f"j{self.jobs_sent}"
+        if name in self._wishing:
+            return
+        text = job_file(self._chance, name, self._world.luck)
+        self._wish(name, "submit", lambda server: server.wishes.submit(USER, text))
+
+    async def stop(self) -> None:
+        """Ask for a job's end."""
+        if name := self._a_job():
+            self._wish(name, "stop", lambda server: server.wishes.stop(USER, name, USER))
+
+    async def start(self) -> None:
+        """Ask for a job's new start."""
+        if name := self._a_job():
+            self._promises.stopped.pop(name, None)
+            self._wish(name, "start", lambda server: server.wishes.start(USER, name, USER))
+
+    def _a_job(self) -> str | None:
+        jobs = sorted(self._promises.submitted - self._wishing)
+        return self._chance.choice(jobs) if jobs else None
+
+    def _wish(self, name: str, what: str, ask: Callable[[Server], Coroutine[Any, Any, Any]]) -> None:
+        server = self._world.servers[self._chance.choice(sorted(self._world.servers))]
+        self._world.note(f"{server.name} is asked to {what} {name}")
+        self._wishing.add(name)
+        server.spawn(self._answered(name, what, ask(server)))
+
+    async def _answered(self, name: str, what: str, wish: Coroutine[Any, Any, Any]) -> None:
+        try:
+            await wish
+        except PaiError as error:
+            self._refused(name, what, error)
+        except asyncio.CancelledError:
+            self._unanswered(name, what)
+            raise
+        except Exception as error:
+            self._unanswered(name, what)
+            self._world.blame(f"{what} {name} failed with {error!r}")
+        else:
+            self._acknowledged(name, what)
+        finally:
+            self._wishing.discard(name)
+
+    def _acknowledged(self, name: str, what: str) -> None:
+        self._world.note(f"{what} {name} is acknowledged")
+        if what == "submit":
+            self._promises.submitted.add(name)
+            self._doubtful.discard(name)
+        row = self._world.checkers.job(name)
+        if row is None:
+            self._world.blame(f"{what} {name} was acknowledged and there is no such job")
+        elif what == "stop":
+            if row["phase"] not in ("succeeded", "failed", "stopped") and not row["is_stop_requested"]:
+                self._world.blame(f"the stop of {name} was acknowledged and is not written down")
+            self._promises.stopped[name] = row["phase"] != "succeeded" and row["outcome"] is None
+        elif what == "start" and row["is_stop_requested"]:
+            self._world.blame(f"the start of {name} was acknowledged and its stop stands")
+
+    def _refused(self, name: str, what: str, error: PaiError) -> None:
+        self._world.note(f"{what} {name}: {error.code} {error.message}")
+        if what == "submit" and error.code == "ConflictJobError":
+            self._acknowledged(name, what)
+        elif isinstance(error, Broken):
+            self._world.blame(f"{what} {name} failed with {error!r}")
+        elif error.code == "UnavailableError":
+            self._unanswered(name, what)
+
+    def _unanswered(self, name: str, what: str) -> None:
+        if what == "submit":
+            self._doubtful.add(name)
+
+    async def give_up(self) -> None:
+        """Stop the jobs that are told they never fit, as their owners would."""
+        for server in self._world.servers.values():
+            for name in self._world.checkers.unfinished() if server.wishes.office is not None else ():
+                if any(wait.code is Why.NO_NODE for wait in await server.wishes.why(USER, name)):
+                    await server.wishes.stop(USER, name, USER)
+
+    async def waits(self) -> str:
+        """Return the jobs that have not ended, and why they wait."""
+        told = []
+        for name in self._world.checkers.unfinished():
+            row = self._world.checkers.job(name) or {}
+            waits = [
+                f"{wait.code}: {wait.told}"
+                for server in self._world.servers.values()
+                if server.wishes.office is not None
+                for wait in await server.wishes.why(USER, name)
+            ]
+            told.append(f"{name} ({row['id']}) is {row['phase']} {waits}")
+        return "\n  ".join(told)
