@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Replays two months of a large cluster in virtual time and prints how long that took, as one JSON object.
 
-    python bench/simulate.py [--jobs 100000 --days 60 --nodes 279 --scheduler hived --opportunistic 0 --seed 1]
+    python -m bench.simulate [--jobs 100000 --days 60 --nodes 279 --scheduler hived --opportunistic 0 --seed 1]
 
-The trace is made, not read, so that anyone can repeat it. `replay_s` is the time of the replay alone.
+The trace is made, not read, so that anyone can repeat it. `replay_s` is the time of the replay
+alone; the bar is 60 s.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from openpai.scheduler.hived.reading import read_config
 from openpai.simulator.cluster import config_text, quotas_of
 from openpai.simulator.simulate import SCHEDULERS, simulate
 from openpai.simulator.synthetic import SyntheticSpec, generate
-
-BAR_S = 60.0
 
 
 def main() -> None:
@@ -58,8 +57,6 @@ def main() -> None:
         "delay_mean_s": report.total.delay_s.mean,
         "preemptions": report.total.preemptions,
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        "bar_s": BAR_S,
-        "is_met": report.wall_s < BAR_S,
     }
     json.dump(answer, sys.stdout, indent=1)
     sys.stdout.write("\n")

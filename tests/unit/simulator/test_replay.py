@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.adapter import HivedScheduler
@@ -69,6 +71,23 @@ def test_every_job_runs_once_and_no_gpu_twice(scheduler: str) -> None:
     assert not taken
     assert not replay.running
     assert not replay.waiting
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0, 30_000]), st.sampled_from([None, 600_000]))
+def test_whoever_is_sent_away_ends_all_the_same(seed: int, grace_ms: int, checkpoint_ms: int | None) -> None:
+    config = cluster(6, a=3, b=2, c=1)
+    spec = SyntheticSpec(jobs=120, days=0.3, load=1.2, opportunistic=0.5, seed=seed)
+    jobs = generate(spec, quotas_of(config))
+    found = simulate(config, jobs, "x", rules=Rules(grace_ms, checkpoint_ms))
+    total = found.total
+    assert total.completion_s.max <= found.ended_days * 86400 + 1
+    assert (total.jobs, total.refused, total.never_started) == (120, 0, 0)
+    assert total.gpu_hours_done == pytest.approx(sum(jobs.demand().values()) / 3_600_000, abs=0.5)
+    assert (total.gpu_hours_lost > 0) <= (total.preemptions > 0)
+    # What was done and what was lost is all that GPUs were used for, give or take the seconds of the rounds.
+    most = total.gpu_hours_done + total.gpu_hours_lost + 64 * (120 + total.preemptions) / 3600
+    assert found.total.gpus_used * found.days * 24 <= most + 0.1
 
 
 def test_the_same_trace_gives_the_same_report() -> None:
