@@ -42,17 +42,16 @@ def nodes_of(config: HivedConfig) -> tuple[Node, ...]:
 
 
 def quotas_of(config: HivedConfig) -> dict[str, int]:
-    """Return how many GPUs each virtual cluster was promised, pinned cells included."""
+    """Return how many GPUs each virtual cluster was promised.
+
+    Pinned cells do not count: only jobs that name one may use it, and the jobs of a trace do not.
+    """
     quotas = {}
     for name, spec in config.virtual_clusters.items():
         total = 0
         for quota in spec.quota:
             chain = config.chains[quota.chain]
             total += quota.number * chain.leaves(quota.level) * gpus_per_device(config, chain.leaf_type)
-        for pin in spec.pinned:
-            cell = config.pinned[pin]
-            chain = config.chains[cell.chain]
-            total += chain.leaves(cell.level) * gpus_per_device(config, chain.leaf_type)
         quotas[name] = total
     return quotas
 

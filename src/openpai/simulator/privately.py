@@ -1,7 +1,7 @@
 """A virtual cluster as a cluster of its own: the same cells, with nobody else near.
 
 It is what HiveD's guarantee is measured against. Whole nodes and larger cells become plain nodes; promised parts of
-nodes become small nodes.
+nodes become small nodes. Pinned cells stay out: only jobs that name one may use it, and the jobs of a trace do not.
 """
 
 from __future__ import annotations
@@ -15,13 +15,8 @@ def private_config(config: HivedConfig, name: str) -> HivedConfig:
     """Return a configuration of what `name` was promised, and nothing else, all of it promised to `name`."""
     chains: dict[str, ChainSpec] = {}
     quota: list[QuotaSpec] = []
-    spec = config.virtual_clusters[name]
-    owned = [*spec.quota]
-    for pin in spec.pinned:
-        cell = config.pinned[pin]
-        owned.append(QuotaSpec(cell.chain, cell.level, 1))
     counts: dict[tuple[str, int], int] = {}
-    for piece in owned:
+    for piece in config.virtual_clusters[name].quota:
         chain = config.chains[piece.chain]
         level = min(piece.level, chain.node_level)
         counts[piece.chain, level] = counts.get((piece.chain, level), 0) + piece.number * (

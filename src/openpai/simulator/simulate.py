@@ -45,11 +45,14 @@ def simulate(
     if not trace.jobs:
         raise Refused("InvalidParametersError", "the trace has no job that needs GPUs", "check its format")
     nodes = tuple([node for node in nodes_of(config) if node.name not in absent])
+    largest = max(node.gpus for node in nodes)
+    if not largest:
+        raise Refused("InvalidParametersError", f"{name}: the cluster has no GPUs", "replay on one that has some")
     deciding = SCHEDULERS[scheduler](config)
     for node in nodes:
         deciding.set_node(node)
     tally = Tally(trace, nodes, quotas_of(config))
-    replay = Replay(deciding, trace, tally, max(node.gpus for node in nodes), rules or Rules())
+    replay = Replay(deciding, trace, tally, largest, rules or Rules())
     began = perf_counter()
     replay.play()
     wall_s = round(perf_counter() - began, 3)
@@ -62,6 +65,8 @@ def matched(trace: Trace, config: HivedConfig) -> Trace:
     Where the trace has more of them, the rest go in turn to where most GPUs are left per GPU hour asked for.
     """
     quotas = quotas_of(config)
+    if not quotas:
+        raise Refused("NoVirtualClusterError", "the configuration has no virtual clusters", "add some, or --nodes")
     demand: Counter[str] = Counter()
     wanted = trace.demand()
     names: dict[str, str] = {}

@@ -82,6 +82,9 @@ def generate(spec: SyntheticSpec, quotas: Mapping[str, int]) -> Trace:
     """Return a trace for virtual clusters that were promised so many GPUs each."""
     dice = random.Random(spec.seed)  # noqa: S311  a trace keeps no secret
     names = [name for name, quota in quotas.items() if quota]
+    if not names:
+        told = "no virtual cluster of the configuration was promised any GPUs, so none can be given jobs"
+        raise Refused("InvalidParametersError", told, "add virtualCells to its virtual clusters")
     loads = {name: spec.load * (1 + LOAD_SPREAD * dice.uniform(-1, 1)) for name in names}
     bounds = list(accumulate(quotas[name] for name in names))
     mixes = {name: _mix(quotas[name], spec.apart * (1 if at % 3 == 1 else -1)) for at, name in enumerate(names)}

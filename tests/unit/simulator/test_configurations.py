@@ -11,7 +11,8 @@ from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.reading import read_config
 from openpai.simulator.cluster import config_text, nodes_of, quotas_of, whole_shares
 from openpai.simulator.privately import private_config
-from openpai.simulator.simulate import simulate
+from openpai.simulator.simulate import matched, simulate
+from openpai.simulator.synthetic import SyntheticSpec, generate
 from openpai.simulator.whatif import changed, parse_what_if
 from tests.unit.simulator.clusters import cluster, job, trace
 
@@ -107,6 +108,29 @@ def test_a_senseless_what_if_is_refused(text: str, told: str) -> None:
 
 def test_what_ifs_add_up() -> None:
     assert parse_what_if(["a=+8, b=-8", "a=4"]) == {"a": 12, "b": -8}
+
+
+def test_pinned_cells_are_for_those_who_name_them() -> None:
+    document = json.loads(SKUS)
+    document["physicalCluster"]["physicalCells"].append({"cellType": "NODE", "cellAddress": "n3", "pinnedCellId": "p"})
+    document["virtualClusters"]["b"]["pinnedCells"] = [{"pinnedCellId": "p"}]
+    config = read_config(json.dumps(document))
+    assert quotas_of(config) == {"a": 6, "b": 4}
+    assert quotas_of(private_config(config, "b")) == {"b": 4}
+    assert not start_of(config, 8, vc="b")
+    assert not start_of(private_config(config, "b"), 8, vc="b")
+
+
+def test_clusters_that_can_run_nothing_are_refused() -> None:
+    document = json.loads(SKUS)
+    document["physicalCluster"]["skuTypes"]["DUO"]["gpu"] = 0
+    with pytest.raises(Refused, match="has no GPUs"):
+        simulate(read_config(json.dumps(document)), trace(job("it", 0, 1, 1)), "x")
+    document["virtualClusters"] = {}
+    with pytest.raises(Refused, match="no virtual clusters"):
+        matched(trace(job("it", 0, 1, 1)), read_config(json.dumps(document)))
+    with pytest.raises(Refused, match="none can be given jobs"):
+        generate(SyntheticSpec(), {"a": 0})
 
 
 def test_a_private_cluster_has_what_was_promised() -> None:
