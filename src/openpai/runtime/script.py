@@ -98,7 +98,7 @@ trap on_usr1 USR1
 trap : HUP INT QUIT USR2 ALRM
 
 shell=sh
-if command -v bash >/dev/null 2>&1; then shell=bash; fi
+if [ -x /bin/bash ]; then shell=/bin/bash; elif command -v bash >/dev/null 2>&1; then shell=bash; fi
 if [ "$launcher" = probe ]; then
     launcher=
     if env --default-signal=INT,QUIT true 2>/dev/null; then launcher='env --default-signal=INT,QUIT'; fi

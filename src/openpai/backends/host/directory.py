@@ -23,6 +23,7 @@ RECORD_FILE: Final = "task.json"
 WORK_DIRECTORY: Final = "work"
 TRASH: Final = ".trash"
 _SEPARATOR: Final = "."
+_OURS: Final = (SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE, GRACE_FILE)
 _REASONS: Final = frozenset(ExitReason)
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _OVER: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -127,8 +128,9 @@ def task_directories(root: str) -> Iterator[TaskDirectory]:
 
 def empty_trash(root: str) -> None:
     """Remove what was discarded so far. What cannot be removed stays for the next time."""
-    for path in Path(root, TRASH).iterdir():
-        shutil.rmtree(path, ignore_errors=True)
+    trash = f"{root}/{TRASH}"
+    for name in os.listdir(trash):  # noqa: PTH208  # only names are needed
+        _remove(f"{trash}/{name}")
 
 
 def make_directory(path: str) -> None:
@@ -142,6 +144,18 @@ def make_directories(root: str, below: str) -> None:
     for level in below.split("/"):
         root = f"{root}/{level}"
         make_directory(root)
+
+
+def _remove(path: str) -> None:
+    """Remove a task directory. What only we put there goes by name, which costs a quarter of looking for it."""
+    try:
+        for name in _OURS:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{path}/{name}")  # noqa: PTH108  # done for each task
+        os.rmdir(f"{path}/{WORK_DIRECTORY}")  # noqa: PTH106
+        os.rmdir(path)  # noqa: PTH106
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _write(path: str, text: str, flags: int) -> None:

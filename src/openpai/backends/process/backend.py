@@ -21,8 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.locking import lock
@@ -32,7 +30,7 @@ from openpai.backends.process.attempts import KILLED, Attempt, blamed, reap, ver
 from openpai.backends.process.cgroups import Home, find_home
 from openpai.backends.process.exits import ExitWatch
 from openpai.backends.process.launching import Launcher
-from openpai.backends.process.memory import MemoryLimits, has_run_out
+from openpai.backends.process.memory import has_run_out, limit_memory
 from openpai.backends.process.processes import is_group_left, kill_group, signal_held
 from openpai.backends.process.recovery import take_up
 from openpai.backends.process.sweeping import Sweeper
@@ -40,7 +38,6 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 
-log: Final = structlog.get_logger(__name__)
 SWEEP_EVERY_S: Final = 30.0
 _ACTIONS_PER_TURN: Final = 4
 _READ_AGAIN_S: Final = 0.5
@@ -95,7 +92,7 @@ class ProcessBackend:
                 self._announce(attempt)
                 if attempt.held is not None:
                     self._watch.add(attempt.held, attempt)
-            self._limits = self._limit_memory(root)
+            self._limits = limit_memory(self._find_cgroups(root), self._attempts.values())
             opening.callback(self._limits.close)
             self._sweeper = Sweeper(root, self._is_running, self._limits.vacate_all, self._over, self._sweep_every_s)
             opening.push_async_callback(self._sweeper.close)
@@ -276,18 +273,6 @@ class ProcessBackend:
             attempt = self._attempts.get(TaskDirectory.at(directory).key)
             return attempt is not None and attempt.exit is None and attempt.held is not None
         return False
-
-    def _limit_memory(self, root: str) -> MemoryLimits:
-        home = self._find_cgroups(root)
-        if home is None:
-            log.info("tasks may use more memory than they ask for: no cgroup can be made here that limits it")
-        else:
-            log.info("tasks are kept within the memory they ask for", cgroup=home.path, version=home.generation.number)
-        limits = MemoryLimits(home, {attempt.cgroup for attempt in self._attempts.values()})
-        for attempt in self._attempts.values():
-            if attempt.exit is not None:
-                limits.vacate(attempt.cgroup)
-        return limits
 
     def _announce(self, attempt: Attempt) -> None:
         self._changed[attempt.key] = attempt

@@ -2,7 +2,7 @@
 
 Both generations are known. A cgroup of the second generation that holds processes cannot limit others, so a server
 that was given one of its own (by a service manager that delegates it) moves into a corner of it first. A server that
-was given none makes one at the top, which only an administrator's server may do.
+was given none makes one at the top, which only an administrator's server may do, or wherever above it may.
 """
 
 from __future__ import annotations
@@ -146,9 +146,11 @@ def _places(mounts: str, own: str) -> Iterator[_Place]:
         else:
             continue
         inside = path.removeprefix(root.rstrip("/")) if path.startswith(root) else "/"
-        if inside.rstrip("/"):
-            yield _Place(mount + inside.rstrip("/"), generation, is_own=True)
-        yield _Place(mount, generation, is_own=not inside.rstrip("/"))
+        levels = inside.strip("/").split("/") if inside.strip("/") else []
+        # An administrator's tasks belong at the top, where they do not end with a login. Whoever may not write there
+        # may have been given a level in between.
+        for depth in dict.fromkeys((len(levels), 0, *range(len(levels) - 1, 0, -1))):
+            yield _Place("/".join((mount, *levels[:depth])), generation, is_own=depth == len(levels))
 
 
 def _let_limit(place: _Place) -> None:

@@ -11,13 +11,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
+import structlog
+
+from openpai.backends.process.attempts import Attempt
 from openpai.backends.process.cgroups import FIRST, SECOND, Generation, Home, processes_in, read, write
 from openpai.backends.process.processes import signal_held
 
+log: Final = structlog.get_logger(__name__)
 LEAST_MB: Final = 16
 """The limit of who asks for less: the shells that run a task need a few megabytes themselves."""
 KEPT_MAX: Final = 64
@@ -34,6 +38,7 @@ class MemoryLimits:
         self._free: list[str] = []
         self._lent = set(in_use) - {""}
         self._leaving: set[str] = set()
+        self._vacated: set[str] = set()
         self._made = 0
         if home is not None:
             self._take_up(Path(home.path))
@@ -55,10 +60,12 @@ class MemoryLimits:
 
     def vacate(self, cgroup: str) -> bool:
         """Return whether no process is left in the cgroup of an attempt that ended; kill what there is."""
-        if not cgroup or not kill_all(cgroup):
+        # An empty cgroup stays empty: only its own processes make others there.
+        if not cgroup or cgroup in self._vacated:
             return True
-        self._leaving.add(cgroup)
-        return False
+        is_vacated = not kill_all(cgroup)
+        (self._vacated if is_vacated else self._leaving).add(cgroup)
+        return is_vacated
 
     def vacate_all(self) -> bool:
         """Do so for every cgroup that was found occupied, and return whether none is any more."""
@@ -74,7 +81,9 @@ class MemoryLimits:
         if not cgroup:
             return
         self._lent.discard(cgroup)
-        if not self.vacate(cgroup):
+        is_vacated = self.vacate(cgroup)
+        self._vacated.discard(cgroup)
+        if not is_vacated:
             return
         if len(self._free) < KEPT_MAX and self._is_as_new(cgroup):
             self._free.append(cgroup)
@@ -95,8 +104,8 @@ class MemoryLimits:
         for path in home.iterdir():
             if path.is_dir() and path.name.isdecimal():
                 self._made = max(self._made, int(path.name))
-                if str(path) not in self._lent and self.vacate(str(path)):
-                    self._remove(str(path))
+                if str(path) not in self._lent:
+                    self.give_back(str(path))
 
     def _make(self, home: Home) -> str:
         self._made += 1
@@ -128,6 +137,19 @@ class MemoryLimits:
         self._limit_of.pop(cgroup, None)
         with contextlib.suppress(OSError):
             Path(cgroup).rmdir()
+
+
+def limit_memory(home: Home | None, attempts: Collection[Attempt]) -> MemoryLimits:
+    """Return the limits of a server that took up `attempts`, and say once whether there are any."""
+    if home is None:
+        log.info("tasks may use more memory than they ask for: no cgroup can be made here that limits it")
+    else:
+        log.info("tasks are kept within the memory they ask for", cgroup=home.path, version=home.generation.number)
+    limits = MemoryLimits(home, {attempt.cgroup for attempt in attempts})
+    for attempt in attempts:
+        if attempt.exit is not None:
+            limits.vacate(attempt.cgroup)
+    return limits
 
 
 def entry_of(cgroup: str) -> str:
