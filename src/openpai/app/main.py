@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from openpai.app.settings import PORT_DEFAULT, BackendName, Settings
+from openpai.app.simulate import simulate
 from openpai.cli.main import app, run
 
 DATA_DIR_DEFAULT = Path("~/.local/share/openpai")
@@ -60,5 +61,7 @@ def up(
     set_up_logging()
     serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))
 
+
+app.command()(simulate)
 
 __all__ = ["app", "run"]

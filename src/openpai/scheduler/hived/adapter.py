@@ -28,6 +28,9 @@ PATIENCE_MS: Final = 30 * 60 * 1000
 
 AHEAD_MAX: Final = 5
 
+REMIND_MS: Final = 10_000
+"""Victims that have not left by then are named again, in case whoever was to stop them forgot."""
+
 ABSENT: Final = NodeHealth(is_healthy=False)
 
 WHY_OF: Final = {
@@ -52,6 +55,8 @@ class HivedScheduler(Scheduler):
         """Gangs whose devices are reserved and who wait for others to leave them."""
         self._gangs: dict[str, Gang] = {}
         """Gangs that hold spots, or for which some are set aside."""
+        self._unclear: dict[str, tuple[Gang, str]] = {}
+        """Gangs that nothing there is now could serve, and why."""
         self._proposed: dict[str, Waiting] = {}
         self._number = 0
         # A node that nobody reported yet is not there, whatever the configuration says.
@@ -100,13 +105,14 @@ class HivedScheduler(Scheduler):
         return request if isinstance(request, str) else self.core.refusal(request)
 
     def add(self, gang: Gang) -> None:
-        """Let a gang wait. Adding one that waits or runs changes nothing; raises Refused if it never could run."""
+        """Let a gang wait. Adding one that waits or runs changes nothing."""
         if gang.id in self._queue or gang.id in self._reserving or gang.id in self._gangs:
             return
-        told = self.refusal(gang)
         request = self.skus.request(gang)
-        if told is not None or isinstance(request, str):
-            raise Refused("InvalidParametersError", str(told), "ask for less, or for another virtual cluster or SKU")
+        if isinstance(request, str):
+            self._unclear[gang.id] = (gang, request)
+            return
+        self._unclear.pop(gang.id, None)
         self._number += 1
         self._queue.add(Waiting(gang, request, self._number))
 
@@ -114,9 +120,11 @@ class HivedScheduler(Scheduler):
         """Learn that a gang already runs there, as after a restart; None for members that are over."""
         if gang.id in self._gangs:
             return
-        self._queue.remove(gang.id)
+        self.cancel(gang.id)
         request = self.skus.request(gang)
         wanted = list(spots)
+        if not any(wanted):
+            return
         if isinstance(request, str):
             members = tuple((1, max(1, ask.gpus)) for ask in gang.asks)
             request = GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type)
@@ -156,9 +164,12 @@ class HivedScheduler(Scheduler):
         decisions: list[Decision] = []
         for gang, waiting in list(self._reserving.items()):
             record = self.core.cluster.gangs.get(gang)
+            if len(decisions) >= limit:
+                break
             if record is not None and record.victims:
-                continue
-            if len(decisions) < limit:
+                if now_ms - waiting.preempted_at_ms >= REMIND_MS:
+                    decisions.append(self._preempt(waiting, tuple(sorted(record.victims)), now_ms))
+            else:
                 del self._reserving[gang]
                 decision = self._decide(waiting, now_ms)
                 if isinstance(decision, HivedWait):
@@ -190,13 +201,18 @@ class HivedScheduler(Scheduler):
         self._queue.remove(gang.id)
         if isinstance(answer, HivedPreempt):
             self._reserving[gang.id] = waiting
-            told = f"{gang.job or gang.id} has more right to these devices: its virtual cluster was promised them"
-            return Preempt(gang.id, answer.victims, told)
+            return self._preempt(waiting, answer.victims, now_ms)
         self._gangs[gang.id] = gang
         self._proposed[gang.id] = waiting
         kind = self.core.cluster.chains[answer.chain].spec.leaf_type
         spots = tuple([Spot(spot.node, self.skus.gpus_of(kind, spot.devices)) for spot in answer.spots])
         return Place(gang.id, spots)
+
+    def _preempt(self, waiting: Waiting, victims: tuple[str, ...], now_ms: int) -> Preempt:
+        waiting.preempted_at_ms = now_ms
+        name = waiting.gang.job or waiting.gang.id
+        told = f"{name} has more right to these devices: its virtual cluster was promised them"
+        return Preempt(waiting.gang.id, victims, told)
 
     def commit(self, gang: str) -> None:
         """The placement proposed for `gang` became a fact."""
@@ -221,9 +237,12 @@ class HivedScheduler(Scheduler):
 
     def cancel(self, gang: str) -> None:
         """A waiting gang wants nothing any more. Unknown gangs are ignored."""
+        self._unclear.pop(gang, None)
         self._queue.remove(gang)
         if self._reserving.pop(gang, None) is not None:
             self.core.cancel(gang)
+        if gang in self._proposed:
+            self.release(gang)
 
     def why(self, gang: str) -> Wait | None:
         """Return why a gang waits; None when it does not."""
@@ -233,6 +252,8 @@ class HivedScheduler(Scheduler):
             count = len(record.victims) if record is not None else 0
             told = f"its devices are reserved; it waits for {count} gangs with less right to them to leave"
             return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these gangs ending", (), 1)
+        if gang in self._unclear:
+            return Wait(gang, Why.NO_NODE, self._unclear[gang][1], "a smaller ask, or nodes that have what it asks for")
         waiting = self._queue.get(gang)
         if waiting is None:
             return None
@@ -258,3 +279,5 @@ class HivedScheduler(Scheduler):
         if self._news:
             news, self._news = self._news, {}
             self.core.set_nodes(news)
+            for gang, _ in list(self._unclear.values()):
+                self.add(gang)

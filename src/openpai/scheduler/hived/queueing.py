@@ -28,6 +28,8 @@ class Waiting:
     """Counts gangs as they came."""
     behind: str | None = None
     """The gang that it may not pass."""
+    preempted_at_ms: int = 0
+    """When its victims were last named."""
 
     @property
     def order(self) -> Order:

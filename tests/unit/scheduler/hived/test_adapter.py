@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.model import Ask, Gang, Node, Place, Preempt, Spot, Why
@@ -109,10 +108,30 @@ def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> 
         (Gang("g", (Ask(1, 1, 1),), sku_type="K80"), "no device type 'K80'"),
     ],
 )
-def test_what_could_never_run_is_refused(scheduler: HivedScheduler, wish: Gang, told: str) -> None:
+def test_what_could_never_run_is_refused_and_waits_if_added_all_the_same(
+    scheduler: HivedScheduler, wish: Gang, told: str
+) -> None:
     assert told in (scheduler.refusal(wish) or "")
-    with pytest.raises(Refused, match=told):
-        scheduler.add(wish)
+    scheduler.add(wish)
+    assert placed(scheduler) == {}
+    why = scheduler.why("g")
+    assert why is not None
+    assert told in why.told
+    scheduler.cancel("g")
+    assert scheduler.why("g") is None
+
+
+def test_what_is_set_aside_is_given_back_when_nobody_wants_it_any_more(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("one", 4))
+    placed(scheduler)
+    scheduler.cancel("one")
+    scheduler.add(gang("two", 4))
+    assert set(placed(scheduler)) == {"two"}
+    scheduler.commit("two")
+    scheduler.cancel("two")
+    scheduler.reject("two")
+    scheduler.add(gang("three", 4))
+    assert placed(scheduler) == {}
 
 
 def test_a_pinned_cell_is_used_by_name(scheduler: HivedScheduler) -> None:
@@ -154,8 +173,8 @@ def test_preemption_is_proposed_once_and_then_carried_out(scheduler: HivedSchedu
     decision = placed(scheduler)["high"]
     assert isinstance(decision, Preempt)
     assert decision.victims == ("low",)
-    scheduler.commit("high")
-    assert placed(scheduler) == {}
+    assert placed(scheduler, 9_999) == {}
+    assert placed(scheduler, 10_000) == {"high": decision}
     why = scheduler.why("high")
     assert why is not None
     assert "1 gangs with less right" in why.told

@@ -1,0 +1,236 @@
+"""`pai simulate`: what a scheduler would have done with a trace of jobs, answered in seconds and without a cluster.
+
+Reads the trace and the configurations, replays every case one after the other, and tells the outcome as tables, as JSON
+and as plots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from openpai.cli import output
+from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.scheduler.hived.config import HivedConfig
+    from openpai.simulator.replay import Rules
+    from openpai.simulator.report import Report
+    from openpai.simulator.synthetic import SyntheticSpec
+    from openpai.simulator.trace import Trace
+
+NODES_DEFAULT = 279
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One replay to make."""
+
+    name: str
+    config: HivedConfig
+    scheduler: str
+    absent: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+def simulate(
+    trace: Annotated[Path | None, typer.Option(help="Job trace to replay.")] = None,
+    synthetic: Annotated[
+        str | None, typer.Option(help="Make a trace instead: jobs=,days=,seed=,load=,opportunistic=,apart=,vcs=.")
+    ] = None,
+    trace_format: Annotated[
+        str | None, typer.Option("--format", help="ours, philly or helios [default: as it looks].")
+    ] = None,
+    config: Annotated[
+        list[Path] | None, typer.Option(help="Cluster in HiveD's format; give several to compare them.")
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the cluster, without --config.")] = NODES_DEFAULT,
+    gpus_per_node: Annotated[int, typer.Option(min=1, help="GPUs of each node, without --config.")] = 8,
+    match_vcs: Annotated[
+        bool, typer.Option("--match-vcs", help="Give the trace's virtual clusters to the configuration's by size.")
+    ] = False,
+    scheduler: Annotated[
+        list[str] | None, typer.Option(help="hived, fifo, quota or quota-spread; several to compare [default: hived].")
+    ] = None,
+    what_if: Annotated[
+        list[str] | None, typer.Option(help="Compare with other promises, as in vision=+8 or vision=+8,speech=-8.")
+    ] = None,
+    checkpoint_every_s: Annotated[
+        int | None, typer.Option(min=1, help="Jobs save their work so often [default: never].")
+    ] = None,
+    grace_s: Annotated[int, typer.Option(min=0, help="Time a preempted job has to leave.")] = 30,
+    experiment: Annotated[
+        str | None, typer.Option(help="anomaly: private clusters, quotas and HiveD on the same jobs.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write plots (SVG) into this folder.")] = None,
+    write_trace: Annotated[Path | None, typer.Option(help="Write the trace in our own format.")] = None,
+    json: output.Json = False,
+) -> None:
+    """Replay a job trace over the real scheduler in virtual time, and compare configurations."""
+    from openpai.simulator.formats import write_ours
+    from openpai.simulator.replay import Rules
+
+    checkpoint_ms = None if checkpoint_every_s is None else checkpoint_every_s * 1000
+    rules = Rules(grace_s * 1000, checkpoint_ms)
+    if experiment is not None and experiment != "anomaly":
+        raise Refused("InvalidParametersError", f"no experiment is called {experiment!r}", "use anomaly")
+    if experiment is not None and trace is None and synthetic is None and not config:
+        _anomaly([], None, rules, json)
+        return
+    named, jobs = _inputs(trace, synthetic, trace_format, config or (), (nodes, gpus_per_node))
+    if write_trace is not None:
+        _write(write_trace, write_ours(jobs))
+    if experiment is not None:
+        _anomaly([_matching(jobs, named[0][1], match_vcs)], named[0][1], rules, json)
+        return
+    cases = _cases(named, scheduler or ["hived"], what_if or ())
+    reports = _replayed(cases, jobs, rules, match_vcs)
+    _tell(reports, jobs, plot, json)
+
+
+def _inputs(
+    trace: Path | None,
+    synthetic: str | None,
+    trace_format: str | None,
+    configs: Sequence[Path],
+    size: tuple[int, int],
+) -> tuple[list[tuple[str, HivedConfig]], Trace]:
+    """Return the configurations by name, and the trace; whatever was not given is made to measure."""
+    from openpai.scheduler.hived.reading import read_config
+    from openpai.simulator.cluster import config_text, quotas_of
+    from openpai.simulator.formats import read_trace
+    from openpai.simulator.synthetic import SyntheticSpec, generate
+
+    if (trace is None) == (synthetic is None):
+        told = "give either a trace to replay (--trace FILE) or one to make (--synthetic jobs=1000,days=7)"
+        raise Refused("InvalidParametersError", told, "see pai simulate --help")
+    named = [(path.stem, read_config(_read(path, "configuration"))) for path in configs]
+    found: Trace | None = None
+    spec: SyntheticSpec | None = None
+    if trace is not None:
+        found = read_trace(_read(trace, "trace"), trace_format)
+    else:
+        spec = SyntheticSpec.parse(synthetic or "")
+    if not named:
+        shares = (
+            spec.shares() if spec is not None else {name: float(ms) for name, ms in (found or _none()).demand().items()}
+        )
+        named = [(f"{size[0]} nodes", read_config(config_text(size[0], _some(shares), size[1])))]
+    if spec is not None:
+        found = generate(spec, quotas_of(named[0][1]))
+    return named, found or _none()
+
+
+def _none() -> Trace:
+    from openpai.simulator.trace import Trace
+
+    return Trace(())
+
+
+def _some(shares: dict[str, float]) -> dict[str, float]:
+    if sum(shares.values()) <= 0:
+        raise Refused("InvalidParametersError", "the trace has no job that needs GPUs", "check its format")
+    return shares
+
+
+def _cases(named: Sequence[tuple[str, HivedConfig]], schedulers: Sequence[str], what_ifs: Sequence[str]) -> list[Case]:
+    from openpai.simulator.whatif import changed, parse_what_if
+
+    cases = []
+    for name, config in named:
+        for scheduler in schedulers:
+            title = f"{name}, {scheduler}" if len(schedulers) > 1 else name
+            cases.append(Case(title, config, scheduler, notes=config.warnings))
+            for text in what_ifs:
+                other = changed(config, parse_what_if([text]))
+                label = text if len(named) * len(schedulers) == 1 else f"{title}, {text}"
+                cases.append(Case(label, other.config, scheduler, other.absent, other.notes))
+    return cases
+
+
+def _matching(trace: Trace, config: HivedConfig, is_wanted: bool) -> Trace:
+    from openpai.simulator.simulate import matched
+
+    return matched(trace, config) if is_wanted else trace
+
+
+def _replayed(cases: Sequence[Case], trace: Trace, rules: Rules, match_vcs: bool) -> list[Report]:
+    from openpai.simulator.simulate import simulate as replay
+
+    reports = []
+    for number, case in enumerate(cases, 1):
+        if output.error_console().is_terminal:
+            output.aside(f"replaying {len(trace.jobs)} jobs ({number} of {len(cases)}): {case.name}")
+        jobs = _matching(trace, case.config, match_vcs)
+        reports.append(
+            replay(case.config, jobs, case.name, case.scheduler, rules=rules, absent=case.absent, notes=case.notes)
+        )
+    return reports
+
+
+def _tell(reports: Sequence[Report], trace: Trace, plot: Path | None, is_json: bool) -> None:
+    from openpai.simulator.plots import write_plots
+    from openpai.simulator.tables import comparison_tables, report_sentences, report_tables
+
+    try:
+        plots = [] if plot is None else write_plots(reports, plot)
+    except OSError as error:
+        raise _unreadable("write plots into", plot, error) from error
+    if is_json:
+        found = [report.as_dict() for report in reports]
+        output.document({"left_out": trace.left_out, "reports": found, "plots": [str(path) for path in plots]})
+        return
+    for report in reports:
+        for table in report_tables(report):
+            output.console().print(table)
+            output.say()
+        for sentence in report_sentences(report):
+            output.console().print(sentence, markup=False)
+        output.say()
+    if len(reports) > 1:
+        for table in comparison_tables(reports):
+            output.console().print(table)
+            output.say()
+    for reason, count in trace.left_out.items():
+        output.warn(f"{count} records of the trace were left out: {reason}")
+    for path in plots:
+        output.aside(f"plot: {path}")
+
+
+def _anomaly(traces: Sequence[Trace], config: HivedConfig | None, rules: Rules, is_json: bool) -> None:
+    from openpai.simulator.anomaly import default_case, find_anomaly
+    from openpai.simulator.tables import anomaly_sentences, anomaly_table
+
+    if config is None:
+        config, traces = default_case()
+    found = find_anomaly(config, traces, rules)
+    if is_json:
+        output.document(found.as_dict())
+        return
+    output.console().print(anomaly_table(found))
+    output.say()
+    for sentence in anomaly_sentences(found):
+        output.console().print(sentence, markup=False)
+
+
+def _read(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(f"read the {what}", path, error) from error
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _unreadable("write the trace to", path, error) from error
+
+
+def _unreadable(doing: str, path: Path | None, error: Exception) -> Refused:
+    reason = getattr(error, "strerror", None) or str(error)
+    return Refused("InvalidParametersError", f"cannot {doing} {path}: {reason}", "check the path")

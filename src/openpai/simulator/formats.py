@@ -1,0 +1,233 @@
+"""Reads job traces: our own CSV, the JSON job log of Microsoft's Philly cluster, the CSV of SenseTime's Helios.
+
+Our own format refuses what it does not understand, line by line. The public traces are logs of real clusters and have
+holes; records without a time or without GPUs are left out and counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from openpai.protocol.errors import Fault, Refused
+from openpai.simulator.trace import PRIORITY_CLASSES, InvalidTrace, Trace, TraceJob, in_order
+
+FORMATS: Final = ("ours", "philly", "helios")
+REQUIRED: Final = ("job", "vc", "submitted_s", "run_s", "gpus")
+OPTIONAL: Final = ("user", "tasks", "priority", "sku")
+FAULTS_MAX: Final = 20
+
+
+def read_trace(text: str, trace_format: str | None = None) -> Trace:
+    """Return the trace in `text`; without a format, find out which it is. Raises InvalidTrace with its faults."""
+    chosen = trace_format or recognised(text)
+    if chosen not in FORMATS:
+        raise Refused("InvalidParametersError", f"no trace format is called {chosen!r}", f"use {', '.join(FORMATS)}")
+    return {"ours": read_ours, "philly": read_philly, "helios": read_helios}[chosen](text)
+
+
+def recognised(text: str) -> str:
+    """Return the format that `text` looks like."""
+    start = text.lstrip("\ufeff \t\r\n")
+    if start.startswith(("[", "{")):
+        return "philly"
+    return "helios" if "gpu_num" in start.split("\n", maxsplit=1)[0] else "ours"
+
+
+def read_ours(text: str) -> Trace:
+    """Return a trace of our own format: CSV whose header names job, vc, submitted_s, run_s, gpus and maybe more."""
+    rows = csv.DictReader(io.StringIO(text.lstrip("\ufeff")))
+    columns = [name.strip() for name in rows.fieldnames or ()]
+    rows.fieldnames = columns
+    faults = [Fault(name, "this column is missing", 1, ", ".join(REQUIRED)) for name in REQUIRED if name not in columns]
+    known = (*REQUIRED, *OPTIONAL)
+    faults += [Fault(name, "no such column", 1, ", ".join(known)) for name in columns if name not in known]
+    if faults:
+        raise InvalidTrace(faults)
+    jobs: list[TraceJob] = []
+    left_out: Counter[str] = Counter()
+    seen: set[str] = set()
+    for row in rows:
+        try:
+            job = _our_job(row)
+        except ValueError as error:
+            faults.append(Fault("", str(error), rows.line_num))
+            if len(faults) >= FAULTS_MAX:
+                break
+            continue
+        if job.id in seen:
+            faults.append(Fault("job", f"{job.id!r} is listed twice", rows.line_num))
+        seen.add(job.id)
+        if job.gpus:
+            jobs.append(job)
+        else:
+            left_out["without GPUs"] += 1
+    if faults:
+        raise InvalidTrace(faults[:FAULTS_MAX])
+    return in_order(jobs, left_out)
+
+
+def _our_job(row: Mapping[str, str | None]) -> TraceJob:
+    job = row["job"] or ""
+    if not job or not row["vc"]:
+        raise ValueError("job and vc must not be empty")
+    tasks = row.get("tasks")
+    made = TraceJob(
+        id=job,
+        virtual_cluster=row["vc"],
+        submitted_ms=round(_number("submitted_s", row["submitted_s"]) * 1000),
+        run_ms=round(_number("run_s", row["run_s"]) * 1000),
+        gpus=int(_number("gpus", row["gpus"])),
+        user=row.get("user") or "",
+        tasks=int(_number("tasks", tasks)) if tasks else None,
+        priority=_priority(row.get("priority")),
+        sku_type=row.get("sku") or None,
+    )
+    if made.tasks is not None and not 1 <= made.tasks <= max(1, made.gpus):
+        raise ValueError(f"tasks is {made.tasks}; it must be between 1 and the number of GPUs, {made.gpus}")
+    return made
+
+
+def _number(column: str, text: str | None) -> float:
+    try:
+        number = float(text or "")
+    except ValueError:
+        raise ValueError(f"{column} is {text!r}, which is not a number") from None
+    if not 0 <= number < 1e12:
+        raise ValueError(f"{column} is {text}; it must not be negative, and must be finite")
+    return number
+
+
+def _priority(text: str | None) -> int:
+    if not text:
+        return 0
+    if text in PRIORITY_CLASSES:
+        return PRIORITY_CLASSES[text]
+    try:
+        number = int(text)
+    except ValueError:
+        number = -2
+    if not -1 <= number <= 1000:
+        classes = ", ".join(PRIORITY_CLASSES)
+        raise ValueError(f"priority is {text!r}; use a number from -1 to 1000, or one of {classes}")
+    return number
+
+
+def write_ours(trace: Trace) -> str:
+    """Return a trace as text in our own format."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("job", "vc", "user", "submitted_s", "run_s", "gpus", "tasks", "priority", "sku"))
+    for job in trace.jobs:
+        writer.writerow(
+            (
+                job.id, job.virtual_cluster, job.user, _seconds(job.submitted_ms), _seconds(job.run_ms), job.gpus,
+                job.tasks or "", job.priority, job.sku_type or "",
+            )
+        )  # fmt: skip
+    return out.getvalue()
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:.3f}".rstrip("0").rstrip(".")
+
+
+def read_philly(text: str) -> Trace:
+    """Return the trace in a Philly job log: a list of jobs, each with its attempts and where these ran.
+
+    A job runs as long as all of its attempts together, on as many GPUs as its last one had.
+    """
+    try:
+        records = json.loads(text)
+    except ValueError as error:
+        raise InvalidTrace((Fault("", f"this is not JSON: {error}"),)) from error
+    if not isinstance(records, list):
+        raise InvalidTrace((Fault("", "a Philly job log is a list of jobs"),))
+    return _collected(_philly_job(record) for record in records)
+
+
+def _philly_job(record: Any) -> TraceJob | str:
+    if not isinstance(record, dict) or "jobid" not in record or "vc" not in record:
+        return "without a job id or virtual cluster"
+    submitted = _instant_ms(record.get("submitted_time"))
+    if submitted is None:
+        return "without a submission time"
+    run_ms = 0
+    detail: Any = None
+    for attempt in record.get("attempts") or ():
+        began, ended = _instant_ms(attempt.get("start_time")), _instant_ms(attempt.get("end_time"))
+        if began is not None and ended is not None and ended >= began:
+            run_ms += ended - began
+            detail = attempt.get("detail") or detail
+    if detail is None:
+        return "never ran to an end"
+    sizes = [len(part.get("gpus") or ()) for part in detail]
+    gpus = sum(sizes)
+    if not gpus:
+        return "without GPUs"
+    # A job torn over odd pieces of nodes is what that scheduler made of it: here it asks for whole nodes again.
+    tasks = len(sizes) if len(set(sizes)) == 1 else None
+    return TraceJob(
+        str(record["jobid"]), str(record["vc"]), submitted, run_ms, gpus, str(record.get("user", "")), tasks
+    )
+
+
+def read_helios(text: str) -> Trace:
+    """Return the trace in a Helios job log: CSV, one job a line, with GPUs, nodes, submission time and duration."""
+    rows = csv.DictReader(io.StringIO(text.lstrip("\ufeff")))
+    needed = ("job_id", "vc", "gpu_num", "submit_time", "duration")
+    columns = rows.fieldnames or ()
+    faults = [Fault(name, "this column is missing", 1, ", ".join(needed)) for name in needed if name not in columns]
+    if faults:
+        raise InvalidTrace(faults)
+    return _collected(_helios_job(row) for row in rows)
+
+
+def _helios_job(row: Mapping[str, str]) -> TraceJob | str:
+    submitted = _instant_ms(row["submit_time"])
+    if submitted is None:
+        return "without a submission time"
+    try:
+        gpus, seconds = int(float(row["gpu_num"])), float(row["duration"])
+        nodes = int(float(row.get("node_num") or 0))
+    except (TypeError, ValueError):
+        return "without a size or duration"
+    if gpus <= 0:
+        return "without GPUs"
+    if seconds < 0:
+        return "without a size or duration"
+    tasks = nodes if 1 <= nodes <= gpus and gpus % nodes == 0 else None
+    return TraceJob(row["job_id"], row["vc"], submitted, round(seconds * 1000), gpus, row.get("user") or "", tasks)
+
+
+def _collected(found: Iterable[TraceJob | str]) -> Trace:
+    jobs: list[TraceJob] = []
+    left_out: Counter[str] = Counter()
+    times: Counter[str] = Counter()
+    for job in found:
+        if isinstance(job, str):
+            left_out[job] += 1
+            continue
+        times[job.id] += 1
+        if times[job.id] > 1:
+            left_out["listed twice"] += 1
+            continue
+        jobs.append(job)
+    return in_order(jobs, left_out)
+
+
+def _instant_ms(text: object) -> int | None:
+    """Return a time without a zone, such as `2017-10-07 01:11:39`, as milliseconds; None when there is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    # The logs carry no zone; only differences matter, so any one zone will do.
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

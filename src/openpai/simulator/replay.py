@@ -1,0 +1,173 @@
+"""Replays a trace over a scheduler in virtual time: no clock, no sleeping, only the next thing that happens.
+
+The scheduler is driven through the platform's own entrance and cannot tell that nobody runs anything. A job that is
+preempted leaves after a grace period, loses what it did since its last checkpoint, and waits again where it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Final
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.interface import Scheduler
+from openpai.scheduler.model import Ask, Gang, Place, Preempt
+from openpai.simulator.tally import Tally
+from openpai.simulator.trace import Trace, TraceJob
+
+DECISIONS_MAX: Final = 1_000_000
+# At one moment ends come first: a job that is done has nothing to lose.
+_ENDS, _LEAVES = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a replay takes for granted about the world."""
+
+    grace_ms: int = 30_000
+    """How long a preempted job may go on before its GPUs are free."""
+    checkpoint_ms: int | None = None
+    """How often jobs save their work; None for never: a preempted job starts from its beginning."""
+    round_ms: int = 1000
+    """How often the scheduler looks: what happens within this time is decided together."""
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A job in the replay."""
+
+    job: TraceJob
+    gang: Gang
+    left_ms: int
+    """Running time it still needs, counted from its last checkpoint."""
+    nodes: tuple[tuple[str, int], ...] = ()
+    """Where it runs, and on how many GPUs of each node."""
+    began_ms: int = -1
+    starts: int = 0
+    has_notice: bool = False
+    """Whether it was told to leave."""
+
+
+@dataclass(slots=True)
+class Replay:
+    """One pass of a trace over one scheduler."""
+
+    scheduler: Scheduler
+    trace: Trace
+    tally: Tally
+    node_gpus: int
+    rules: Rules = field(default_factory=Rules)
+    now_ms: int = 0
+    waiting: dict[str, Run] = field(default_factory=dict)
+    running: dict[str, Run] = field(default_factory=dict)
+    decisions: int = 0
+    _heap: list[tuple[int, int, int, int, Run]] = field(default_factory=list)
+    _planned: int = 0
+
+    def play(self) -> Tally:
+        """Replay the whole trace and return what was counted."""
+        jobs, heap, at = self.trace.jobs, self._heap, 0
+        step = max(1, self.rules.round_ms)
+        while at < len(jobs) or heap:
+            first = min(
+                jobs[at].submitted_ms if at < len(jobs) else heap[0][0],
+                heap[0][0] if heap else jobs[at].submitted_ms,
+            )
+            self.now_ms = now = -(-first // step) * step
+            while heap and heap[0][0] <= now:
+                _, kind, _, starts, run = heappop(heap)
+                # A job that was sent away, or started again meanwhile, has no business with older news.
+                if run.job.id in self.running and run.starts == starts:
+                    if kind == _ENDS:
+                        self._end(run)
+                    else:
+                        self._leave(run)
+            while at < len(jobs) and jobs[at].submitted_ms <= now:
+                self._submit(jobs[at])
+                at += 1
+            self._decide()
+        self.tally.close(self.now_ms, self.waiting.values())
+        return self.tally
+
+    def _submit(self, job: TraceJob) -> None:
+        asks = tuple([Ask(0, 0, gpus) for gpus in job.sizes(self.node_gpus)])
+        gang = Gang(
+            job.id, asks, job.virtual_cluster, job.priority, job.submitted_ms, job.user, job.id, job.sku_type
+        )  # fmt: skip
+        told = self.scheduler.refusal(gang)
+        if told is None:
+            try:
+                self.scheduler.add(gang)
+            except Refused as error:
+                told = error.message
+        if told is not None:
+            self.tally.refuse(job, told)
+            return
+        self.waiting[job.id] = run = Run(job, gang, job.run_ms)
+        self.tally.queue(run.job, self.now_ms)
+
+    def _decide(self) -> None:
+        """Let the scheduler decide until it has nothing more to say at this moment."""
+        decisions = self.scheduler.decide(self.now_ms, DECISIONS_MAX)
+        while decisions:
+            self.decisions += len(decisions)
+            is_changed = False
+            for decision in decisions:
+                if isinstance(decision, Place):
+                    self.scheduler.commit(decision.gang)
+                    self._start(decision)
+                else:
+                    is_changed |= self._send_away(decision)
+            decisions = self.scheduler.decide(self.now_ms, DECISIONS_MAX) if is_changed else ()
+
+    def _start(self, place: Place) -> None:
+        run = self.waiting.pop(place.gang)
+        run.began_ms = self.now_ms
+        run.starts += 1
+        run.has_notice = False
+        sizes = [ask.gpus for ask in run.gang.asks]
+        run.nodes = tuple([(spot.node, size) for spot, size in zip(place.spots, sizes, strict=True)])
+        self.running[run.job.id] = run
+        self.tally.start(run.job, run.nodes, self.now_ms, is_first=run.starts == 1)
+        self._plan(self.now_ms + run.left_ms, _ENDS, run)
+
+    def _plan(self, at_ms: int, kind: int, run: Run) -> None:
+        # The number keeps the order of planning where times are equal, and runs from being compared.
+        self._planned += 1
+        heappush(self._heap, (at_ms, kind, self._planned, run.starts, run))
+
+    def _end(self, run: Run) -> None:
+        del self.running[run.job.id]
+        self.scheduler.release(run.job.id)
+        self.tally.stop(run.job, run.nodes, self.now_ms)
+        self.tally.finish(run.job, self.now_ms)
+
+    def _send_away(self, decision: Preempt) -> bool:
+        """Give the victims notice; return whether any has left at once."""
+        has_left = False
+        for name in decision.victims:
+            run = self.running.get(name)
+            if run is None or run.has_notice:
+                continue
+            run.has_notice = True
+            if self.rules.grace_ms:
+                self._plan(self.now_ms + self.rules.grace_ms, _LEAVES, run)
+            else:
+                self._leave(run)
+                has_left = True
+        return has_left
+
+    def _leave(self, run: Run) -> None:
+        """Take a preempted job off its GPUs; what it has left to do waits again."""
+        del self.running[run.job.id]
+        self.scheduler.release(run.job.id)
+        did_ms = self.now_ms - run.began_ms
+        every = self.rules.checkpoint_ms
+        saved_ms = did_ms // every * every if every else 0
+        run.left_ms = max(0, run.left_ms - saved_ms)
+        self.tally.stop(run.job, run.nodes, self.now_ms)
+        self.tally.preempt(run.job, did_ms - saved_ms)
+        self.scheduler.add(run.gang)
+        self.waiting[run.job.id] = run
+        self.tally.queue(run.job, self.now_ms)

@@ -1,0 +1,76 @@
+"""Runs one replay from its configuration to its report, over any of the schedulers there are to compare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from time import perf_counter
+from typing import Final
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.fifo import FifoScheduler
+from openpai.scheduler.hived.adapter import HivedScheduler
+from openpai.scheduler.hived.config import HivedConfig
+from openpai.scheduler.interface import Scheduler
+from openpai.simulator.cluster import nodes_of, quotas_of
+from openpai.simulator.quota import QuotaScheduler
+from openpai.simulator.replay import Replay, Rules
+from openpai.simulator.report import Report, report_of
+from openpai.simulator.tally import Tally
+from openpai.simulator.trace import Trace
+
+SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
+    "hived": HivedScheduler,
+    "fifo": lambda _: FifoScheduler(),
+    "quota": lambda config: QuotaScheduler(quotas_of(config)),
+    "quota-spread": lambda config: QuotaScheduler(quotas_of(config), is_spreading=True),
+}
+"""By name: HiveD; first come first served over the whole cluster; quotas in GPUs on the fullest or emptiest nodes."""
+
+
+def simulate(
+    config: HivedConfig,
+    trace: Trace,
+    name: str,
+    scheduler: str = "hived",
+    *,
+    rules: Rules | None = None,
+    absent: Collection[str] = (),
+    notes: tuple[str, ...] = (),
+) -> Report:
+    """Replay the trace and return the report. Nodes that are `absent` are in the configuration but do not exist."""
+    if scheduler not in SCHEDULERS:
+        told = f"no scheduler is called {scheduler!r}"
+        raise Refused("InvalidParametersError", told, f"use {', '.join(SCHEDULERS)}")
+    if not trace.jobs:
+        raise Refused("InvalidParametersError", "the trace has no job that needs GPUs", "check its format")
+    nodes = tuple([node for node in nodes_of(config) if node.name not in absent])
+    largest = max(node.gpus for node in nodes)
+    if not largest:
+        raise Refused("InvalidParametersError", f"{name}: the cluster has no GPUs", "replay on one that has some")
+    deciding = SCHEDULERS[scheduler](config)
+    for node in nodes:
+        deciding.set_node(node)
+    tally = Tally(trace, nodes, quotas_of(config))
+    replay = Replay(deciding, trace, tally, largest, rules or Rules())
+    began = perf_counter()
+    replay.play()
+    wall_s = round(perf_counter() - began, 3)
+    return report_of(name, scheduler, tally, notes=notes, wall_s=wall_s, decisions=replay.decisions)
+
+
+def matched(trace: Trace, config: HivedConfig) -> Trace:
+    """Return the trace with its virtual clusters renamed to the configuration's: most GPU time to most GPUs.
+
+    Where the trace has more of them, the rest go in turn to where most GPUs are left per GPU hour asked for.
+    """
+    quotas = quotas_of(config)
+    if not quotas:
+        raise Refused("NoVirtualClusterError", "the configuration has no virtual clusters", "add some, or --nodes")
+    demand: Counter[str] = Counter()
+    wanted = trace.demand()
+    names: dict[str, str] = {}
+    for name in trace.virtual_clusters:
+        names[name] = min(quotas, key=lambda own: ((demand[own] + wanted[name]) / max(1, quotas[own]), own))
+        demand[names[name]] += wanted[name]
+    return trace.renamed(names)

@@ -1,0 +1,179 @@
+"""Counts what happens in a replay: who waits, who runs where, what stays free, and what work is lost.
+
+Utilisation, queues and fragmentation are exact integrals over the time between the first and the last submission, or
+over the least time the work can take if that is longer; what happens while the cluster drains afterwards counts for
+delays only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Final, Protocol
+
+from openpai.scheduler.model import Node
+from openpai.simulator.gauges import Gauge
+from openpai.simulator.trace import Trace, TraceJob
+
+SPANS: Final = 240
+"""Into how many equal spans the time of the trace is cut."""
+
+
+@dataclass(slots=True)
+class VcTally:
+    """What was counted of one virtual cluster."""
+
+    quota: int
+    bucket_ms: InitVar[int]
+    used: Gauge = field(init=False)
+    """GPUs in use, borrowed ones included."""
+    guaranteed: Gauge = field(init=False)
+    """GPUs in use by jobs that have a guarantee."""
+    waiting: Gauge = field(init=False)
+    """Jobs in the queue."""
+    stranded: Gauge = field(init=False)
+    """Promised GPUs that are free while a job waits for which they would be enough."""
+    sizes: Counter[int] = field(default_factory=Counter)
+    """Jobs with a guarantee that wait, by GPUs."""
+    delays_ms: list[tuple[int, int]] = field(default_factory=list)
+    """GPUs, and time from submission to first start, of each job that started."""
+    completions_ms: list[int] = field(default_factory=list)
+    """Time from submission to end of each job that ended."""
+    refused: int = 0
+    never_started: int = 0
+    preemptions: int = 0
+    lost_gpu_ms: int = 0
+    done_gpu_ms: int = 0
+
+    def __post_init__(self, bucket_ms: int) -> None:
+        """Start all gauges at nothing."""
+        self.used, self.guaranteed = Gauge(bucket_ms, SPANS), Gauge(bucket_ms, SPANS)
+        self.waiting, self.stranded = Gauge(bucket_ms, SPANS), Gauge(bucket_ms, SPANS)
+
+    def settle(self, now_ms: int) -> None:
+        """Find anew how much of the promise is free though somebody who waits could do with it."""
+        left = self.quota - self.guaranteed.level
+        is_enough = left > 0 and any(size <= left for size in self.sizes)
+        self.stranded.set(left if is_enough else 0, now_ms)
+
+
+class _Waiting(Protocol):
+    @property
+    def job(self) -> TraceJob: ...
+
+    @property
+    def starts(self) -> int: ...
+
+
+class Tally:
+    """What was counted of a whole replay."""
+
+    def __init__(self, trace: Trace, nodes: Sequence[Node], quotas: Mapping[str, int]) -> None:
+        self.gpus = sum(node.gpus for node in nodes)
+        # Where everything is submitted at once, or is too much, the time between submissions says little about use.
+        least_ms = sum(trace.demand().values()) // max(1, self.gpus)
+        self.window_ms = max(1, trace.span_ms, least_ms)
+        self.bucket_ms = max(1, -(-self.window_ms // SPANS))
+        self.typical_gpus = typical_size(trace, max(node.gpus for node in nodes))
+        self.ended_ms = 0
+        self.refusals: Counter[str] = Counter()
+        self._free = {node.name: node.gpus for node in nodes}
+        self.fragmented = Gauge(self.bucket_ms, SPANS)
+        """Free GPUs on nodes with too few of them free for a task of the typical size, while jobs wait."""
+        self.scattered = sum(node.gpus for node in nodes if node.gpus < self.typical_gpus)
+        self.waiting_jobs = 0
+        self.vcs: dict[str, VcTally] = {}
+        for name in dict.fromkeys([*quotas, *trace.virtual_clusters]):
+            self.vcs[name] = VcTally(quotas.get(name, 0), self.bucket_ms)
+
+    def refuse(self, job: TraceJob, told: str) -> None:
+        """A job could never run."""
+        self.vcs[job.virtual_cluster].refused += 1
+        self.refusals[told] += 1
+
+    def queue(self, job: TraceJob, now_ms: int) -> None:
+        """A job waits."""
+        vc = self.vcs[job.virtual_cluster]
+        vc.waiting.add(1, now_ms)
+        self.waiting_jobs += 1
+        if job.priority >= 0:
+            vc.sizes[job.gpus] += 1
+            vc.settle(now_ms)
+        self._note_fragments(now_ms)
+
+    def start(self, job: TraceJob, nodes: Iterable[tuple[str, int]], now_ms: int, *, is_first: bool) -> None:
+        """A job waits no longer but runs on so many GPUs of each of these nodes."""
+        vc = self.vcs[job.virtual_cluster]
+        vc.waiting.add(-1, now_ms)
+        self.waiting_jobs -= 1
+        vc.used.add(job.gpus, now_ms)
+        if is_first:
+            vc.delays_ms.append((job.gpus, now_ms - job.submitted_ms))
+        if job.priority >= 0:
+            vc.guaranteed.add(job.gpus, now_ms)
+            vc.sizes[job.gpus] -= 1
+            if not vc.sizes[job.gpus]:
+                del vc.sizes[job.gpus]
+            vc.settle(now_ms)
+        self._occupy(nodes, 1)
+        self._note_fragments(now_ms)
+
+    def stop(self, job: TraceJob, nodes: Iterable[tuple[str, int]], now_ms: int) -> None:
+        """A job has left its GPUs."""
+        vc = self.vcs[job.virtual_cluster]
+        vc.used.add(-job.gpus, now_ms)
+        if job.priority >= 0:
+            vc.guaranteed.add(-job.gpus, now_ms)
+            vc.settle(now_ms)
+        self._occupy(nodes, -1)
+        self._note_fragments(now_ms)
+
+    def finish(self, job: TraceJob, now_ms: int) -> None:
+        """A job is done."""
+        vc = self.vcs[job.virtual_cluster]
+        vc.completions_ms.append(now_ms - job.submitted_ms)
+        vc.done_gpu_ms += job.gpu_ms
+
+    def preempt(self, job: TraceJob, lost_ms: int) -> None:
+        """A job was sent away and must do again what took it so long."""
+        vc = self.vcs[job.virtual_cluster]
+        vc.preemptions += 1
+        vc.lost_gpu_ms += lost_ms * job.gpus
+
+    def close(self, now_ms: int, waiting: Collection[_Waiting]) -> None:
+        """The replay is over; these jobs wait for ever."""
+        self.ended_ms = now_ms
+        for run in waiting:
+            if not run.starts:
+                self.vcs[run.job.virtual_cluster].never_started += 1
+
+    def _occupy(self, nodes: Iterable[tuple[str, int]], sign: int) -> None:
+        typical, free = self.typical_gpus, self._free
+        for name, gpus in nodes:
+            before = free[name]
+            after = free[name] = before - sign * gpus
+            self.scattered += (after if after < typical else 0) - (before if before < typical else 0)
+
+    def _note_fragments(self, now_ms: int) -> None:
+        self.fragmented.set(self.scattered if self.waiting_jobs else 0, now_ms)
+
+    def total_series(self, gauge: str) -> list[float]:
+        """Return the sum over all virtual clusters of one of their gauges, span by span."""
+        found: list[list[float]] = [getattr(vc, gauge).series() for vc in self.vcs.values()]
+        return [sum(values) for values in zip(*found, strict=True)]
+
+
+def typical_size(trace: Trace, node_gpus: int) -> int:
+    """Return how many GPUs on one node the task in the middle of the trace needs, each weighing its GPU time."""
+    weights: Counter[int] = Counter()
+    for job in trace.jobs:
+        sizes = job.sizes(node_gpus)
+        for size in set(sizes):
+            weights[size] += size * sizes.count(size) * job.run_ms
+    half = sum(weights.values()) / 2
+    for size in sorted(weights):
+        half -= weights[size]
+        if half <= 0:
+            return size
+    return 1

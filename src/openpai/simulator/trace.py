@@ -1,0 +1,106 @@
+"""What a job trace says: who asked for how many GPUs when, and how long the job ran once it had them.
+
+Nothing of what the recording scheduler decided is kept: a replay decides anew. Times are milliseconds since the
+trace's first submission.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from openpai.protocol.errors import Fault, Refused
+
+PRIORITY_CLASSES: Final[Mapping[str, int]] = {"crit": 120, "prod": 100, "test": 10, "oppo": -1}
+"""The names OpenPAI's job files use for priorities."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One job of a trace."""
+
+    id: str
+    virtual_cluster: str
+    submitted_ms: int
+    run_ms: int
+    gpus: int
+    user: str = ""
+    tasks: int | None = None
+    """How many equal tasks share the GPUs; None for as few as the nodes' size allows."""
+    priority: int = 0
+    sku_type: str | None = None
+
+    @property
+    def gpu_ms(self) -> int:
+        """Return the GPU time of the job when nothing disturbs it."""
+        return self.gpus * self.run_ms
+
+    def sizes(self, node_gpus: int) -> tuple[int, ...]:
+        """Return how many GPUs each task needs on one node, largest first."""
+        if self.tasks is None:
+            whole, rest = divmod(self.gpus, node_gpus)
+            return (*[node_gpus] * whole, *([rest] if rest else []))
+        each, over = divmod(self.gpus, self.tasks)
+        return tuple([each + 1] * over + [each] * (self.tasks - over))
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The jobs of a trace in the order of their submission, and how many records were left out, by reason."""
+
+    jobs: tuple[TraceJob, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def virtual_clusters(self) -> tuple[str, ...]:
+        """Return the virtual clusters by name, those with the most GPU time first."""
+        demand = self.demand()
+        return tuple(sorted(demand, key=lambda name: (-demand[name], name)))
+
+    @property
+    def span_ms(self) -> int:
+        """Return the time between the first and the last submission."""
+        return self.jobs[-1].submitted_ms - self.jobs[0].submitted_ms if self.jobs else 0
+
+    def demand(self) -> dict[str, int]:
+        """Return the GPU milliseconds asked for by virtual cluster."""
+        demand: Counter[str] = Counter()
+        for job in self.jobs:
+            demand[job.virtual_cluster] += job.gpu_ms
+        return dict(demand)
+
+    def renamed(self, names: Mapping[str, str]) -> Trace:
+        """Return the trace with its virtual clusters called otherwise."""
+        jobs = [replace(job, virtual_cluster=names.get(job.virtual_cluster, job.virtual_cluster)) for job in self.jobs]
+        return Trace(tuple(jobs), self.left_out)
+
+    def of(self, virtual_cluster: str) -> Trace:
+        """Return the jobs of one virtual cluster alone."""
+        return Trace(tuple([job for job in self.jobs if job.virtual_cluster == virtual_cluster]))
+
+
+def in_order(jobs: Sequence[TraceJob], left_out: Mapping[str, int]) -> Trace:
+    """Return a trace of these jobs, sorted by submission, with time counted from the first of them."""
+    if not jobs:
+        return Trace((), dict(left_out))
+    first = min(job.submitted_ms for job in jobs)
+    moved = [replace(job, submitted_ms=job.submitted_ms - first) for job in jobs]
+    moved.sort(key=lambda job: job.submitted_ms)
+    return Trace(tuple(moved), dict(left_out))
+
+
+class InvalidTrace(Refused):
+    """A trace cannot be read; all faults that were found are in `faults`."""
+
+    faults: tuple[Fault, ...]
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        super().__init__(
+            "InvalidParametersError",
+            f"the trace has {count}:\n" + "\n".join(fault.told() for fault in faults),
+            "mend the lines named above, or name the right format: ours, philly or helios",
+        )
+        self.faults = tuple(faults)
