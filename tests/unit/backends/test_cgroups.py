@@ -160,10 +160,10 @@ def test_memory_is_blamed_for_failures_only() -> None:
 
 def test_this_machines_own_second_generation_limits_memory(tmp_path: Path) -> None:
     home = find_home(str(tmp_path))
-    if home is None or home.generation is not SECOND:
-        pytest.skip("no cgroup of the second generation may limit memory here")
     limits = MemoryLimits(home)
     try:
+        if home is None or home.generation is not SECOND:
+            pytest.skip("no cgroup of the second generation may limit memory here")
         cgroup = limits.lend(50)
         assert int(Path(cgroup, "memory.max").read_text()) == 50 << 20
         assert Path(cgroup, "memory.oom.group").read_text() == "1\n"
