@@ -181,7 +181,7 @@ async def test_each_attempt_of_a_job_stays_readable(world: World) -> None:
     assert [task["containerExitCode"] for task in tasks] == [3, 143]
     assert tasks[1]["containerExitSpec"]["code"] == -220
     assert past["taskRoles"]["Chief"]["taskStatuses"][0]["containerExitSpec"]["phrase"] == "Succeeded"
-    assert tasks[0]["containerId"] == f"{id_}/0.worker.0.0"
+    assert tasks[0]["containerId"] == f"{id_}.0.worker.0.0"
     assert await refused(world, "GET", "/jobs/ann~train/attempts/2") == (404, "NoJobError")
     assert await refused(world, "GET", "/jobs/ann~train/attempts/x") == (400, "InvalidParametersError")
     assert await refused(world, "GET", f"/jobs/ann~train/attempts/{10**30}") == (400, "InvalidParametersError")
@@ -270,7 +270,7 @@ async def test_events_are_a_history_newest_first(world: World) -> None:
     assert reasons.index("TaskFailed") > reasons.index("Retried")
     [failed] = [event for event in found["data"] if event["reason"] == "TaskFailed"]
     assert (failed["type"], failed["taskroleName"], failed["taskIndex"]) == ("Warning", "worker", 0)
-    assert (failed["podUid"], failed["sourceHost"], failed["count"]) == (f"{id_}/0.worker.0.0", "n1", 1)
+    assert (failed["podUid"], failed["sourceHost"], failed["count"]) == (f"{id_}.0.worker.0.0", "n1", 1)
     assert failed["firstTimestamp"] == failed["lastTimestamp"]
     warnings = await world.get("/jobs/ann~train/events", type="Warning")
     normal = await world.get("/jobs/ann~train/events", type="Normal")

@@ -65,14 +65,16 @@ class AttemptKey:
         return TaskId(self.role, self.index)
 
     def path(self) -> str:
-        """Return a relative path, two levels deep, that is unique to this attempt and safe in a file system."""
-        return f"{self.job}/{self.job_attempt}.{self.role}.{self.index}.{self.task_attempt}"
+        """Return a name that is unique to this attempt and safe in a file system, without directories in it.
+
+        A directory for each level would be most of what a short task costs.
+        """
+        return f"{self.job}.{self.job_attempt}.{self.role}.{self.index}.{self.task_attempt}"
 
     @classmethod
     def parse(cls, path: str) -> AttemptKey:
         """Return the key whose `path()` was given; raise ValueError for anything else."""
-        job, attempt = path.split("/")
-        job_attempt, role, index, task_attempt = attempt.split(".")
+        job, job_attempt, role, index, task_attempt = path.split(".")
         return cls(job, int(job_attempt), role, int(index), int(task_attempt))
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +22,6 @@ from openpai.ports.clock import Clock
 from openpai.ports.store import JobQueries
 
 REMOVED_PER_PASS: Final = 500
-DEPTH: Final = 2
-"""Directories between the root and the files: one per job, and in it one per task attempt (`AttemptKey.path`)."""
-EMPTY_FOR_MS: Final = 3_600_000
 _DAY_MS: Final = 86_400_000
 
 _log = structlog.get_logger(__name__)
@@ -48,15 +44,6 @@ class Kept:
     written_at_ms: int
     """When something was written last: an attempt ended then or later."""
     ended_at_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What lies on the disk."""
-
-    kept: tuple[Kept, ...] = ()
-    empty: tuple[Path, ...] = field(default=(), repr=False)
-    """Directories that have been empty for a while."""
 
 
 def plan(kept: Sequence[Kept], bytes_total: int, limits: Limits, now_ms: int) -> tuple[AttemptKey, ...]:
@@ -97,17 +84,17 @@ class Retention:
     async def run_once(self) -> int:
         """Remove what the limits say, at most a few hundred attempts' logs; return how many were removed."""
         now_ms = self._clock.now_ms()
-        found = await asyncio.to_thread(scan, self._root, now_ms)
+        found = await asyncio.to_thread(scan, self._root)
         # Attempts that still ran last time let others have their turn, or a few hundred of them would hide the rest.
-        others = [logs for logs in found.kept if logs.key not in self._spared]
-        bytes_total = sum(logs.bytes for logs in found.kept)
+        others = [logs for logs in found if logs.key not in self._spared]
+        bytes_total = sum(logs.bytes for logs in found)
         asked = suspects(others, bytes_total, self._limits, now_ms)
         chosen = await self._ended(asked)
         over = {logs.key for logs in chosen if logs.ended_at_ms is not None}
         running = frozenset(logs.key for logs in asked if logs.key not in over)
         self._spared = self._spared | running if running else frozenset()
         going = plan(chosen, bytes_total, self._limits, now_ms)
-        await asyncio.to_thread(_remove, self._root, going, found.empty)
+        await asyncio.to_thread(_remove, self._root, going)
         if going:
             _log.info("removed logs", attempts=len(going), oldest=going[0].path())
         return len(going)
@@ -123,32 +110,23 @@ class Retention:
         return tuple(replace(logs, ended_at_ms=ends[logs.key]) for logs in chosen if logs.key in ends)
 
 
-def scan(root: Path, now_ms: int) -> Found:
-    """Return the logs under `root` and the directories that have long been empty. Blocks: meant for a thread."""
+def scan(root: Path) -> tuple[Kept, ...]:
+    """Return the logs under `root`, one directory per attempt. Blocks: meant for a thread."""
     kept: list[Kept] = []
-    empty: list[Path] = []
-    for directory, _, names in os.walk(root, topdown=False):
-        path = Path(directory)
-        depth = len(path.relative_to(root).parts)
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            if depth == DEPTH:
-                kept.append(_measure(path, root, names))
-            elif depth and not any(path.iterdir()) and now_ms - path.stat().st_mtime * 1000 > EMPTY_FOR_MS:
-                # An empty directory may be about to receive a new attempt, so only stale ones go.
-                empty.append(path)
-    return Found(tuple(kept), tuple(empty))
+    with contextlib.suppress(FileNotFoundError):
+        for path in root.iterdir():
+            # What is not named like an attempt's logs is somebody else's.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
+                kept.append(_measure(AttemptKey.parse(path.name), path))
+    return tuple(kept)
 
 
-def _measure(path: Path, root: Path, names: Iterable[str]) -> Kept:
-    files = [os.lstat(path / name) for name in names]
+def _measure(key: AttemptKey, path: Path) -> Kept:
+    files = [file.lstat() for file in path.iterdir()]
     written_at = max([file.st_mtime for file in files], default=path.stat().st_mtime)
-    key = AttemptKey.parse(path.relative_to(root).as_posix())
     return Kept(key, sum(file.st_blocks * 512 for file in files), int(written_at * 1000))
 
 
-def _remove(root: Path, going: Iterable[AttemptKey], empty: Iterable[Path]) -> None:
+def _remove(root: Path, going: Iterable[AttemptKey]) -> None:
     for key in going:
         shutil.rmtree(root / key.path(), ignore_errors=True)
-    for path in empty:
-        with contextlib.suppress(OSError):
-            path.rmdir()

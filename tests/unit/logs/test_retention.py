@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.logs.retention import EMPTY_FOR_MS, Kept, Limits, Retention, plan, scan
+from openpai.logs.retention import Kept, Limits, Retention, plan, scan
 from openpai.ports.store import JobQueries, TaskAttemptRow
 
 NOW_MS = 1_700_000_000_000
@@ -107,7 +107,7 @@ class Disk:
         return Retention(self.root, cast("JobQueries", self.ends), Clock(), limits)
 
     def left(self) -> list[int]:
-        return sorted(logs.key.index for logs in scan(self.root, NOW_MS).kept)
+        return sorted(logs.key.index for logs in scan(self.root))
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ async def test_logs_the_store_does_not_know_are_left_alone(disk: Disk) -> None:
 async def test_a_full_disk_loses_its_oldest_logs(disk: Disk) -> None:
     for number in range(5):
         disk.put(number, 10 - number, size=8192)
-    size = scan(disk.root, NOW_MS).kept[0].bytes
+    size = scan(disk.root)[0].bytes
     assert await disk.retention(Limits(10**12, 3 * size)).run_once() == 2
     assert disk.left() == [2, 3, 4]
 
@@ -146,20 +146,6 @@ async def test_attempts_that_run_silently_do_not_hide_the_others(disk: Disk, mon
     retention = disk.retention(Limits(24 * HOUR_MS, 10**9))
     assert [await retention.run_once() for _ in range(3)] == [0, 1, 0]
     assert disk.left() == [0, 1, 2]
-
-
-async def test_directories_go_when_they_were_empty_for_long(disk: Disk) -> None:
-    directory = disk.put(0, 30)
-    retention = disk.retention(Limits(24 * HOUR_MS, 10**9))
-    await retention.run_once()
-    parent = directory.parent
-    disk.age(parent, 0.5)
-    await retention.run_once()
-    assert parent.exists()
-    disk.age(parent, 2 * EMPTY_FOR_MS / HOUR_MS)
-    await retention.run_once()
-    assert not parent.exists()
-    assert disk.root.exists()
 
 
 async def test_a_round_over_nothing_does_nothing(tmp_path: Path) -> None:

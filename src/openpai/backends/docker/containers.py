@@ -45,7 +45,7 @@ class Limits:
 
 def name_of(key: AttemptKey) -> str:
     """Return the container's name: the same for every launch of the attempt, so that the second one fails."""
-    path = key.path().replace("/", ".")
+    path = key.path()
     fit = _UNFIT_FOR_NAMES.sub("_", path)
     if fit != path:
         fit += f".{hashlib.sha256(path.encode()).hexdigest()[:12]}"

@@ -17,7 +17,7 @@ from openpai.backends.docker.attempts import Attempt
 from openpai.backends.docker.containers import LOGS, WRAPPER_FILE, Limits, attempt_of, config_of
 from openpai.backends.docker.engine import Conflict, Engine, EngineError, EngineRefused, EngineSilent, NoImage
 from openpai.backends.docker.images import ImageMissing, Images
-from openpai.backends.host.directory import LaunchRecord, make_directories, make_directory
+from openpai.backends.host.directory import LaunchRecord, make_directory
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.ports.clock import Clock
@@ -109,7 +109,7 @@ class Launcher:
         """Write what the wrapper needs and return where its logs go."""
         directory = attempt.directory
         record = LaunchRecord(action.grant, action.node, action.devices, self._clock.now_ms(), "")
-        make_directories(self._logs_root, action.key.path())
+        make_directory(self._mount_of_logs(action))
         directory.prepare(record, user_script(action.commands), action.hosts)
         make_directory(f"{directory.path}/{LOGS}")
         Path(directory.path, WRAPPER_FILE).write_text(wrapper())

@@ -22,7 +22,7 @@ from openpai.runtime.script import EXIT_FILE, FENCED, GRACE_FILE, HOSTS_FILE, SC
 RECORD_FILE: Final = "task.json"
 WORK_DIRECTORY: Final = "work"
 TRASH: Final = ".trash"
-_SEPARATOR: Final = "."
+SPARE: Final = ".spare"
 _OURS: Final = (SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE, GRACE_FILE)
 _REASONS: Final = frozenset(ExitReason)
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -52,21 +52,23 @@ class TaskDirectory:
     def __init__(self, root: str, key: AttemptKey) -> None:
         self.root = root
         self.key = key
-        # One flat name: a directory of its own for each level would be most of a launch's cost.
-        self.path = f"{root}/{key.path().replace('/', _SEPARATOR)}"
+        self.path = f"{root}/{key.path()}"
 
     @classmethod
     def at(cls, path: str) -> TaskDirectory:
         """Return the task directory whose `path` this is; raise ValueError for anything else."""
         root, _, name = path.rpartition("/")
-        return cls(root, AttemptKey.parse(name.replace(_SEPARATOR, "/", 1)))
+        return cls(root, AttemptKey.parse(name))
 
-    def prepare(self, record: LaunchRecord, script: str, hosts: str) -> None:
-        """Write everything a wrapper needs. Raise OSError when the disk does not let us."""
-        make_directory(self.path)
-        make_directory(self._file(WORK_DIRECTORY))
-        if hosts:
-            _write(self._file(HOSTS_FILE), hosts, _OVER)
+    def prepare(self, record: LaunchRecord, script: str, hosts: str, spare: str | None = None) -> None:
+        """Write everything a wrapper needs, in the directory `spare` if there is one to be used again.
+
+        Raise OSError when the disk does not let us.
+        """
+        if spare is None or not _moved(spare, self.path):
+            make_directory(self.path)
+            make_directory(self._file(WORK_DIRECTORY))
+        _write(self._file(HOSTS_FILE), hosts, _OVER)
         _write(self._file(SCRIPT_FILE), script, _OVER)
         _write(self._file(RECORD_FILE), json.dumps(asdict(record)), _OVER)
 
@@ -112,8 +114,17 @@ class TaskDirectory:
 
         One that cannot be moved stays, and is found again by the next server.
         """
-        with contextlib.suppress(OSError):
-            Path(self.path).rename(f"{self.root}/{TRASH}/{name}")
+        _moved(self.path, f"{self.root}/{TRASH}/{name}")
+
+    def spare(self, name: str) -> str | None:
+        """Take the directory out of the tree at once and return it as good as new, or None when it cannot be."""
+        path = f"{self.root}/{SPARE}/{name}"
+        if not _moved(self.path, path):
+            return None
+        if _is_as_new(path):
+            return path
+        _moved(path, f"{self.root}/{TRASH}/{name}")
+        return None
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -126,11 +137,10 @@ def task_directories(root: str) -> Iterator[TaskDirectory]:
             yield TaskDirectory.at(str(path))
 
 
-def empty_trash(root: str) -> None:
+def empty_trash(root: str, trash: str = TRASH) -> None:
     """Remove what was discarded so far. What cannot be removed stays for the next time."""
-    trash = f"{root}/{TRASH}"
-    for name in os.listdir(trash):  # noqa: PTH208  # only names are needed
-        _remove(f"{trash}/{name}")
+    for name in os.listdir(f"{root}/{trash}"):  # noqa: PTH208  # only names are needed
+        _remove(f"{root}/{trash}/{name}")
 
 
 def make_directory(path: str) -> None:
@@ -139,11 +149,41 @@ def make_directory(path: str) -> None:
         os.mkdir(path, 0o700)  # noqa: PTH102  # done several times for each task, and a Path costs as much again
 
 
-def make_directories(root: str, below: str) -> None:
-    """Create every level of `below` under the existing directory `root`."""
-    for level in below.split("/"):
-        root = f"{root}/{level}"
-        make_directory(root)
+def _moved(path: str, goal: str) -> bool:
+    try:
+        os.rename(path, goal)  # noqa: PTH104  # done for each task
+    except OSError:
+        return False
+    return True
+
+
+def _is_as_new(path: str) -> bool:
+    """Make a directory that was used as good as new; return False when a task left something of its own there.
+
+    A file system takes its time to give out again what was just removed, so what can stay stays.
+    """
+    try:
+        for name in (TICKET_FILE, EXIT_FILE, GRACE_FILE):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{path}/{name}")  # noqa: PTH108  # done for each task
+        with os.scandir(path) as found:
+            if not all(_is_ours(entry) for entry in found):
+                return False
+        with os.scandir(f"{path}/{WORK_DIRECTORY}") as found:
+            if next(found, None) is not None:
+                return False
+        # The commands of a task may hold secrets.
+        os.truncate(f"{path}/{SCRIPT_FILE}", 0)
+        os.chmod(path, 0o700)  # noqa: PTH101
+    except OSError:
+        return False
+    return True
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    if entry.name == WORK_DIRECTORY:
+        return entry.is_dir(follow_symlinks=False)
+    return entry.name in _OURS and entry.is_file(follow_symlinks=False)
 
 
 def _remove(path: str) -> None:

@@ -39,6 +39,8 @@ from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, Node
 from openpai.ports.clock import Clock
 
 SWEEP_EVERY_S: Final = 30.0
+SPARES_MAX: Final = 64
+"""How many directories of tasks that left nothing behind are kept for the next tasks."""
 _ACTIONS_PER_TURN: Final = 4
 _READ_AGAIN_S: Final = 0.5
 _WRAPPER_IS_LATE_S: Final = 1.5
@@ -85,7 +87,7 @@ class ProcessBackend:
             self._grants = opening.enter_context(contextlib.closing(NewestGrants(self._root / ".grants")))
             self._launcher = opening.enter_context(contextlib.closing(Launcher(root, str(self._logs_root))))
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._ended)))
-            self._trash = Trash(root)
+            self._trash = Trash(root, SPARES_MAX)
             opening.push_async_callback(self._trash.close)
             for attempt in await asyncio.to_thread(take_up, root, self._launcher.boot, self._clock.now_ms()):
                 self._attempts[attempt.key] = attempt
@@ -148,7 +150,9 @@ class ProcessBackend:
             attempt.started_at_ms = self._clock.now_ms()
             self._attempts[action.key] = attempt
             attempt.cgroup = self._limits.lend(action.memory_mb)
-            attempt.pid, attempt.held = self._launcher.launch(attempt, action, attempt.started_at_ms)
+            attempt.pid, attempt.held = self._launcher.launch(
+                attempt, action, attempt.started_at_ms, self._trash.lend()
+            )
         except OSError as error:
             reason = ExitReason.LAUNCH_REFUSED if error.errno in _WILL_NEVER_FIT else ExitReason.LAUNCH_FAILED
             self._refuse(attempt, ExitReport(1, reason, f"the task cannot be started: {error}"))

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from openpai.backends.host.directory import WORK_DIRECTORY, LaunchRecord, make_directories
+from openpai.backends.host.directory import WORK_DIRECTORY, LaunchRecord, make_directory
 from openpai.backends.process.attempts import Attempt
 from openpai.backends.process.memory import entry_of
 from openpai.backends.process.processes import MARKER, boot_id, kill_group, spawn
@@ -65,16 +65,18 @@ class Launcher:
         """Let go of what launches share."""
         os.close(self._silence)
 
-    def launch(self, attempt: Attempt, action: LaunchTask, now_ms: int) -> tuple[int, int]:
+    def launch(self, attempt: Attempt, action: LaunchTask, now_ms: int, spare: str | None) -> tuple[int, int]:
         """Start a task attempt and return its wrapper's process number and a pidfd that holds it.
+
+        `spare` is a task directory that may be used again.
 
         Raise OSError when the machine does not let us and ValueError when it never will.
         """
         directory = attempt.directory
         record = LaunchRecord(action.grant, action.node, action.devices, now_ms, self.boot, attempt.cgroup)
         logs = f"{self._logs_root}/{action.key.path()}"
-        make_directories(self._logs_root, action.key.path())
-        directory.prepare(record, user_script(action.commands), action.hosts)
+        make_directory(logs)
+        directory.prepare(record, user_script(action.commands), action.hosts, spare)
         environment = {**self._inherited, **action.env, MARKER: directory.path}
         if action.hosts:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
