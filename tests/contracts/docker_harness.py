@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from openpai.app.world import SystemClock
 from openpai.backends.docker.backend import DockerBackend
 from openpai.backends.docker.containers import ROOT_LABEL, name_of
 from openpai.backends.docker.engine import Engine, NoContainer
@@ -17,14 +17,6 @@ from tests.integration.docker_engine import IMAGE, engine
 
 _LOOK_EVERY_S = 0.02
 _PATIENCE_S = 20.0
-
-
-class WallClock:
-    """Tells the real time."""
-
-    def now_ms(self) -> int:
-        """Return milliseconds since the epoch."""
-        return time.time_ns() // 1_000_000
 
 
 class ContainerPrograms:
@@ -65,7 +57,7 @@ class DockerHarness:
         return engine()[1] or None
 
     async def start(self) -> Backend:
-        backend = DockerBackend(self.root, self.logs, WallClock(), url=self.url, gpus_per_node=4)
+        backend = DockerBackend(self.root, self.logs, SystemClock(), url=self.url, gpus_per_node=4)
         await backend.open()
         self._backend = backend
         self.node = (await backend.nodes())[0].name

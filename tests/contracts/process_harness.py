@@ -7,10 +7,10 @@ import contextlib
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+from openpai.app.world import SystemClock
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.cgroups import find_home
@@ -21,14 +21,6 @@ from openpai.ports.backend import Backend
 
 _LOOK_EVERY_S = 0.01
 _PATIENCE_S = 20.0
-
-
-class WallClock:
-    """Tells the real time."""
-
-    def now_ms(self) -> int:
-        """Return milliseconds since the epoch."""
-        return time.time_ns() // 1_000_000
 
 
 class ShellPrograms:
@@ -70,7 +62,7 @@ class ProcessHarness:
         return None
 
     async def start(self) -> Backend:
-        backend = ProcessBackend(self.root, self.logs, WallClock(), gpus_per_node=4)
+        backend = ProcessBackend(self.root, self.logs, SystemClock(), gpus_per_node=4)
         await backend.open()
         self._backend = backend
         self.node = (await backend.nodes())[0].name

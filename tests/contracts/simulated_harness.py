@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+from openpai.app.world import SystemClock
 from openpai.backends.simulated.backend import SimulatedBackend
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.backends.simulated.logfiles import LogFiles
@@ -16,14 +16,6 @@ from openpai.ports.backend import Backend
 
 _LOOK_EVERY_S = 0.01
 _PATIENCE_S = 20.0
-
-
-class WallClock:
-    """Tells the real time."""
-
-    def now_ms(self) -> int:
-        """Return milliseconds since the epoch."""
-        return time.time_ns() // 1_000_000
 
 
 class SimulatedPrograms:
@@ -54,7 +46,7 @@ class SimulatedHarness:
 
     def __init__(self, directory: Path) -> None:
         self.logs = directory / "logs"
-        self.clock = WallClock()
+        self.clock = SystemClock()
         self.cluster = SimulatedCluster(virtual_nodes(2, 4), say=LogFiles(self.logs).say)
         self.node = self.cluster.nodes()[0].name
         self._backend: SimulatedBackend | None = None

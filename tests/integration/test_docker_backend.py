@@ -22,11 +22,12 @@ from tests.integration.docker_registry import PASSWORD, USER, Registry, serving
 
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
 
+from openpai.app.world import SystemClock
 from openpai.backends.docker import images
 from openpai.backends.docker.backend import DockerBackend
 from openpai.backends.docker.containers import name_of
 from openpai.backends.docker.engine import Engine, NoContainer
-from tests.contracts.docker_harness import DockerHarness, WallClock
+from tests.contracts.docker_harness import DockerHarness
 
 EATS_MEMORY = "x=aaaaaaaaaaaaaaaa\nwhile :; do x=$x$x; done"
 
@@ -230,11 +231,11 @@ SERVER = """
 import asyncio, sys
 from pathlib import Path
 from openpai.backends.docker.backend import DockerBackend
-from tests.contracts.docker_harness import WallClock
+from openpai.app.world import SystemClock
 from tests.integration.test_docker_backend import launches_of
 
 async def main(url, root, logs, count):
-    backend = DockerBackend(Path(root), Path(logs), WallClock(), url=url, gpus_per_node=4)
+    backend = DockerBackend(Path(root), Path(logs), SystemClock(), url=url, gpus_per_node=4)
     await backend.open()
     node = (await backend.nodes())[0].name
     await backend.apply(launches_of(node, int(count)))
@@ -324,7 +325,7 @@ async def test_a_silent_engine_is_a_sick_node_and_what_ended_meanwhile_is_heard_
     here = str(harness.root.parent / "wire.sock")
     wire = Wire(here, harness.url.removeprefix("unix://"))
     await wire.join()
-    backend = DockerBackend(harness.root, harness.logs, WallClock(), url=f"unix://{here}", gpus_per_node=4)
+    backend = DockerBackend(harness.root, harness.logs, SystemClock(), url=f"unix://{here}", gpus_per_node=4)
     await backend.open()
     harness._backend, harness.node = backend, (await backend.nodes())[0].name
     await backend.apply([a_launch(harness, a_key(), harness.programs.waits_to_be_told(8))])
@@ -347,7 +348,7 @@ async def test_a_silent_engine_is_a_sick_node_and_what_ended_meanwhile_is_heard_
 
 
 async def test_without_an_engine_opening_says_what_to_do(tmp_path: Path) -> None:
-    backend = DockerBackend(tmp_path / "t", tmp_path / "l", WallClock(), url=f"unix://{tmp_path}/none.sock")
+    backend = DockerBackend(tmp_path / "t", tmp_path / "l", SystemClock(), url=f"unix://{tmp_path}/none.sock")
     with pytest.raises(Unavailable, match="cannot be used") as refused:
         await backend.open()
     assert "--docker-url" in refused.value.advice
@@ -355,6 +356,6 @@ async def test_without_an_engine_opening_says_what_to_do(tmp_path: Path) -> None
 
 async def test_two_servers_do_not_share_a_root(harness: DockerHarness) -> None:
     await harness.start()
-    second = DockerBackend(harness.root, harness.logs, WallClock(), url=harness.url)
+    second = DockerBackend(harness.root, harness.logs, SystemClock(), url=harness.url)
     with pytest.raises(Unavailable, match="another server"):
         await second.open()

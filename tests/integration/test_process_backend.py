@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from openpai.app.world import SystemClock
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.processes import born_at
@@ -24,7 +25,7 @@ from openpai.lifecycle.model import AttemptKey, ExitReason
 from openpai.ports.backend import KillTask
 from openpai.protocol.errors import Unavailable
 from openpai.runtime.script import Ticket
-from tests.contracts.process_harness import ProcessHarness, WallClock
+from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch, forget, observed
 
 PATIENCE_S = 20.0
@@ -65,11 +66,11 @@ import asyncio, structlog, sys
 from pathlib import Path
 from openpai.backends.process.backend import ProcessBackend
 from openpai.ports.backend import LaunchTask
-from tests.contracts.process_harness import WallClock
+from openpai.app.world import SystemClock
 from tests.contracts.seen import a_key
 
 async def serve(directory, first, count, commands):
-    backend = ProcessBackend(directory / "tasks", directory / "logs", WallClock(), gpus_per_node=4)
+    backend = ProcessBackend(directory / "tasks", directory / "logs", SystemClock(), gpus_per_node=4)
     await backend.open()
     node = (await backend.nodes())[0].name
     for index in range(first, first + count):
@@ -148,7 +149,7 @@ async def test_servers_killed_at_random_moments_run_nothing_twice_and_lose_nothi
 
 async def test_only_one_server_uses_a_root(world: ProcessHarness) -> None:
     await world.start()
-    second = ProcessBackend(world.root, world.logs, WallClock())
+    second = ProcessBackend(world.root, world.logs, SystemClock())
     with pytest.raises(Unavailable, match=f"process {os.getpid()}"):
         await second.open()
     await world.stop()
@@ -195,7 +196,7 @@ async def test_a_process_that_left_its_session_dies_before_its_device_is_free(wo
 async def test_the_regular_sweep_finds_what_escaped_and_spares_what_runs(world: ProcessHarness) -> None:
     await world.start()
     await world.stop()
-    backend = ProcessBackend(world.root, world.logs, WallClock(), sweep_every_s=0.05)
+    backend = ProcessBackend(world.root, world.logs, SystemClock(), sweep_every_s=0.05)
     await backend.open()
     try:
         escapes = "setsid sh -c 'echo ready; exec sleep 1000' &\nwhile [ ! -e ../told ]; do sleep 0.02; done"
@@ -364,7 +365,7 @@ async def test_forgotten_directories_vanish_at_once_and_their_contents_soon(worl
 
 
 async def test_several_nodes_share_the_machine_and_keep_their_devices_apart(world: ProcessHarness) -> None:
-    backend = ProcessBackend(world.root, world.logs, WallClock(), nodes=3, gpus_per_node=2)
+    backend = ProcessBackend(world.root, world.logs, SystemClock(), nodes=3, gpus_per_node=2)
     await backend.open()
     try:
         nodes = await backend.nodes()

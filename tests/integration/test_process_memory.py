@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from openpai.app.world import SystemClock
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.cgroups import FIRST, Home, find_home, processes_in
 from openpai.backends.process.memory import LEAST_MB
 from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import KillTask
-from tests.contracts.process_harness import ProcessHarness, WallClock
+from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch, forget
 
 GREEDY = f"{sys.executable} -c 'x = bytearray(300 << 20)'"
@@ -186,7 +187,7 @@ async def test_strays_of_forgotten_attempts_die_when_the_next_server_starts(worl
 
 async def test_without_a_cgroup_tasks_run_without_a_limit(tmp_path: Path) -> None:
     world = ProcessHarness(tmp_path)
-    backend = ProcessBackend(world.root, world.logs, WallClock(), find_cgroups=lambda _: None)
+    backend = ProcessBackend(world.root, world.logs, SystemClock(), find_cgroups=lambda _: None)
     await backend.open()
     try:
         world.node = (await backend.nodes())[0].name

@@ -328,10 +328,6 @@ class JobQueries(Protocol):
         """Take a tag off a job; return whether it was there."""
         ...
 
-    async def phase_counts(self) -> Mapping[str, int]:
-        """Return how many jobs there are in each phase."""
-        ...
-
 
 class UserStore(Protocol):
     """Who may log in, and their tokens."""

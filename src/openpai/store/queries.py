@@ -112,12 +112,6 @@ class SqlJobQueries:
         gone = sa.delete(tags).where(tags.c.job == job, tags.c.tag == tag)
         return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
 
-    async def phase_counts(self) -> Mapping[str, int]:
-        """Return how many jobs there are in each phase; see `JobQueries.phase_counts`."""
-        query = sa.select(jobs.c.phase, sa.func.count()).group_by(jobs.c.phase)
-        found = await self._database.read(lambda connection: connection.execute(query).all())
-        return {str(row[0]): int(row[1]) for row in found}
-
 
 def _condition(where: JobFilter, position: Any) -> sa.ColumnElement[bool]:
     parts: list[sa.ColumnElement[bool]] = [sa.true()]
