@@ -1,0 +1,71 @@
+"""Task directories that are used again hold nothing of the task before, or are not used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from openpai.backends.host.directory import LaunchRecord, TaskDirectory
+from openpai.backends.host.trash import Trash
+from openpai.lifecycle.model import AttemptKey
+
+RECORD = LaunchRecord(1, "n1", (), 5, "boot")
+
+
+def prepared(root: Path, index: int, spare: str | None = None) -> TaskDirectory:
+    directory = TaskDirectory(str(root), AttemptKey("j", 0, "worker", index, 0))
+    directory.prepare(RECORD, "echo s3cret", "hosts", spare)
+    return directory
+
+
+def is_there(path: str) -> bool:
+    return Path(path).exists()
+
+
+async def lent(root: Path, leave: Callable[[Path], None]) -> str | None:
+    """Return what the trash lends after a task that left this behind."""
+    trash = Trash(str(root), spares_max=1)
+    directory = prepared(root, 0)
+    directory.fence()
+    leave(Path(directory.path))
+    trash.take(directory)
+    assert not is_there(directory.path)
+    spare = trash.lend()
+    await trash.close()
+    return spare
+
+
+async def test_a_directory_in_which_nothing_was_left_is_used_again_without_ticket_or_secrets(tmp_path: Path) -> None:
+    spare = await lent(tmp_path, lambda _: None)
+    assert spare is not None
+    assert (Path(spare) / "user.sh").read_text() == ""
+    again = prepared(tmp_path, 1, spare)
+    assert not is_there(spare)
+    assert again.ticket() is None
+    assert again.record() == RECORD
+    assert (Path(again.path) / "work").is_dir()
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda path: (path / "work" / "model.pt").touch(),
+        lambda path: (path / "stray").touch(),
+        lambda path: ((path / "user.sh").unlink(), (path / "user.sh").symlink_to("/etc/hostname")),
+        lambda path: ((path / "work").rmdir(), (path / "work").symlink_to("/")),
+    ],
+    ids=["a file", "a stray file", "a link for a script", "a link for a directory"],
+)
+async def test_a_directory_in_which_a_task_left_something_is_not(tmp_path: Path, leave: Callable[[Path], None]) -> None:
+    assert await lent(tmp_path, leave) is None
+
+
+async def test_what_an_earlier_server_kept_is_thrown_away(tmp_path: Path) -> None:
+    spare = await lent(tmp_path, lambda _: None)
+    assert spare is not None
+    trash = Trash(str(tmp_path), spares_max=1)
+    assert trash.lend() is None
+    assert not is_there(spare)
+    await trash.close()
