@@ -28,9 +28,10 @@ from openpai.scheduler.hived.auditing import audit
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import InvalidConfig
 from openpai.scheduler.hived.core import Hived
-from openpai.scheduler.hived.model import Bind, GangRequest, NodeHealth, Preempt, State, Topology, Wait
+from openpai.scheduler.hived.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.view import View
+from openpai.scheduler.model import Topology
 
 TYPES = {
     "SWITCH": {"childCellType": "GPU", "childCellNumber": 2},

@@ -7,10 +7,49 @@ until the caller commits or rejects it, and nothing else in the world has change
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from openpai.scheduler.model import Decision, Gang, Node, Spot, Wait
+from openpai.scheduler.model import Decision, Gang, Limit, Node, Spot, Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Resources: whole devices with what they bring along."""
+
+    cpus: int = 0
+    memory_mb: int = 0
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VcView:
+    """A virtual cluster as it is now."""
+
+    name: str
+    total: Amount
+    """What it was promised, bad hardware included."""
+    guaranteed: Amount
+    """What of it is healthy."""
+    used: Amount
+    """What its jobs with a guarantee hold."""
+    borrowed: Amount
+    """What its opportunistic jobs hold beyond that."""
+    skus: Mapping[str, int]
+    """Devices promised, by SKU type."""
+    running: int
+    """Gangs that hold something."""
+    waiting: int
+
+
+class Configured(Protocol):
+    """What became of running gangs when the configuration changed. Nobody was stopped for it."""
+
+    @property
+    def demoted(self) -> Sequence[str]:
+        """Return the gangs that run on without a guarantee."""
+        ...
 
 
 class Scheduler(Protocol):
@@ -58,4 +97,44 @@ class Scheduler(Protocol):
 
     def why(self, gang: str) -> Wait | None:
         """Return why a gang waits; None when it does not."""
+        ...
+
+    def change(self, gang: Gang) -> None:
+        """Priority, rank, virtual cluster or time limit of a gang changed; where it runs, it runs on."""
+        ...
+
+    def checkpointed(self, gang: str, at_ms: int) -> None:
+        """The gang saved its work: what it did before is not lost if it must leave."""
+        ...
+
+    def set_limits(self, limits: Sequence[Limit]) -> None:
+        """Replace the limits of what one user may run at a time."""
+        ...
+
+    def set_fairness(self, half_life_ms: int | None) -> None:
+        """Let use fade to a half in this time when users of a virtual cluster are compared; None compares no use."""
+        ...
+
+    def learn_use(self, virtual_cluster: str, user: str, device_ms: float, at_ms: int) -> None:
+        """Learn what a user used before this scheduler began, faded to `at_ms` already."""
+        ...
+
+    def reconfigure(self, text: str) -> Configured:
+        """Go on under another configuration in HiveD's format, at once. Raises InvalidConfig, changing nothing."""
+        ...
+
+    def virtual_clusters(self) -> tuple[VcView, ...]:
+        """Return every virtual cluster, by name."""
+        ...
+
+    def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
+        """Return what one device of each type brings along; only of types a virtual cluster was promised if named."""
+        ...
+
+    def inspect(self) -> Mapping[str, Any]:
+        """Return the cells and gangs in HiveD's own shapes: physicalCluster, virtualClusters, affinityGroups."""
+        ...
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return the whole state, queue included, as plain data that JSON can hold; `replaying` can go on from it."""
         ...

@@ -21,6 +21,25 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Topology:
+    """A wish to stay together inside one cell of this type: a switch, a node, a rack."""
+
+    cell_type: str
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Members of a gang that want the same kind of hardware and are placed close together."""
+
+    members: tuple[int, ...]
+    """Their places in the gang's `asks`."""
+    sku_type: str | None = None
+    pinned_cell: str | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Gang:
     """Members that start together or not at all. `asks` has one entry per member, in order."""
 
@@ -36,6 +55,13 @@ class Gang:
     sku_type: str | None = None
     pinned_cell: str | None = None
     is_lazily_preemptible: bool = False
+    groups: tuple[Group, ...] = ()
+    """Its affinity groups where they want different hardware; empty when all members want `sku_type`/`pinned_cell`."""
+    topology: Topology | None = None
+    rank: int = 0
+    """Set by an administrator: among equal priorities a higher rank goes first."""
+    time_limit_ms: int | None = None
+    """How long it may run once it starts; None for as long as it likes."""
 
 
 class Spot(NamedTuple):
@@ -43,6 +69,9 @@ class Spot(NamedTuple):
 
     node: str
     devices: tuple[int, ...]
+    """Numbers of the GPUs it gets: as many as it asked for."""
+    seat: str = ""
+    """What the scheduler must be told to restore the member exactly there; opaque to everyone else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +103,32 @@ class Why(StrEnum):
     UNHEALTHY_NODES = "UNHEALTHY_NODES"
     BEHIND_OLDER_JOB = "BEHIND_OLDER_JOB"
     BEHIND_HIGHER_PRIORITY = "BEHIND_HIGHER_PRIORITY"
+    USER_LIMIT = "USER_LIMIT"
+    """Its user runs as much as one user may run in this virtual cluster."""
+    NO_VIRTUAL_CLUSTER = "NO_VIRTUAL_CLUSTER"
+    """The virtual cluster it was submitted to is not there, or was promised nothing."""
     BACKING_OFF = "BACKING_OFF"
     NOT_YET_LOOKED_AT = "NOT_YET_LOOKED_AT"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """When a gang may start: between these times, and what the guess rests on. None where nobody can say."""
+
+    earliest_ms: int | None
+    latest_ms: int | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many GPUs one user may run at a time in a virtual cluster; the most particular limit counts."""
+
+    gpus: int
+    virtual_cluster: str = ""
+    """Empty: in any."""
+    user: str = ""
+    """Empty: any one user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +143,8 @@ class Wait:
     """`user~job` of the gangs that go first, nearest first, at most a handful."""
     position: int = 0
     """Place in the queue, counted from 1; 0 for a gang that lets others pass because it never fits."""
+    estimate: Estimate | None = None
+    """When it may start; None when nobody worked it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +156,6 @@ class Node:
     memory_mb: int
     gpus: int
     is_schedulable: bool = True
+    """False while it is unhealthy or drained: what runs there runs on, nothing new starts."""
     bad_devices: frozenset[int] = field(default=frozenset())
+    gpu_model: str = ""

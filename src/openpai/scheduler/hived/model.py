@@ -9,18 +9,10 @@ from typing import Final
 
 from openpai.scheduler.hived.box import Box
 from openpai.scheduler.hived.journal import Part, Right
-from openpai.scheduler.model import Spot
+from openpai.scheduler.model import Spot, Topology
 
 OPPORTUNISTIC: Final = -1
 PRIORITY_MAX: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """A wish to stay together above the node: inside one cell of this type."""
-
-    cell_type: str
-    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import Any
 from openpai.scheduler.hived.box import Holding
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.journal import Part, Right, reclaim
-from openpai.scheduler.hived.model import GangRecord, GangRequest, NodeHealth, State, Topology
+from openpai.scheduler.hived.model import GangRecord, GangRequest, NodeHealth, State
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.view import View
-from openpai.scheduler.model import Spot
+from openpai.scheduler.model import Spot, Topology
 
 FORMAT = 1
 

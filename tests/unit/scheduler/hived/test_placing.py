@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived.model import Bind, Code, GangRequest, Topology, Wait
+from openpai.scheduler.hived.model import Bind, Code, GangRequest, Wait
+from openpai.scheduler.model import Topology
 
 Make = Callable[..., Any]
 
