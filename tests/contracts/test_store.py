@@ -27,14 +27,15 @@ from openpai.lifecycle.model import (
 )
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.recording import build_change
-from openpai.ports.store import Change, Event, JobFilter, JobRecord, LeaseLost, NewJob, Saved, Slot, Token, User
+from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
+from openpai.ports.store import Change, Event, JobFilter, JobRecord, LeaseLost, NewJob, Saved, Slot
 from openpai.protocol.errors import Refused
+from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.schema import metadata
-from openpai.store.users import SqlUserStore
 from openpai.store.vault import Vault, key_from
 
 PLAN = Plan((RolePlan("ps", 1, 1, -1, 0), RolePlan("worker", 2, 1, 2, 1)), 1, True)
@@ -266,11 +267,14 @@ async def test_an_ended_attempt_is_remembered_with_its_outcome(database: Databas
 
 
 async def test_users_and_tokens(database: Database) -> None:
-    users = SqlUserStore(database)
-    ann = User("ann", "hash", False, 1)
+    users = SqlAccountStore(database)
+    everyone = await users.group(DEFAULT_GROUP)
+    assert everyone is not None
+    ann = User("ann", "hash", 1, groups=(everyone,))
     await users.add_user(ann)
+    assert not ann.is_admin
     with pytest.raises(Refused) as refused:
-        await users.add_user(replace(ann, is_admin=True))
+        await users.add_user(replace(ann, groups=(Group(ADMIN_GROUP),)))
     assert refused.value.code == "ConflictUserError"
     browser, application = Token("b" * 64, "ann", False, 1, 9), Token("a" * 64, "ann", True, 2, None)
     for token in (browser, application):

@@ -35,15 +35,16 @@ from openpai.lifecycle.stepping import step
 from openpai.logs.files import FileLogs
 from openpai.orchestrator.recording import build_change
 from openpai.orchestrator.wishes import Wishes
+from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.ports.platform import NodeView
-from openpai.ports.store import Saved, Slot, User
+from openpai.ports.store import Saved, Slot
 from openpai.protocol.writing import load_spec
 from openpai.scheduler.model import Wait, Why
+from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
-from openpai.store.users import SqlUserStore
 from openpai.store.vault import Vault
 
 PASSWORD = "correct horse"
@@ -112,7 +113,7 @@ class World:
     store: SqlJobStore
     wishes: Wishes
     queries: SqlJobQueries
-    users: SqlUserStore
+    users: SqlAccountStore
     logs: FileLogs
     logs_root: Path
     database: Database
@@ -202,9 +203,10 @@ async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
     database = Database(f"sqlite:///{root / 'pai.db'}")
     await asyncio.to_thread(migrate, database)
     clock, over = HandClock(), set[AttemptKey]()
-    store, queries, users = SqlJobStore(database), SqlJobQueries(database), SqlUserStore(database)
+    store, queries, users = SqlJobStore(database), SqlJobQueries(database), SqlAccountStore(database)
     for name in ("root", "ann", "bob"):
-        await users.add_user(User(name, _HASH, name == "root", clock.at_ms))
+        groups = (Group(DEFAULT_GROUP), *((Group(ADMIN_GROUP),) if name == "root" else ()))
+        await users.add_user(User(name, _HASH, clock.at_ms, groups=groups))
     logs = FileLogs(root / "logs", over.__contains__, period_s=0.02)
     wishes = Here(store, Vault(Fernet.generate_key().decode()), clock, Names())
     manners = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})

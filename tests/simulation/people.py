@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from openpai.ports.platform import Submitter
 from openpai.protocol.errors import Broken, PaiError
 from openpai.scheduler.model import Why
 from tests.simulation.chance import job_file
@@ -39,7 +40,7 @@ class People:
         if name in self._wishing:
             return
         text = job_file(self._chance, name, self._world.luck)
-        self._wish(name, "submit", lambda server: server.wishes.submit(USER, text))
+        self._wish(name, "submit", lambda server: server.wishes.submit(Submitter(USER), text))
 
     async def stop(self) -> None:
         """Ask for a job's end."""

@@ -1,8 +1,4 @@
-"""Which job a path names, and who may see or touch it.
-
-Everyone who is signed in may see that a job exists, as the list shows it. What a job says and does (its file, its
-logs, its tasks, its history) is for its owner and for administrators.
-"""
+"""Which job a path names, and whether the caller may do to it what they came for."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from typing import Final
 
 from fastapi import Request
 
+from openpai.access.model import Thing
 from openpai.api.context import desk
 from openpai.api.sessions import Caller
 from openpai.ports.store import JobRow
@@ -24,8 +21,11 @@ def no_job(name: str) -> Refused:
     return Refused("NoJobError", f"there is no job {name!r}", "`pai job list` shows the jobs there are")
 
 
-async def job_for(request: Request, caller: Caller, name: str) -> JobRow:
-    """Return the job a path names, `user~job` or `job` for one's own; raise NoJobError or ForbiddenUserError."""
+async def job_for(request: Request, caller: Caller, name: str, action: str | None = None) -> JobRow:
+    """Return the job a path names, `user~job` or `job` for one's own; raise NoJobError or ForbiddenUserError.
+
+    What the caller wants to do to it is the action of the route, unless another is named.
+    """
     owner, tilde, own = name.partition("~")
     user, job = (owner, own) if tilde else (caller.user, name)
     if not _NAME.fullmatch(user) or not _NAME.fullmatch(job):
@@ -33,10 +33,11 @@ async def job_for(request: Request, caller: Caller, name: str) -> JobRow:
     row = await desk(request).services.jobs.job(user, job)
     if row is None:
         raise no_job(name)
-    if caller.user != row.user and not caller.is_admin:
-        raise Refused(
-            "ForbiddenUserError",
-            f"job {row.user}~{row.name} belongs to {row.user}",
-            "only its owner and administrators may look into it or change it",
-        )
+    caller.check(thing_of(row), action)
     return row
+
+
+def thing_of(row: JobRow) -> Thing:
+    """Return a job as the table of permissions sees it."""
+    label = f"job {row.user}~{row.name} belongs to {row.user}"
+    return Thing(row.user, row.virtual_cluster, is_private=row.is_private, label=label)

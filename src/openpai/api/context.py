@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, cast
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBearer as BearerModel
 from fastapi.security.base import SecurityBase
 
+from openpai.access.deciding import at_door
+from openpai.access.table import ACTIONS
 from openpai.api.limits import Buckets, Failures
 from openpai.api.passwords import Passwords
 from openpai.api.services import Services
 from openpai.api.sessions import Caller, Sessions
-from openpai.protocol.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,38 +34,23 @@ def desk(request: Request) -> Desk:
     return cast("Desk", request.app.state.desk)
 
 
-class _SignedIn(SecurityBase):
-    """Lets nobody pass who has no valid token."""
+class Doing(SecurityBase):
+    """Lets pass who may do an action; where that depends on the thing, `Caller.check` decides once it is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, action: str) -> None:
+        self.action = ACTIONS[action]
         self.model = BearerModel(description="a browser token from a login, or an application token")
         self.scheme_name = "token"
 
     async def __call__(self, request: Request) -> Caller:
-        """Return who is calling; raise UnauthorizedUserError for a guest."""
-        return await desk(request).sessions.caller(request.headers.get("authorization"))
+        """Return who is calling; raise UnauthorizedUserError or ForbiddenUserError."""
+        caller = await desk(request).sessions.caller(request.headers.get("authorization"))
+        caller = replace(caller, action=self.action.name)
+        request.state.caller = caller
+        at_door(caller.principal, self.action.name)
+        return caller
 
 
-signed_in = _SignedIn()
-SignedIn = Annotated[Caller, Depends(signed_in)]
-"""Any valid token."""
-
-
-async def _in_person(caller: SignedIn) -> Caller:
-    if caller.token.is_application:
-        raise Refused("ForbiddenUserError", "an application token may not do this", "log in with a password")
-    return caller
-
-
-InPerson = Annotated[Caller, Depends(_in_person)]
-"""A token from a login with a password, not an application's."""
-
-
-async def _admin(caller: InPerson) -> Caller:
-    if not caller.is_admin:
-        raise Refused("ForbiddenUserError", "only an administrator may do this", "ask an administrator")
-    return caller
-
-
-Admin = Annotated[Caller, Depends(_admin)]
-"""An administrator, in person."""
+def doing(action: str) -> Any:
+    """Return the dependency that lets pass who may do an action of `access.table`."""
+    return Depends(Doing(action))

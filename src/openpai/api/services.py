@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
 from openpai.ports.platform import Platform
-from openpai.ports.store import JobQueries, UserStore
+from openpai.ports.store import JobQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Services:
 
     platform: Platform
     jobs: JobQueries
-    users: UserStore
+    users: AccountStore
     logs: LogReader
     clock: Clock
     settings: Settings

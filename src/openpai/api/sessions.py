@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
+from openpai.access.deciding import check
+from openpai.access.model import Principal, Role, Thing
+from openpai.api.principals import principal_of
+from openpai.ports.accounts import AccountStore, Token
 from openpai.ports.clock import Clock
-from openpai.ports.store import Token, User, UserStore
 from openpai.protocol.errors import Refused
 
 BELIEVED_MAX: Final = 10_000
@@ -25,9 +28,24 @@ BELIEVED_MAX: Final = 10_000
 class Caller:
     """Somebody who proved who they are."""
 
-    user: str
-    is_admin: bool
+    principal: Principal
     token: Token = field(repr=False)
+    action: str = ""
+    """What the route they came to is about: an action of `access.table`."""
+
+    @property
+    def user(self) -> str:
+        """Return their name."""
+        return self.principal.name
+
+    @property
+    def is_admin(self) -> bool:
+        """Return whether they are an administrator."""
+        return self.principal.role is Role.ADMIN
+
+    def check(self, thing: Thing, action: str | None = None) -> None:
+        """Raise why they may not do what they came for (or another action) to a thing."""
+        check(self.principal, action or self.action, thing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +66,7 @@ def _stranger(told: str = "this needs a login") -> Refused:
 class Sessions:
     """Gives out tokens and recognises them again."""
 
-    def __init__(self, users: UserStore, clock: Clock, cache_ms: int) -> None:
+    def __init__(self, users: AccountStore, clock: Clock, cache_ms: int) -> None:
         self._users = users
         self._clock = clock
         self._cache_ms = cache_ms
@@ -83,18 +101,20 @@ class Sessions:
             self._believed.pop(digest, None)
             raise _stranger("this token is unknown or was revoked")
         token, user = found
-        caller = Caller(user.name, user.is_admin, token)
+        caller = Caller(principal_of(user, token), token)
         if len(self._believed) >= BELIEVED_MAX:
             del self._believed[next(iter(self._believed))]
         self._believed[digest] = _Believed(caller, now_ms + self._cache_ms)
         return caller
 
-    async def open(self, user: User, *, lifetime_s: int | None, is_application: bool = False) -> str:
+    async def open(
+        self, user: str, *, lifetime_s: int | None, is_application: bool = False, scope: str = "all", name: str = ""
+    ) -> str:
         """Return a new token of a user; None lives until it is revoked."""
         token = secrets.token_urlsafe(32)
         now_ms = self._clock.now_ms()
-        expires_at_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
-        await self._users.add_token(Token(digest_of(token), user.name, is_application, now_ms, expires_at_ms))
+        until_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
+        await self._users.add_token(Token(digest_of(token), user, is_application, now_ms, until_ms, scope, name))
         return token
 
     async def revoke(self, digest: str) -> bool:

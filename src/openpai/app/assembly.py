@@ -28,11 +28,11 @@ from openpai.logs.retention import Limits, Retention
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.clock import Clock
 from openpai.scheduler.fifo import FifoScheduler
+from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
-from openpai.store.users import SqlUserStore
 from openpai.store.vault import Vault, key_from
 
 DAY_MS = 86_400_000
@@ -61,7 +61,7 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
         database = Database(settings.database_url or data.database_url)
         stack.callback(database.close)
         await asyncio.to_thread(migrate, database)
-        store, queries, users = SqlJobStore(database), SqlJobQueries(database), SqlUserStore(database)
+        store, queries, users = SqlJobStore(database), SqlJobQueries(database), SqlAccountStore(database)
         vault = Vault(os.environ.get("PAI_SECRET_KEY") or key_from(data.key_file))
         made_up = await ensure_admin(users, clock, admin_password)
         wishes = Wishes(store, vault, clock, SystemIdentities())

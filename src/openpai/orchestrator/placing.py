@@ -95,7 +95,11 @@ def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
         if ports is None:
             _give_back(office, slots.values())
             return None
-        slots[task] = Slot(spot.node, address, spot.devices, ports, office.next_grant())
+        need = roles[task.role].resources
+        slots[task] = Slot(
+            spot.node, address, spot.devices, ports, office.next_grant(),
+            spot.seat, max(need.gpus, len(spot.devices)), need.cpus, need.memory_mb,
+        )  # fmt: skip
     return slots
 
 

@@ -7,7 +7,6 @@ other server it reaches the leader through the store's inbox.
 from __future__ import annotations
 
 import contextlib
-from typing import Final
 
 from openpai.lifecycle.model import Fact, JobPhase, StartRequested, StopRequested
 from openpai.lifecycle.planning import plan_of
@@ -19,7 +18,7 @@ from openpai.orchestrator.office import Office, Secrets
 from openpai.orchestrator.recording import RACES_MAX, News, build_change, is_newest, record
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.clock import Clock, Identities
-from openpai.ports.platform import NodeView, Submitted
+from openpai.ports.platform import NodeView, NotLeading, Submitted, Submitter
 from openpai.ports.store import Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, JobSpec
@@ -28,8 +27,6 @@ from openpai.protocol.reading import read_job
 from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.runtime.plugins import unsupported_plugins
 from openpai.scheduler.model import Wait, Why
-
-NOT_LEADING: Final = "this server does not lead; ask again in a moment"
 
 
 class Wishes:
@@ -43,8 +40,9 @@ class Wishes:
         self.office: Office | None = None
         """The office while this server leads."""
 
-    async def submit(self, user: str, text: bytes) -> Submitted:
+    async def submit(self, by: Submitter, text: bytes) -> Submitted:
         """Check a job file and remember the job; see `Platform.submit`."""
+        user = by.user
         read = read_job(text)
         spec = read.spec
         _check_virtual_cluster(user, spec)
@@ -70,7 +68,7 @@ class Wishes:
         """Return why a job's tasks wait; see `Platform.why`."""
         id_ = await self._find(user, name)
         if self.office is None:
-            raise Unavailable(NOT_LEADING)
+            raise NotLeading
         found = self.office.desk.records.get(id_)
         if found is None:
             return ()
@@ -82,7 +80,7 @@ class Wishes:
     async def nodes(self) -> tuple[NodeView, ...]:
         """Return every machine; see `Platform.nodes`."""
         if self.office is None:
-            raise Unavailable(NOT_LEADING)
+            raise NotLeading
         return tuple(_node_views(self.office))
 
     async def _remember(self, new: NewJob) -> None:

@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+from openpai.ports.usage import AuditEntry, Quota
+from openpai.protocol.errors import Unavailable
+from openpai.scheduler.interface import Amount, VcView
 from openpai.scheduler.model import Wait
+
+
+class NotLeading(Unavailable):
+    """Only the server that leads can answer this; `url` is where it is, empty when nobody leads."""
+
+    def __init__(self, url: str = "") -> None:
+        super().__init__("this server does not lead", "ask again in a moment")
+        self.url = url
+
+
+@dataclass(frozen=True, slots=True)
+class Submitter:
+    """Who submits, and what they are allowed."""
+
+    user: str
+    virtual_clusters: frozenset[str] | None = None
+    """Granted virtual clusters; None: all."""
+    storages: tuple[str, ...] | None = None
+    """Granted storages, the default ones of their groups first; None: all."""
+    default_storages: tuple[str, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    """Quotas that may hold for them."""
+    idempotency_key: str = ""
+    audit: AuditEntry | None = None
+    """What to write into the audit log along with the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +66,48 @@ class NodeView:
     bad_devices: tuple[int, ...]
     tasks: int
     """How many task attempts hold something there."""
+    is_drained: bool = False
+    drained_because: str = ""
+    virtual_clusters: tuple[str, ...] = ()
+    """Whose jobs hold something there."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWish:
+    """How a node shall be; None leaves it as it is."""
+
+    is_drained: bool | None = None
+    bad_devices: frozenset[int] | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """What was promised to whom, as an administrator wrote it, and the whole configuration that follows from it."""
+
+    wishes: str | None
+    """The short form, such as `team-a: 3 nodes, team-b: 8 GPUs`; None when `hived` was given instead."""
+    hived: str
+    """In HiveD's format: what the scheduler goes by now."""
+    version: int
+    """0 until somebody set it."""
+    problems: tuple[str, ...] = field(default=())
+    """What of it cannot be kept at the moment, such as promises for nodes that are not there."""
+    demoted: tuple[str, ...] = ()
+    """`user~job` of the jobs that run on without their guarantee because of the last change."""
 
 
 class Platform(Protocol):
     """The wishes, one function each. Jobs are named by their owner and name; unknown ones raise NoJobError."""
 
-    async def submit(self, user: str, text: bytes) -> Submitted:
+    async def submit(self, by: Submitter, text: bytes) -> Submitted:
         """Check a job file, remember the job, and answer once that is durable.
 
-        Raises InvalidProtocol with every fault, Refused ConflictJobError for a name the user already used,
-        Refused InvalidProtocolError for a job that could not run even if everything were free.
+        Raises InvalidProtocol with every fault, Refused ConflictJobError for a name the user already uses,
+        Refused InvalidProtocolError for a job that could not run even if everything were free,
+        Refused ForbiddenUserError for a virtual cluster that is not granted, NoVirtualClusterError for one that is
+        not there, NoStorageError for a storage that is not granted, and NoEnoughQuotaError beyond a quota. The same
+        idempotency key again is the same job again, and harmless.
         """
         ...
 
@@ -58,10 +119,70 @@ class Platform(Protocol):
         """Let a finished job run again as a new attempt; takes back a stop that has not been carried out yet."""
         ...
 
+    async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
+        """Change the priority class of a job that is not over; where it runs, it runs on."""
+        ...
+
+    async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
+        """Change the place of a job in its queue: among equal priorities a higher rank goes first."""
+        ...
+
+    async def checkpointed(self, user: str, name: str) -> None:
+        """Learn that a job has just saved its work."""
+        ...
+
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         """Return why the job's tasks wait; empty when nothing of it waits."""
         ...
 
     async def nodes(self) -> tuple[NodeView, ...]:
         """Return every machine, by name."""
+        ...
+
+    async def change_node(self, name: str, wish: NodeWish, by: str) -> NodeView:
+        """Drain a node, give it back, or mark devices of it as bad. Raises NoNodeError."""
+        ...
+
+    async def forget_node(self, name: str, by: str) -> None:
+        """Forget a node that is gone for good. Raises NoNodeError, or Refused while the backend still sees it."""
+        ...
+
+    async def virtual_clusters(self) -> tuple[VcView, ...]:
+        """Return every virtual cluster, by name."""
+        ...
+
+    async def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
+        """Return what one device of each type brings along. Raises NoVirtualClusterError."""
+        ...
+
+    async def cluster_config(self) -> ClusterConfig:
+        """Return what was promised to whom."""
+        ...
+
+    async def configure(self, *, wishes: str | None, hived: str | None, version: int | None, by: str) -> ClusterConfig:
+        """Promise something else from now on, given as wishes or in HiveD's format. Nobody is stopped for it.
+
+        Raises Refused BadConfigurationError with every fault, having changed nothing, and ConflictSettingError when
+        the configuration is not at `version` any more.
+        """
+        ...
+
+    async def promise(self, virtual_cluster: str, wish: str | None, by: str) -> ClusterConfig:
+        """Promise a virtual cluster something else, such as `3 nodes` or `8 GPUs of A100 + 2 nodes`; None removes it.
+
+        Raises NoVirtualClusterError when there is none to remove, ConflictVcError while jobs use one that is removed,
+        ReadOnlyVcError for `default`, BadConfigurationError for what cannot be promised.
+        """
+        ...
+
+    async def inspect(self) -> Mapping[str, Any]:
+        """Return cells and gangs in HiveD's own shapes."""
+        ...
+
+    async def scheduler_snapshot(self) -> Mapping[str, Any]:
+        """Return the scheduler's whole state as plain data, for replaying a decision elsewhere."""
+        ...
+
+    async def limits_changed(self) -> None:
+        """Learn that quotas or the fairness setting changed, wherever that was written."""
         ...

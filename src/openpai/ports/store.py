@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReport, Job, Outcome, Task, TaskId
+from openpai.ports.usage import AuditEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,12 @@ class Slot:
     devices: tuple[int, ...]
     ports: Mapping[str, tuple[int, ...]]
     grant: int
+    seat: str = ""
+    """What the scheduler has to be told to put the task exactly there again."""
+    gpus: int = 0
+    """GPUs, CPUs and memory that count as used: those it was given, idle ones included."""
+    cpus: int = 0
+    memory_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,14 @@ class JobRecord:
     slots: Mapping[TaskId, Slot] = field(default_factory=dict)
     """What each task of the current attempt holds."""
     version: int = 0
+    rank: int = 0
+    """Set by an administrator: among equal priorities a higher rank goes first."""
+    time_limit_ms: int | None = None
+    """How long an attempt may run."""
+    checkpoint_at_ms: int | None = None
+    """When its owner said last that its work is saved."""
+    is_private: bool = False
+    """Whether its file is for its owner and those who manage it only."""
 
     @property
     def full_name(self) -> str:
@@ -79,6 +94,9 @@ class NewJob:
     """The job file as its owner may read it back, with secrets masked: `protocol.writing.dump_masked`'s text."""
     gpus_total: int
     event: Event
+    idempotency_key: str = ""
+    """What the client calls this submission: sent again under the same key it is the same job. Empty: none."""
+    audit: AuditEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +126,15 @@ class Saved(StrEnum):
     """Somebody changed the job meanwhile: load it again."""
     DEVICE_TAKEN = "device_taken"
     """A device it would take is granted already."""
+
+
+class AlreadySubmitted(Exception):
+    """A submission with this idempotency key is remembered already: `job` is its id, `name` its name."""
+
+    def __init__(self, job: str, name: str) -> None:
+        super().__init__(f"job {name} was submitted under this key already")
+        self.job = job
+        self.name = name
 
 
 class LeaseLost(Exception):
@@ -143,6 +170,9 @@ class JobRow:
     tasks_total: int
     roles_total: int
     tags: tuple[str, ...] = ()
+    rank: int = 0
+    is_private: bool = False
+    archived_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +224,10 @@ class JobFilter:
     """Part of the user's name, the job's name or the virtual cluster."""
     tags_any: tuple[str, ...] = ()
     tags_none: tuple[str, ...] = ()
+    submitted_from_ms: int | None = None
+    submitted_to_ms: int | None = None
+    is_archived: bool = False
+    """List archived jobs instead of the others."""
     order: str = "submissionTime"
     """jobName, submissionTime, username, vc, retries, totalTaskNumber, totalGpuNumber, state, completionTime or
     jobPriority; jobs without a value for it go last ascending and first descending."""
@@ -210,33 +244,13 @@ class JobPage:
     total: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class User:
-    """A person or service that may log in."""
-
-    name: str
-    password_hash: str = field(repr=False)
-    is_admin: bool
-    created_at_ms: int
-    email: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A login. The token itself is never stored, only its SHA-256."""
-
-    digest: str = field(repr=False)
-    user: str
-    is_application: bool
-    created_at_ms: int
-    expires_at_ms: int | None
-
-
 class JobStore(Protocol):
     """What the orchestrator remembers jobs with."""
 
     async def add_job(self, new: NewJob, epoch: int | None) -> None:
         """Remember a submission; durable when this returns. Raises Refused ConflictJobError for a name that exists.
+
+        Archived jobs do not keep their names. Raises `AlreadySubmitted` for an idempotency key its owner used before.
 
         Unless `epoch` is the newest lease, somebody else leads or will lead, and finds the job in its inbox.
         """
@@ -247,7 +261,7 @@ class JobStore(Protocol):
         ...
 
     async def find(self, user: str, name: str) -> str | None:
-        """Return the id of a job, or None."""
+        """Return the id of a job that is not archived, or None."""
         ...
 
     async def active(self) -> tuple[JobRecord, ...]:
@@ -326,44 +340,4 @@ class JobQueries(Protocol):
 
     async def remove_tag(self, job: str, tag: str) -> bool:
         """Take a tag off a job; return whether it was there."""
-        ...
-
-
-class UserStore(Protocol):
-    """Who may log in, and their tokens."""
-
-    async def user(self, name: str) -> User | None:
-        """Return one user."""
-        ...
-
-    async def users(self) -> tuple[User, ...]:
-        """Return all users by name."""
-        ...
-
-    async def add_user(self, user: User) -> None:
-        """Remember a user. Raises Refused ConflictUserError for a name that exists."""
-        ...
-
-    async def set_password(self, name: str, password_hash: str) -> None:
-        """Change a password; revokes the user's browser tokens."""
-        ...
-
-    async def remove_user(self, name: str) -> None:
-        """Forget a user and every token of theirs."""
-        ...
-
-    async def add_token(self, token: Token) -> None:
-        """Remember a token."""
-        ...
-
-    async def token(self, digest: str) -> tuple[Token, User] | None:
-        """Return a token and whose it is, expired or not."""
-        ...
-
-    async def tokens(self, user: str) -> tuple[Token, ...]:
-        """Return a user's tokens."""
-        ...
-
-    async def revoke(self, digest: str) -> bool:
-        """Forget a token; return whether there was one."""
         ...

@@ -99,6 +99,10 @@ class Scheduler(Protocol):
         """Return why a gang waits; None when it does not."""
         ...
 
+
+class SharingScheduler(Scheduler, Protocol):
+    """A scheduler that shares a cluster between virtual clusters and users: what the platform runs."""
+
     def change(self, gang: Gang) -> None:
         """Priority, rank, virtual cluster or time limit of a gang changed; where it runs, it runs on."""
         ...

@@ -35,6 +35,8 @@ _CHANGING: Final = (
     "ended_at_ms",
     "retry_at_ms",
     "outcome",
+    "rank",
+    "checkpoint_at_ms",
 )
 _TASK_KEY: Final = ("job", "job_attempt", "role", "task_index", "attempt")
 
@@ -99,7 +101,7 @@ class SqlJobStore:
 
     async def find(self, user: str, name: str) -> str | None:
         """Return a job's id; see `JobStore.find`."""
-        query = sa.select(jobs.c.id).where(jobs.c.owner == user, jobs.c.name == name)
+        query = sa.select(jobs.c.id).where(jobs.c.owner == user, jobs.c.name == name, jobs.c.archive_key == "")
         return await self._database.read(lambda connection: connection.execute(query).scalar())
 
     async def active(self) -> tuple[JobRecord, ...]:

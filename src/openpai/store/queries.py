@@ -53,7 +53,7 @@ class SqlJobQueries:
 
     async def job(self, user: str, name: str) -> JobRow | None:
         """Return one job; see `JobQueries.job`."""
-        query = sa.select(*_LISTED).where(jobs.c.owner == user, jobs.c.name == name)
+        query = sa.select(*_LISTED).where(jobs.c.owner == user, jobs.c.name == name, jobs.c.archive_key == "")
 
         def work(connection: sa.Connection) -> JobRow | None:
             row = connection.execute(query).mappings().first()
@@ -114,7 +114,7 @@ class SqlJobQueries:
 
 
 def _condition(where: JobFilter, position: Any) -> sa.ColumnElement[bool]:
-    parts: list[sa.ColumnElement[bool]] = [sa.true()]
+    parts: list[sa.ColumnElement[bool]] = [jobs.c.archive_key != "" if where.is_archived else jobs.c.archive_key == ""]
     if where.users:
         parts.append(jobs.c.owner.in_(where.users))
     if where.virtual_clusters:
@@ -157,7 +157,7 @@ def _tags(connection: sa.Connection, ids: list[str]) -> dict[str, tuple[str, ...
 
 def _job_row(row: Any, tagged: tuple[str, ...]) -> JobRow:
     values = dict(row)
-    for internal in ("version", "priority"):
+    for internal in ("version", "priority", "time_limit_ms", "checkpoint_at_ms", "archive_key"):
         del values[internal]
     values["user"] = values.pop("owner")
     values["outcome"] = rows.outcome_from(values["outcome"])

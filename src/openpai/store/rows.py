@@ -97,6 +97,8 @@ def job_columns(record: JobRecord) -> dict[str, Any]:
         "ended_at_ms": job.ended_at_ms,
         "retry_at_ms": job.retry_at_ms,
         "outcome": outcome_text(job.outcome),
+        "rank": record.rank,
+        "checkpoint_at_ms": record.checkpoint_at_ms,
     }
 
 
@@ -116,6 +118,8 @@ def new_job_columns(new: NewJob) -> dict[str, Any]:
         "spec": record.spec_text,
         "config": new.config_text,
         "sealed": record.sealed.data if record.sealed else None,
+        "time_limit_ms": record.time_limit_ms,
+        "is_private": record.is_private,
     }
 
 
@@ -159,6 +163,10 @@ def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
         priority_class=row["priority_class"],
         slots=slots,
         version=row["version"],
+        rank=row["rank"],
+        time_limit_ms=row["time_limit_ms"],
+        checkpoint_at_ms=row["checkpoint_at_ms"],
+        is_private=row["is_private"],
     )
 
 
@@ -183,6 +191,10 @@ def task_columns(job: str, job_attempt: int, task: Task, slot: Slot | None) -> d
         "address": slot.address if slot else None,
         "devices": _dump(list(slot.devices)) if slot else None,
         "ports": _dump({label: list(ports) for label, ports in slot.ports.items()}) if slot else None,
+        "seat": slot.seat if slot else None,
+        "gpus": slot.gpus if slot else None,
+        "cpus": slot.cpus if slot else None,
+        "memory_mb": slot.memory_mb if slot else None,
         "report": _dump([report.code, report.reason.value, report.message, report.started_at_ms, report.ended_at_ms])
         if report
         else None,
@@ -220,7 +232,17 @@ def slot_from(row: Row) -> Slot | None:
     if row["node"] is None:
         return None
     ports = {label: tuple(values) for label, values in json.loads(row["ports"]).items()}
-    return Slot(row["node"], row["address"], tuple(json.loads(row["devices"])), ports, row["grant_number"])
+    return Slot(
+        node=row["node"],
+        address=row["address"],
+        devices=tuple(json.loads(row["devices"])),
+        ports=ports,
+        grant=row["grant_number"],
+        seat=row["seat"] or "",
+        gpus=row["gpus"] or 0,
+        cpus=row["cpus"] or 0,
+        memory_mb=row["memory_mb"] or 0,
+    )
 
 
 def event_columns(event: Event) -> dict[str, Any]:

@@ -62,8 +62,15 @@ jobs: Final = sa.Table(
     sa.Column("spec", sa.Text, nullable=False),
     sa.Column("config", sa.Text, nullable=False),
     sa.Column("sealed", sa.LargeBinary),
+    sa.Column("rank", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("time_limit_ms", MS),
+    sa.Column("checkpoint_at_ms", MS),
+    sa.Column("is_private", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("archived_at_ms", MS),
+    # An archived job keeps its name under its own id, so that the name is free again.
+    sa.Column("archive_key", sa.String(32), nullable=False, server_default=""),
     _one_of("phase", JobPhase),
-    sa.UniqueConstraint("owner", "name"),
+    sa.UniqueConstraint("owner", "name", "archive_key"),
     sa.Index("ix_jobs_submitted", "submitted_at_ms", "id"),
     sa.Index("ix_jobs_owner_submitted", "owner", "submitted_at_ms"),
     sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
@@ -100,9 +107,15 @@ task_attempts: Final = sa.Table(
     sa.Column("address", sa.String(255)),
     sa.Column("devices", sa.Text),
     sa.Column("ports", sa.Text),
+    sa.Column("seat", sa.String(255)),
+    # What it holds, for the account of hours; devices it holds beyond what it asked for count as GPUs of nobody.
+    sa.Column("gpus", sa.Integer),
+    sa.Column("cpus", sa.Integer),
+    sa.Column("memory_mb", sa.Integer),
     sa.Column("report", sa.Text),
     sa.Column("diagnosis", sa.Text),
     _one_of("phase", TaskPhase),
+    sa.Index("ix_task_attempts_ended", "ended_at_ms"),
 )
 
 grants: Final = sa.Table(
@@ -151,6 +164,18 @@ lease: Final = sa.Table(
     sa.Column("holder", sa.String(255)),
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("until_ms", MS, nullable=False),
+    # Where other servers find the one that leads.
+    sa.Column("url", sa.String(255), nullable=False, server_default=""),
+)
+
+idempotency: Final = sa.Table(
+    "idempotency",
+    metadata,
+    sa.Column("owner", sa.String(255), primary_key=True),
+    sa.Column("key", sa.String(255), primary_key=True),
+    sa.Column("job", sa.String(32), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("at_ms", MS, nullable=False),
 )
 
 users: Final = sa.Table(
@@ -158,9 +183,35 @@ users: Final = sa.Table(
     metadata,
     sa.Column("name", sa.String(255), primary_key=True),
     sa.Column("password_hash", sa.Text, nullable=False),
-    sa.Column("is_admin", sa.Boolean, nullable=False),
     sa.Column("email", sa.String(255), nullable=False),
     sa.Column("created_at_ms", MS, nullable=False),
+    sa.Column("is_viewer", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("source", sa.String(16), nullable=False, server_default="local"),
+    sa.Column("subject", sa.String(255), nullable=False, server_default=""),
+    sa.Column("extension", sa.Text, nullable=False, server_default="{}"),
+    sa.Index("ix_users_subject", "source", "subject"),
+)
+
+groups: Final = sa.Table(
+    "groups",
+    metadata,
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Column("external_name", sa.String(255), nullable=False),
+    sa.Column("is_admin", sa.Boolean, nullable=False),
+    sa.Column("virtual_clusters", sa.Text, nullable=False),
+    sa.Column("managed", sa.Text, nullable=False),
+    sa.Column("storages", sa.Text, nullable=False),
+    sa.Column("extension", sa.Text, nullable=False),
+)
+
+memberships: Final = sa.Table(
+    "memberships",
+    metadata,
+    sa.Column("member", sa.String(255), primary_key=True),
+    sa.Column("group_name", sa.String(255), primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Index("ix_memberships_group", "group_name"),
 )
 
 tokens: Final = sa.Table(
@@ -171,5 +222,72 @@ tokens: Final = sa.Table(
     sa.Column("is_application", sa.Boolean, nullable=False),
     sa.Column("created_at_ms", MS, nullable=False),
     sa.Column("expires_at_ms", MS),
+    sa.Column("scope", sa.String(16), nullable=False, server_default="all"),
+    sa.Column("name", sa.String(255), nullable=False, server_default=""),
     sa.Index("ix_tokens_owner", "owner"),
+)
+
+settings: Final = sa.Table(
+    "settings",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("changed_at_ms", MS, nullable=False),
+    sa.Column("changed_by", sa.String(255), nullable=False),
+)
+
+node_notes: Final = sa.Table(
+    "node_notes",
+    metadata,
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("cpus", sa.Integer, nullable=False),
+    sa.Column("memory_mb", sa.Integer, nullable=False),
+    sa.Column("gpus", sa.Integer, nullable=False),
+    sa.Column("gpu_model", sa.String(255), nullable=False),
+    sa.Column("is_drained", sa.Boolean, nullable=False),
+    sa.Column("bad_devices", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("changed_by", sa.String(255), nullable=False),
+)
+
+storages: Final = sa.Table(
+    "storages",
+    metadata,
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Column("sealed", sa.LargeBinary),
+    sa.Column("is_read_only", sa.Boolean, nullable=False),
+    sa.Column("is_shared", sa.Boolean, nullable=False),
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Column("created_at_ms", MS, nullable=False),
+)
+
+quotas: Final = sa.Table(
+    "quotas",
+    metadata,
+    sa.Column("virtual_cluster", sa.String(255), primary_key=True),
+    sa.Column("owner", sa.String(255), primary_key=True),
+    sa.Column("gpus_running", sa.Integer),
+    sa.Column("gpus_per_job", sa.Integer),
+    sa.Column("jobs_unfinished", sa.Integer),
+    sa.Column("gpu_hours_per_month", sa.Float),
+)
+
+audit: Final = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("id", BIG_ID, primary_key=True, autoincrement=True),
+    sa.Column("at_ms", MS, nullable=False),
+    sa.Column("actor", sa.String(255), nullable=False),
+    sa.Column("action", sa.String(64), nullable=False),
+    sa.Column("target", sa.String(512), nullable=False),
+    sa.Column("owner", sa.String(255), nullable=False),
+    sa.Column("via", sa.String(255), nullable=False),
+    sa.Column("address", sa.String(64), nullable=False),
+    sa.Column("status", sa.Integer, nullable=False),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Index("ix_audit_actor", "actor", "id"),
+    sa.Index("ix_audit_owner", "owner", "id"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Request
 from pydantic import Field
@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import InPerson, desk
+from openpai.api.context import desk, doing
 from openpai.api.gate import address_of
+from openpai.api.sessions import Caller
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["authentication"])
@@ -56,13 +57,13 @@ async def login(request: Request) -> Response:
     here.logins.succeeded((address, asked.username))
     here.logins_of_address.succeeded(address)
     lifetime_s = asked.expiration or here.services.settings.token_lifetime_s
-    token = await here.sessions.open(user, lifetime_s=lifetime_s)
+    token = await here.sessions.open(user.name, lifetime_s=lifetime_s)
     return reply({"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": False})
 
 
 @router.delete("/api/v2/authn/basic/logout")
 @router.delete("/api/v1/authn/basic/logout", include_in_schema=False)
-async def logout(request: Request, caller: InPerson) -> Response:
+async def logout(request: Request, caller: Annotated[Caller, doing("logout")]) -> Response:
     """Revoke the token this request is made with."""
     await desk(request).sessions.revoke(caller.token.digest)
     return reply({"message": "revoke successfully"})

@@ -11,8 +11,9 @@ from starlette.responses import Response
 from openpai.api.access import job_for
 from openpai.api.answers import YAML, done, encoded_list, reply, text
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import SignedIn, desk
+from openpai.api.context import desk, doing
 from openpai.api.histories import attempt_of, earlier_attempts, tasks_of
+from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.attempts import current_attempt
 from openpai.api.shapes.events import event
@@ -37,7 +38,7 @@ class Tag(Body):
 
 
 @router.get("/api/v2/jobs/{job}")
-async def job_detail(request: Request, caller: SignedIn, job: str) -> Response:
+async def job_detail(request: Request, caller: Annotated[Caller, doing("job.read")], job: str) -> Response:
     """Return a job, `user~job` or `job` for one's own, with its newest attempt and every task of it."""
     row = await job_for(request, caller, job)
     attempt = current_attempt(row)
@@ -46,7 +47,9 @@ async def job_detail(request: Request, caller: SignedIn, job: str) -> Response:
 
 
 @router.get("/api/v2/jobs/{job}/attempts/{number}")
-async def attempt_detail(request: Request, caller: SignedIn, job: str, number: Number) -> Response:
+async def attempt_detail(
+    request: Request, caller: Annotated[Caller, doing("job.read")], job: str, number: Number
+) -> Response:
     """Return a job with one of its attempts."""
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, row, number)
@@ -55,7 +58,7 @@ async def attempt_detail(request: Request, caller: SignedIn, job: str, number: N
 
 
 @router.put("/api/v2/jobs/{job}/executionType", status_code=202, openapi_extra=takes(Execution))
-async def set_execution(request: Request, caller: SignedIn, job: str) -> Response:
+async def set_execution(request: Request, caller: Annotated[Caller, doing("job.stop")], job: str) -> Response:
     """Stop a job, or start one that is over again as a new attempt."""
     wish = (await read_body(request, Execution)).value
     row = await job_for(request, caller, job)
@@ -65,7 +68,7 @@ async def set_execution(request: Request, caller: SignedIn, job: str) -> Respons
 
 
 @router.get("/api/v2/jobs/{job}/config")
-async def config(request: Request, caller: SignedIn, job: str) -> Response:
+async def config(request: Request, caller: Annotated[Caller, doing("job.config")], job: str) -> Response:
     """Return the job file as YAML, its secrets masked."""
     row = await job_for(request, caller, job)
     content = await desk(request).services.jobs.config(row.id)
@@ -77,7 +80,7 @@ async def config(request: Request, caller: SignedIn, job: str) -> Response:
 @router.get("/api/v2/jobs/{job}/events")
 async def events(
     request: Request,
-    caller: SignedIn,
+    caller: Annotated[Caller, doing("job.read")],
     job: str,
     kind: Annotated[Literal["Warning", "Normal"] | None, Query(alias="type")] = None,
 ) -> Response:
@@ -89,7 +92,7 @@ async def events(
 
 
 @router.get("/api/v2/jobs/{job}/why")
-async def why(request: Request, caller: SignedIn, job: str) -> Response:
+async def why(request: Request, caller: Annotated[Caller, doing("job.read")], job: str) -> Response:
     """Return why the job waits and what would change that; empty when nothing of it waits."""
     row = await job_for(request, caller, job)
     waits = await desk(request).services.platform.why(row.user, row.name)
@@ -97,14 +100,14 @@ async def why(request: Request, caller: SignedIn, job: str) -> Response:
 
 
 @router.get("/api/v2/jobs/{job}/ssh")
-async def ssh(request: Request, caller: SignedIn, job: str) -> Response:
+async def ssh(request: Request, caller: Annotated[Caller, doing("job.ssh")], job: str) -> Response:
     """Return nothing yet: jobs have no SSH information of their own."""
     row = await job_for(request, caller, job)
     raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has no SSH information")
 
 
 @router.put("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
-async def set_tag(request: Request, caller: SignedIn, job: str) -> Response:
+async def set_tag(request: Request, caller: Annotated[Caller, doing("job.tag")], job: str) -> Response:
     """Put a tag on a job; harmless when it is there."""
     tag = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
@@ -113,7 +116,7 @@ async def set_tag(request: Request, caller: SignedIn, job: str) -> Response:
 
 
 @router.delete("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
-async def remove_tag(request: Request, caller: SignedIn, job: str) -> Response:
+async def remove_tag(request: Request, caller: Annotated[Caller, doing("job.tag")], job: str) -> Response:
     """Take a tag off a job."""
     tag = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
@@ -123,13 +126,13 @@ async def remove_tag(request: Request, caller: SignedIn, job: str) -> Response:
 
 
 @router.get("/api/v2/jobs/{job}/job-attempts/healthz", deprecated=True)
-async def old_attempts_health(request: Request, caller: SignedIn, job: str) -> Response:
+async def old_attempts_health(request: Request, caller: Annotated[Caller, doing("job.list")], job: str) -> Response:
     """Return `ok`: attempts are always kept."""
     return text("ok")
 
 
 @router.get("/api/v2/jobs/{job}/job-attempts", deprecated=True)
-async def old_attempts(request: Request, caller: SignedIn, job: str) -> Response:
+async def old_attempts(request: Request, caller: Annotated[Caller, doing("job.read")], job: str) -> Response:
     """Return every attempt, the newest first and then the earlier ones in order."""
     row = await job_for(request, caller, job)
     attempts = [current_attempt(row), *await earlier_attempts(request, row)]
@@ -139,7 +142,9 @@ async def old_attempts(request: Request, caller: SignedIn, job: str) -> Response
 
 
 @router.get("/api/v2/jobs/{job}/job-attempts/{number}", deprecated=True)
-async def old_attempt(request: Request, caller: SignedIn, job: str, number: Number) -> Response:
+async def old_attempt(
+    request: Request, caller: Annotated[Caller, doing("job.read")], job: str, number: Number
+) -> Response:
     """Return one attempt."""
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, row, number)

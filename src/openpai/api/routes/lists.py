@@ -8,7 +8,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from openpai.api.answers import JSON, encoded_list, reply
-from openpai.api.context import SignedIn, desk
+from openpai.api.context import desk, doing
+from openpai.api.principals import submitter_of
+from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.lists import JobsQuery, filter_of
 from openpai.ports.store import JobPage
@@ -27,9 +29,9 @@ _NO_JOBS = JobPage((), 0)
         409: {"description": "there is a job of this name already"},
     },
 )
-async def submit(request: Request, caller: SignedIn) -> Response:
+async def submit(request: Request, caller: Annotated[Caller, doing("job.submit")]) -> Response:
     """Submit a job file, as text of any content type; the job is durable once this is answered."""
-    submitted = await desk(request).services.platform.submit(caller.user, await request.body())
+    submitted = await desk(request).services.platform.submit(submitter_of(caller.principal), await request.body())
     return reply(
         {
             "status": 202,
@@ -43,7 +45,9 @@ async def submit(request: Request, caller: SignedIn) -> Response:
 
 
 @router.get("/api/v2/jobs")
-async def jobs(request: Request, caller: SignedIn, query: Annotated[JobsQuery, Query()]) -> Response:
+async def jobs(
+    request: Request, caller: Annotated[Caller, doing("job.list")], query: Annotated[JobsQuery, Query()]
+) -> Response:
     """Return everybody's jobs that match: an array, or `{totalCount, data}` with `withTotalCount=true`."""
     here = desk(request)
     here.lists.take(caller.user)

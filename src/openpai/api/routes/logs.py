@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from openpai.api.access import job_for
 from openpai.api.answers import TEXT, reply
 from openpai.api.bodies import invalid
-from openpai.api.context import SignedIn, desk
+from openpai.api.context import desk, doing
 from openpai.api.histories import attempt_of, task_attempt_of
 from openpai.api.routes.jobs import Number
 from openpai.api.sessions import Caller
@@ -52,7 +52,7 @@ class LogQuery(BaseModel):
 @router.get(_PLACE)
 async def log_locations(
     request: Request,
-    caller: SignedIn,
+    caller: Annotated[Caller, doing("job.logs")],
     job: str,
     number: Number,
     role: str,
@@ -70,7 +70,7 @@ async def log_locations(
 @router.get(_PLACE + "/{name}", responses={200: {"content": {"text/plain": {}, "text/event-stream": {}}}})
 async def log(
     request: Request,
-    caller: SignedIn,
+    caller: Annotated[Caller, doing("job.logs")],
     job: str,
     number: Number,
     role: str,

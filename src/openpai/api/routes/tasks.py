@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from openpai.api.access import job_for
 from openpai.api.answers import reply
-from openpai.api.context import SignedIn
+from openpai.api.context import doing
 from openpai.api.histories import attempt_of, task_of
 from openpai.api.routes.jobs import Number
+from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import task_detail
 
 router = APIRouter(tags=["tasks"])
@@ -17,7 +20,7 @@ router = APIRouter(tags=["tasks"])
 
 @router.get("/api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts")
 async def task_attempts(
-    request: Request, caller: SignedIn, job: str, number: Number, role: str, index: Number
+    request: Request, caller: Annotated[Caller, doing("job.read")], job: str, number: Number, role: str, index: Number
 ) -> Response:
     """Return a task with its attempts, newest first."""
     row = await job_for(request, caller, job)

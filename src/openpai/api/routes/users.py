@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
-from openpai.api.context import Admin, InPerson, SignedIn, desk
+from openpai.api.context import desk, doing
 from openpai.api.routes.authn import PASSWORD_MAX, PASSWORD_MIN, USER_NAME
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
-from openpai.ports.store import User
+from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 
@@ -39,7 +41,7 @@ class NewPassword(Body):
 
 @router.get("/api/v2/users")
 @router.get("/api/v2/user", include_in_schema=False)
-async def users(request: Request, caller: SignedIn) -> Response:
+async def users(request: Request, caller: Annotated[Caller, doing("user.list")]) -> Response:
     """Return every user; for administrators."""
     _check_admin(caller)
     return reply([shapes.user(user) for user in await desk(request).services.users.users()])
@@ -47,7 +49,7 @@ async def users(request: Request, caller: SignedIn) -> Response:
 
 @router.get("/api/v2/users/me")
 @router.get("/api/v2/user/me", include_in_schema=False)
-async def me(request: Request, caller: SignedIn) -> Response:
+async def me(request: Request, caller: Annotated[Caller, doing("user.read")]) -> Response:
     """Return oneself."""
     return reply(shapes.user(await _user(request, caller.user)))
 
@@ -55,7 +57,7 @@ async def me(request: Request, caller: SignedIn) -> Response:
 @router.get("/api/v2/users/{username}")
 @router.get("/api/v2/user/{username}", include_in_schema=False)
 @router.get("/api/v1/user/{username}", include_in_schema=False)
-async def one_user(request: Request, caller: SignedIn, username: str) -> Response:
+async def one_user(request: Request, caller: Annotated[Caller, doing("user.read")], username: str) -> Response:
     """Return a user: oneself, or anybody for administrators."""
     if username != caller.user:
         _check_admin(caller)
@@ -64,7 +66,7 @@ async def one_user(request: Request, caller: SignedIn, username: str) -> Respons
 
 @router.post("/api/v2/users", status_code=201, openapi_extra=takes(NewUser))
 @router.post("/api/v2/user", include_in_schema=False)
-async def add_user(request: Request, caller: Admin) -> Response:
+async def add_user(request: Request, caller: Annotated[Caller, doing("user.add")]) -> Response:
     """Let somebody in."""
     asked = await read_body(request, NewUser)
     unknown = [name for name in asked.virtualCluster if name != DEFAULT_VIRTUAL_CLUSTER]
@@ -73,13 +75,14 @@ async def add_user(request: Request, caller: Admin) -> Response:
     here = desk(request)
     password_hash = await here.passwords.hash(asked.password)
     now_ms = here.services.clock.now_ms()
-    await here.services.users.add_user(User(asked.username, password_hash, asked.admin, now_ms, asked.email))
+    groups = (Group(DEFAULT_GROUP), *((Group(ADMIN_GROUP),) if asked.admin else ()))
+    await here.services.users.add_user(User(asked.username, password_hash, now_ms, asked.email, groups))
     return reply({"message": f"User {asked.username} is created successfully"}, 201)
 
 
 @router.delete("/api/v2/users/{username}")
 @router.delete("/api/v2/user/{username}", include_in_schema=False)
-async def remove_user(request: Request, caller: Admin, username: str) -> Response:
+async def remove_user(request: Request, caller: Annotated[Caller, doing("user.remove")], username: str) -> Response:
     """Let a user in no more; an administrator cannot be removed."""
     here = desk(request)
     user = await _user(request, username)
@@ -92,7 +95,9 @@ async def remove_user(request: Request, caller: Admin, username: str) -> Respons
 
 @router.put("/api/v2/users/{username}/password", status_code=201, openapi_extra=takes(NewPassword))
 @router.put("/api/v2/user/{username}/password", include_in_schema=False)
-async def set_password(request: Request, caller: InPerson, username: str) -> Response:
+async def set_password(
+    request: Request, caller: Annotated[Caller, doing("user.change_own")], username: str
+) -> Response:
     """Change a password: one's own with the old one, anybody's for administrators. Ends that user's logins."""
     asked = await read_body(request, NewPassword)
     here = desk(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openpai.api.shapes.exits import Document
-from openpai.ports.store import Token, User
+from openpai.ports.accounts import Token, User
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 
 

@@ -17,10 +17,10 @@ from openpai.app.world import SystemClock, SystemIdentities
 from openpai.logs.files import FileLogs
 from openpai.orchestrator.wishes import Wishes
 from openpai.protocol.errors import STATUS_OF
+from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
-from openpai.store.users import SqlUserStore
 from openpai.store.vault import Vault
 
 _INTRO: Final = """\
@@ -65,7 +65,7 @@ def openapi() -> dict[str, Any]:
         clock = SystemClock()
         wishes = Wishes(SqlJobStore(database), Vault(Fernet.generate_key().decode()), clock, SystemIdentities())
         logs = FileLogs(Path(directory), lambda key: True)
-        users = SqlUserStore(database)
+        users = SqlAccountStore(database)
         services = Services(wishes, SqlJobQueries(database), users, logs, clock, Settings(version="any"))
         try:
             return create_api(services).openapi()

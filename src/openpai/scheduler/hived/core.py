@@ -28,6 +28,7 @@ from openpai.scheduler.hived.model import (
 )
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.reasons import reason_to_wait
+from openpai.scheduler.hived.rehearsing import Rehearsal
 from openpai.scheduler.hived.refusing import broken_rule, refusal, too_large
 from openpai.scheduler.hived.restoring import Reconfigured, moved_to, restore, set_health
 from openpai.scheduler.hived.rights import endow
@@ -56,6 +57,7 @@ class Hived:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._trial: Trial | None = None
+        self._together: Rehearsal | None = None
         self._failed: dict[Shape, int] = {}
         self._sound: dict[Shape, bool] = {}
 
@@ -84,16 +86,52 @@ class Hived:
                 return self._go_on(known)
             self.cancel(request.id)
         shape = shape_of(request)
-        if shape not in self._sound:
-            told = broken_rule(self.cluster, request)
-            if told is not None:
-                raise Refused("InvalidParametersError", told, "correct the request; asking again will not help")
-            told = too_large(self.cluster, request)
-            if told is not None:
-                unblock = "a smaller gang, or an admin who promises its virtual cluster more"
-                return Wait(request.id, Code.TOO_LARGE, told, unblock)
-            _remember(self._sound, shape, True)
-        return self._decide(request, shape, now_ms)
+        return self._too_large(request, shape) or self._decide(request, shape, now_ms)
+
+    def _too_large(self, request: GangRequest, shape: Shape) -> Wait | None:
+        """Return why nothing there is could hold a gang; raise Refused if it breaks a rule."""
+        if shape in self._sound:
+            return None
+        told = broken_rule(self.cluster, request)
+        if told is not None:
+            raise Refused("InvalidParametersError", told, "correct the request; asking again will not help")
+        told = too_large(self.cluster, request)
+        if told is not None:
+            unblock = "a smaller gang, or an admin who promises its virtual cluster more"
+            return Wait(request.id, Code.TOO_LARGE, told, unblock)
+        _remember(self._sound, shape, True)
+        return None
+
+    def schedule_all(self, requests: Sequence[GangRequest], now_ms: int | None = None) -> tuple[Bind | Preempt, ...] | Wait:
+        """Return decisions on gangs that start together or not at all, or why one of them must wait."""
+        self.roll_back()
+        for request in requests:
+            wait = self._too_large(request, shape_of(request))
+            if wait is not None:
+                return wait
+        rehearsal = Rehearsal(self.cluster, is_free_of_doom=False)
+        for request in requests:
+            if rehearsal.start(request, now_ms) is None:
+                wait = reason_to_wait(self.cluster, request)
+                rehearsal.close()
+                return wait
+        self._together = rehearsal
+        return tuple([_answer(trial) for trial in rehearsal.trials])
+
+    def commit_all(self, at_ms: int | None = None) -> None:
+        """Make the decisions of the last `schedule_all` true. If one of the gangs waits for victims, all of them do."""
+        together, self._together = self._together, None
+        if together is None:
+            told = "nothing is proposed for several gangs at the moment"
+            raise Refused("ConflictJobError", told, "ask for decisions and commit them before telling anything else")
+        together.keep()
+        must_wait = any(trial.victims for trial in together.trials)
+        for trial in together.trials:
+            self._trial = trial
+            self.commit(trial.request.id, None if must_wait else at_ms)
+        if must_wait:
+            for trial in together.trials:
+                self.cluster.gangs[trial.request.id].state = State.PREEMPTING
 
     def _decide(self, request: GangRequest, shape: Shape, now_ms: int | None) -> Decision:
         freed = self.cluster.freed["" if request.priority < 0 else request.virtual_cluster]
@@ -104,14 +142,8 @@ class Hived:
             _remember(self._failed, shape, freed)
             return reason_to_wait(self.cluster, request)
         self._trial = trial
-        spots = trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
-        chain = trial.chain.spec.name
-        if not (trial.victims or trial.stripped or trial.displaced):
-            return Bind(request.id, spots, chain)
-        lazily, displaced = tuple(sorted(trial.stripped)), tuple(sorted(trial.displaced))
-        if trial.victims:
-            return Preempt(request.id, tuple(sorted(trial.victims)), spots, chain, lazily, displaced)
-        return Bind(request.id, spots, chain, lazily, displaced)
+        trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
+        return _answer(trial)
 
     def commit(self, gang: str, at_ms: int | None = None) -> None:
         """Make the last decision on `gang` true: its devices are its own, or reserved until its victims have left."""
@@ -157,6 +189,9 @@ class Hived:
         if trial is not None:
             self._trial = None
             trial.undo()
+        if self._together is not None:
+            self._together.close()
+            self._together = None
 
     def cancel(self, gang: str) -> None:
         """The gang wants nothing any more; whoever was to leave for it may stay. One that runs is released."""
@@ -289,6 +324,16 @@ def _remember(memory: dict[Shape, T], shape: Shape, answer: T) -> None:
     if len(memory) >= REMEMBERED_MAX:
         memory.clear()
     memory[shape] = answer
+
+
+def _answer(trial: Trial) -> Bind | Preempt:
+    gang, chain = trial.request.id, trial.chain.spec.name
+    if not (trial.victims or trial.stripped or trial.displaced):
+        return Bind(gang, trial.spots, chain)
+    lazily, displaced = tuple(sorted(trial.stripped)), tuple(sorted(trial.displaced))
+    if trial.victims:
+        return Preempt(gang, tuple(sorted(trial.victims)), trial.spots, chain, lazily, displaced)
+    return Bind(gang, trial.spots, chain, lazily, displaced)
 
 
 def _chain_of(record: GangRecord) -> str:

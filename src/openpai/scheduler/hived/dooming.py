@@ -12,11 +12,7 @@ from openpai.scheduler.hived.view import View
 
 def settle_doomed(chain: Chain) -> None:
     """Bind the bad cells that must be bound, and no others. Asking twice changes nothing."""
-    for view in chain.views.values():
-        for holding in [held for held in view.holdings.values() if held.is_doomed]:
-            holding.is_doomed = False
-            if not holding.claims:
-                chain.unbind(holding)
+    release_doomed(chain)
     if not chain.bad_boxes:
         return
     for name in sorted(chain.views):
@@ -24,6 +20,15 @@ def settle_doomed(chain: Chain) -> None:
         for level in range(chain.top, 0, -1):
             if view.unserved[level - 1]:
                 _doom(chain, view, level)
+
+
+def release_doomed(chain: Chain) -> None:
+    """Unbind the cells that are bound only because they are bad. `settle_doomed` binds them again."""
+    for view in chain.views.values():
+        for holding in [held for held in view.holdings.values() if held.is_doomed]:
+            holding.is_doomed = False
+            if not holding.claims:
+                chain.unbind(holding)
 
 
 def _doom(chain: Chain, view: View, level: int) -> None:

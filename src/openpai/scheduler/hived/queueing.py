@@ -1,7 +1,9 @@
 """Gangs that wait, in the order in which they have a right to go next.
 
 Gangs of a virtual cluster that ask for the same stand in one lane: when the first of them finds no room, none behind it
-would. So a look at the queue costs as much as there are different wishes, however many gangs wait.
+would. Inside a lane every user has a line, so that gangs of somebody who used little can go before older ones of somebody
+who used much without anything being sorted anew. A look at the queue costs as much as there are different wishes and
+users, however many gangs wait.
 """
 
 from __future__ import annotations
@@ -10,12 +12,17 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from openpai.scheduler.hived.core import Shape, shape_of
-from openpai.scheduler.hived.model import GangRequest, Wait
+from openpai.scheduler.hived.limiting import gpus_of
+from openpai.scheduler.hived.model import Wait
+from openpai.scheduler.hived.portions import Portions
 from openpai.scheduler.model import Gang
 
 Order = tuple[int, int, int]
+Right = tuple[int, float, int, int, int, int]
+"""Smaller goes first: priority, what the virtual cluster borrows, rank, use, age, number."""
 
 
 @dataclass(slots=True)
@@ -23,36 +30,42 @@ class Waiting:
     """A gang in the queue."""
 
     gang: Gang
-    request: GangRequest
+    portions: Portions
     number: int
     """Counts gangs as they came."""
-    behind: str | None = None
-    """The gang that it may not pass."""
     preempted_at_ms: int = 0
     """When its victims were last named."""
 
     @property
     def order(self) -> Order:
-        """Return what decides between gangs of one virtual cluster: priority, then age."""
-        return -self.gang.priority, self.gang.submitted_at_ms, self.number
+        """Return what decides between gangs of one user in one lane: rank, then age."""
+        return -self.gang.rank, self.gang.submitted_at_ms, self.number
 
 
 @dataclass(slots=True)
 class Lane:
-    """Gangs of one virtual cluster with the same wish, first come first."""
+    """Gangs of one virtual cluster with the same wish."""
 
     group: str
     shape: Shape
-    waiting: list[tuple[Order, Waiting]] = field(default_factory=list)
+    lines: dict[str, list[tuple[Order, Waiting]]] = field(default_factory=dict)
+    """By user, first come first."""
     answer: Wait | None = None
     """Why the first of them found no room when it was last looked at."""
     looked_at: int = -1
     """What the group's count of things freed was then."""
 
-    @property
-    def first(self) -> Waiting:
-        """Return who goes first."""
-        return self.waiting[0][1]
+
+class Head(NamedTuple):
+    """The first gang of a user in a lane."""
+
+    lane: Lane
+    waiting: Waiting
+
+
+def group_of(gang: Gang) -> str:
+    """Return which gangs a gang competes with: those of its virtual cluster, or all without a guarantee."""
+    return gang.virtual_cluster if gang.priority >= 0 else ""
 
 
 class Queue:
@@ -61,7 +74,7 @@ class Queue:
     def __init__(self) -> None:
         self._groups: dict[str, dict[Shape, Lane]] = {}
         self._touched: set[str] = set()
-        """Groups with a new lane."""
+        """Groups that must be looked through though nothing was freed there."""
         self._seen: dict[str, int] = {}
         """What a group's count of things freed was when all of it was last looked through."""
         self._lane_of: dict[str, Lane] = {}
@@ -82,53 +95,71 @@ class Queue:
         """Return the lane a gang stands in."""
         return self._lane_of[gang]
 
+    def touch(self, group: str | None = None) -> None:
+        """Look through a group, or all of them, next time even if nothing is freed."""
+        self._touched |= self._groups.keys() if group is None else {group}
+
     def add(self, waiting: Waiting) -> None:
         """Let a gang wait, in its place."""
-        shape = shape_of(waiting.request)
-        group = waiting.request.virtual_cluster if waiting.request.priority >= 0 else ""
+        gang = waiting.gang
+        shape: Shape = (gpus_of(gang), *(shape_of(portion.request) for portion in waiting.portions))
+        group = group_of(gang)
         lanes = self._groups.setdefault(group, {})
         lane = lanes.get(shape)
         if lane is None:
             lane = lanes[shape] = Lane(group, shape)
+        # One like it found no room when all was last looked through: this one would not either.
+        if lane.answer is None or lane.looked_at != self._seen.get(group):
             self._touched.add(group)
-        insort(lane.waiting, (waiting.order, waiting), key=lambda item: item[0])
-        self._lane_of[waiting.gang.id] = lane
-        self._waiting[waiting.gang.id] = waiting
+        insort(lane.lines.setdefault(gang.user, []), (waiting.order, waiting), key=_order)
+        self._lane_of[gang.id] = lane
+        self._waiting[gang.id] = waiting
 
     def remove(self, gang: str) -> Waiting | None:
         """Let a gang wait no longer; return it if it did."""
         waiting = self._waiting.pop(gang, None)
         if waiting is not None:
             lane = self._lane_of.pop(gang)
-            del lane.waiting[bisect_left(lane.waiting, waiting.order, key=lambda item: item[0])]
-            if not lane.waiting:
-                del self._groups[lane.group][lane.shape]
+            line = lane.lines[waiting.gang.user]
+            del line[bisect_left(line, waiting.order, key=_order)]
+            if not line:
+                del lane.lines[waiting.gang.user]
+                if not lane.lines:
+                    del self._groups[lane.group][lane.shape]
         return waiting
 
-    def heads(self, right: Callable[[Waiting], tuple[object, ...]], freed: dict[str, int]) -> Iterator[Lane]:
-        """Yield the lanes to look at, best right first; a lane comes again if its first gang left it meanwhile.
+    def heads(self, right: Callable[[Waiting], Right], freed: dict[str, int]) -> Iterator[Head]:
+        """Yield the gangs to look at, best right first: one of each line, and the next if it left meanwhile.
 
         `freed` counts what was freed, by group: a group where nothing was freed or added since it was last looked
         through is passed over.
         """
         worth: dict[str, int] = {}
-        heap = []
+        heap: list[tuple[Right, str, Lane]] = []
         for group, lanes in self._groups.items():
             now = freed.get(group, 0)
             if group in self._touched or self._seen.get(group) != now:
                 worth[group] = now
-                heap += [(right(lane.first), lane.first.number, lane) for lane in lanes.values()]
+                for lane in lanes.values():
+                    heap += [(right(line[0][1]), user, lane) for user, line in lane.lines.items()]
         heapify(heap)
         while heap:
-            _, number, lane = heappop(heap)
-            yield lane
-            if lane.waiting and lane.first.number != number:
-                heappush(heap, (right(lane.first), lane.first.number, lane))
+            _, user, lane = heappop(heap)
+            waiting = lane.lines[user][0][1]
+            yield Head(lane, waiting)
+            line = lane.lines.get(user)
+            if line and line[0][1] is not waiting:
+                heappush(heap, (right(line[0][1]), user, lane))
         self._seen.update(worth)
-        self._touched.clear()
+        self._touched -= worth.keys()
 
-    def ahead_of(self, waiting: Waiting) -> list[Waiting]:
+    def ahead_of(self, waiting: Waiting, right: Callable[[Waiting], Right]) -> list[Waiting]:
         """Return the gangs of its virtual cluster that go before it, in order."""
         owner = waiting.gang.virtual_cluster
-        others = (other for other in self._waiting.values() if other.gang.virtual_cluster == owner)
-        return sorted((other for other in others if other.order < waiting.order), key=lambda other: other.order)
+        own = right(waiting)
+        ranked = [(right(other), other) for other in self._waiting.values() if other.gang.virtual_cluster == owner]
+        return [other for _, other in sorted((item for item in ranked if item[0] < own), key=lambda item: item[0])]
+
+
+def _order(item: tuple[Order, Waiting]) -> Order:
+    return item[0]

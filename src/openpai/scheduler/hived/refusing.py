@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.model import OPPORTUNISTIC, PRIORITY_MAX, GangRequest
 from openpai.scheduler.hived.view import View
@@ -61,7 +62,10 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
     largest = max(leaves for _, leaves in request.members)
     if request.priority == OPPORTUNISTIC:
         chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
-        if any(_fits_boxes(request, chain.shape.leaves, len(chain.boxes)) for chain in chains):
+        if any(
+            _fits_boxes(request, chain.shape.leaves, len(chain.boxes)) and _fits_wish(chain, request, need)
+            for chain in chains
+        ):
             return None
         most = max((len(chain.boxes) * chain.shape.leaves for chain in chains), default=0)
         return f"the gang needs {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
@@ -73,8 +77,11 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
             for view in cluster.views[request.virtual_cluster].values()
             if request.leaf_type in (None, view.chain.spec.leaf_type)
         ]
-    if any(_could_hold(view, request, need, largest) for view in views):
+    holding = [view for view in views if _could_hold(view, request, need, largest)]
+    if any(_fits_wish(view.chain, request, need) for view in holding):
         return None
+    if holding and request.topology is not None:
+        return f"the gang needs {need} devices inside one {request.topology.cell_type}, which is not as large"
     size = max((view.size for view in views), default=0)
     node = max((_largest_part(view) for view in views), default=0)
     return (
@@ -88,6 +95,15 @@ def _could_hold(view: View, request: GangRequest, need: int, largest: int) -> bo
         return False
     count = sum(count for count, leaves in request.members if leaves == largest)
     return count <= _places(view, largest)
+
+
+def _fits_wish(chain: Chain, request: GangRequest, need: int) -> bool:
+    """Return whether a cell of the type the gang must stay inside is large enough for it."""
+    wish = request.topology
+    if wish is None or not wish.is_required:
+        return True
+    types = chain.spec.types
+    return wish.cell_type in types and need <= chain.spec.leaves(types.index(wish.cell_type) + 1)
 
 
 def _largest_part(view: View) -> int:

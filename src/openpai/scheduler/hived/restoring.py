@@ -7,7 +7,7 @@ runs on without a guarantee; a device the configuration no longer knows is left 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.box import Box
@@ -111,13 +111,19 @@ def moved_to(config: HivedConfig, old: Cluster) -> tuple[Cluster, Reconfigured]:
         gang = record.request.id
         had = record.lazily_preempted_by is None
         types = [_type_served(record, member) for member in range(len(record.parts))]
-        has = restore(new, record.request, record.spots, record.since_ms, types)
+        has = restore(new, _as_placed(record), record.spots, record.since_ms, types)
         new.gangs[gang].checkpoint_ms = record.checkpoint_ms
         (demoted if had and not has else kept).append(gang)
     waiting = [record.request.id for record in old.gangs.values() if record.state is State.PREEMPTING]
     for chain in new.chains.values():
         settle_doomed(chain)
     return new, Reconfigured(tuple(sorted(kept)), tuple(sorted(demoted)), tuple(sorted(waiting)))
+
+
+def _as_placed(record: GangRecord) -> GangRequest:
+    """Return what a gang would ask for to get the type of device it has: its numbers alone may mean several."""
+    kinds = (part.box.chain.spec.leaf_type for part in record.parts if part is not None)
+    return replace(record.request, leaf_type=next(kinds, record.request.leaf_type))
 
 
 def _type_served(record: GangRecord, member: int) -> str | None:

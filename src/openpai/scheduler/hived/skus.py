@@ -6,12 +6,12 @@ configuration names no SKU for a type of device, the nodes themselves say what a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import SkuSpec
 from openpai.scheduler.hived.model import GangRequest
-from openpai.scheduler.model import Ask, Gang, Node, Spot
+from openpai.scheduler.model import Ask, Gang, Group, Node
 
 
 class Skus:
@@ -21,6 +21,8 @@ class Skus:
         self._cluster = cluster
         self._given = cluster.config.skus
         self._found: dict[str, SkuSpec] = {}
+        self.version = 0
+        """Counts how often something was found out."""
 
     def learn(self, node: Node) -> None:
         """Learn what a node has, for the types of device no SKU is given for."""
@@ -35,7 +37,9 @@ class Skus:
             smallest = SkuSpec(
                 max(known.gpus, gpus), min(known.cpus, share.cpus), min(known.memory_mb, share.memory_mb)
             )
-            self._found[kind] = smallest
+            if smallest != self._found.get(kind):
+                self._found[kind] = smallest
+                self.version += 1
 
     def of(self, kind: str) -> SkuSpec | None:
         """Return the SKU of a type of device, None if nothing is known of it yet."""
@@ -46,8 +50,8 @@ class Skus:
         kinds = dict.fromkeys(chain.spec.leaf_type for chain in self._cluster.chains.values())
         return {kind: sku for kind in kinds if (sku := self.of(kind)) is not None}
 
-    def choose(self, gang: Gang) -> tuple[str | None, SkuSpec | None]:
-        """Return the type and SKU for a gang that names none: what its virtual cluster has and what can serve it.
+    def choose(self, gang: Gang, asks: Sequence[Ask]) -> tuple[str | None, SkuSpec | None]:
+        """Return the type and SKU for members that name none: what their virtual cluster has and what can serve them.
 
         If all of them can, the type stays open and each resource counts as the smallest amount of it.
         """
@@ -57,7 +61,7 @@ class Skus:
             chains = [view.chain for view in cluster.views[gang.virtual_cluster].values()]
         kinds = list(dict.fromkeys(chain.spec.leaf_type for chain in chains))
         known = {kind: sku for kind in kinds if (sku := self.of(kind)) is not None}
-        serving = [kind for kind, sku in known.items() if all(_can_serve(ask, sku) for ask in gang.asks)]
+        serving = [kind for kind, sku in known.items() if all(_can_serve(ask, sku) for ask in asks)]
         if serving and len(serving) < len(known):
             return serving[0], known[serving[0]]
         if not known:
@@ -80,46 +84,32 @@ class Skus:
         per = 1 if sku is None else sku.gpus
         return tuple(sorted({gpu // per for gpu in gpus})) if per else ()
 
-    def request(self, gang: Gang) -> GangRequest | str:
-        """Return what a gang asks of the core, or why it cannot be said."""
-        kind = gang.sku_type
-        if gang.pinned_cell is not None and kind is not None:
+    def request(self, gang: Gang, name: str, group: Group) -> GangRequest | str:
+        """Return what some members of a gang ask of the core under that name, or why it cannot be said."""
+        kind, pin = group.sku_type, group.pinned_cell
+        if pin is not None and kind is not None:
             return "it names both a SKU and a pinned cell; name one of the two"
-        cluster = self._cluster
-        if gang.pinned_cell is not None and gang.pinned_cell in cluster.config.pinned:
-            sku = self.of(cluster.config.chains[cluster.config.pinned[gang.pinned_cell].chain].leaf_type)
+        asks = [gang.asks[member] for member in group.members]
+        config = self._cluster.config
+        if pin is not None and pin in config.pinned:
+            sku = self.of(config.chains[config.pinned[pin].chain].leaf_type)
         elif kind is not None:
             sku = self.of(kind)
         else:
-            kind, sku = self.choose(gang)
-        members = []
-        for ask in gang.asks:
+            kind, sku = self.choose(gang, asks)
+        members: list[tuple[int, int]] = []
+        for ask in asks:
             devices = devices_for(ask, sku)
             if isinstance(devices, str):
                 return devices
-            members.append((1, devices))
+            if members and members[-1][1] == devices:
+                members[-1] = (members[-1][0] + 1, devices)
+            else:
+                members.append((1, devices))
         return GangRequest(
-            gang.id, gang.virtual_cluster, tuple(members), gang.priority,
-            kind, gang.pinned_cell, gang.is_lazily_preemptible,
+            name, gang.virtual_cluster, tuple(members), gang.priority,
+            kind, pin, gang.is_lazily_preemptible, gang.topology,
         )  # fmt: skip
-
-    def devices_at(self, spot: Spot | None, need: int, request: GangRequest, taken: dict[str, int]) -> Spot | None:
-        """Return the devices behind a spot's GPUs; for devices without GPUs, as many free ones as it needs."""
-        if spot is None:
-            return None
-        for box in self._cluster.boxes.get(spot.node, ()):
-            kind = box.chain.spec.leaf_type
-            if request.leaf_type not in (None, kind):
-                continue
-            devices = self.devices_of(kind, spot.devices)
-            if devices and set(devices) <= set(box.devices):
-                return Spot(spot.node, devices)
-            free = box.full & ~(box.claimed | box.squat | taken.get(spot.node, 0))
-            if not spot.devices and free.bit_count() >= need:
-                mask = box.chain.shape.best(free, need)[0]
-                taken[spot.node] = taken.get(spot.node, 0) | mask
-                return Spot(spot.node, box.numbers(mask))
-        return spot
 
 
 def _can_serve(ask: Ask, sku: SkuSpec) -> bool:

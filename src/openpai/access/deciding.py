@@ -1,0 +1,77 @@
+"""Says yes or no, and why no."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openpai.access.model import NOTHING, Action, Principal, Role, Scope, Thing
+from openpai.access.table import ACTIONS
+from openpai.protocol.errors import Refused
+
+_REACH: Final = {Scope.READ: 0, Scope.JOBS: 1, Scope.ALL: 2}
+
+
+def at_door(who: Principal, action: str) -> None:
+    """Raise why somebody may not do something to anything at all; who may to some things is let in."""
+    asked = ACTIONS[action]
+    is_open_to_some = asked.is_open_to_owner or asked.is_open_to_manager or asked.is_open_to_granted
+    error = _unfit(who, asked) if is_open_to_some else refusal(who, action)
+    if error is not None:
+        raise error
+
+
+def refusal(who: Principal, action: str, thing: Thing = NOTHING) -> Refused | None:
+    """Return why somebody may not do something to a thing, None if they may."""
+    asked = ACTIONS[action]
+    error = _unfit(who, asked)
+    if error is not None or asked.role is Role.GUEST or who.role >= asked.role or _is_related(who, asked, thing):
+        return error
+    what = f"{who.name} may not {asked.told}"
+    return Refused("ForbiddenUserError", f"{what}: {thing.label}" if thing.label else what, _advice(asked, thing))
+
+
+def _unfit(who: Principal, asked: Action) -> Refused | None:
+    """Return why this login or token cannot do something, to whatever it may be."""
+    if asked.role is Role.GUEST:
+        return None
+    if who.role is Role.GUEST:
+        return Refused("UnauthorizedUserError", "this needs a login", "log in and send `Authorization: Bearer TOKEN`")
+    if asked.in_person and who.is_application:
+        return Refused("ForbiddenUserError", "an application token may not do this", "log in with a password")
+    if _REACH[who.scope] < _REACH[asked.scope]:
+        told = f"a token with scope {who.scope.value!r} may not {asked.told}"
+        return Refused("ForbiddenUserError", told, f"use a token with scope {asked.scope.value!r} or wider")
+    return None
+
+
+def check(who: Principal, action: str, thing: Thing = NOTHING) -> None:
+    """Raise why somebody may not do something to a thing."""
+    error = refusal(who, action, thing)
+    if error is not None:
+        raise error
+
+
+def _is_related(who: Principal, asked: Action, thing: Thing) -> bool:
+    # Somebody who may only look may not change even what is theirs.
+    if who.role is Role.VIEWER and asked.scope is not Scope.READ and not asked.in_person:
+        return False
+    if asked.is_open_to_owner and thing.owner and thing.owner == who.name:
+        return True
+    if asked.is_open_to_manager and thing.virtual_cluster in who.managed:
+        return True
+    if not asked.is_open_to_granted or thing.is_private:
+        return False
+    return thing.storage in who.storages if thing.storage else thing.virtual_cluster in who.virtual_clusters
+
+
+def _advice(asked: Action, thing: Thing) -> str:
+    doors = ["administrators"]
+    if asked.is_open_to_owner:
+        doors.insert(0, "its owner" if not thing.owner else thing.owner)
+    if asked.is_open_to_manager:
+        doors.append("managers of its virtual cluster")
+    if asked.is_open_to_granted:
+        doors.append("those whom a group grants it")
+    if asked.role is Role.USER:
+        doors = ["users who are not viewers"]
+    return f"only {', '.join(doors[:-1])} and {doors[-1]} may" if len(doors) > 1 else f"only {doors[0]} may"

@@ -1,0 +1,91 @@
+"""The one table that says who may do what. Every route names its action here, and nothing else decides.
+
+`docs/permissions.md` is made from it, and a test tries every route as everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from openpai.access.model import Action, Role, Scope
+
+
+def _open(name: str, told: str) -> Action:
+    return Action(name, told, Role.GUEST, scope=Scope.READ)
+
+
+def _look(name: str, told: str, **more: Any) -> Action:
+    return Action(name, told, Role.VIEWER, scope=Scope.READ, **more)
+
+
+def _self(name: str, told: str, **more: Any) -> Action:
+    return Action(name, told, Role.VIEWER, in_person=True, **more)
+
+
+def _job(name: str, told: str, **more: Any) -> Action:
+    """Return an action on a job: for its owner, managers of its virtual cluster and administrators."""
+    return Action(name, told, Role.ADMIN, is_open_to_owner=True, **({"scope": Scope.JOBS} | more))
+
+
+def _admin(name: str, told: str, **more: Any) -> Action:
+    return Action(name, told, Role.ADMIN, **more)
+
+
+_ACTIONS: Final = (
+    _open("info.read", "see what this platform is and how to log in"),
+    _open("health.read", "ask whether the server is up"),
+    _open("login", "log in"),
+    _self("logout", "log out"),
+    _look("token.check", "see what one's own token stands for"),
+    _self("token.list", "see one's own tokens"),
+    _self("token.create", "make a token for an application"),
+    _self("token.revoke", "revoke one's own tokens"),
+    _look("user.list", "see the names of users"),
+    _look("user.read", "see a user's public name"),
+    _admin("user.details", "see a user's groups and e-mail address", is_open_to_owner=True, scope=Scope.READ),
+    _admin("user.change_own", "change one's own e-mail address, password and settings",
+           is_open_to_owner=True, in_person=True),
+    _admin("user.add", "add users", in_person=True),
+    _admin("user.change", "change users, their passwords and groups", in_person=True),
+    _admin("user.remove", "remove users", in_person=True),
+    _look("group.list", "see the groups there are"),
+    _admin("group.members", "see who is in a group", scope=Scope.READ),
+    _admin("group.change", "add, change and remove groups", in_person=True),
+    _look("vc.list", "see virtual clusters, what they were promised and what of it is in use"),
+    _look("vc.inspect", "see the cells behind virtual clusters"),
+    _admin("vc.change", "add, change and remove virtual clusters"),
+    _admin("quota.list", "see all quotas", is_open_to_manager=True, scope=Scope.READ),
+    _look("quota.own", "see the quotas that hold for oneself"),
+    _admin("quota.change", "set quotas", is_open_to_manager=True),
+    _look("node.list", "see the nodes and what of them is in use"),
+    _admin("node.change", "drain nodes and mark devices as bad"),
+    _admin("cluster.read", "see the configuration of the cluster, its nodes and pods in full", scope=Scope.READ),
+    _admin("cluster.change", "change the configuration of the cluster"),
+    _admin("scheduler.snapshot", "take a snapshot of the scheduler", scope=Scope.READ),
+    _look("alert.list", "see the alerts about one's own jobs; administrators see all"),
+    _look("job.list", "see the list of jobs"),
+    Action("job.submit", "submit jobs to the virtual clusters one is granted", Role.USER, scope=Scope.JOBS),
+    _job("job.read", "see a job's tasks, history and why it waits", is_open_to_manager=True, is_open_to_granted=True,
+         scope=Scope.READ),
+    _job("job.config", "read a job's file, secrets masked", is_open_to_manager=True, is_open_to_granted=True,
+         scope=Scope.READ),
+    _job("job.logs", "read a job's logs", is_open_to_manager=True, scope=Scope.READ),
+    _job("job.ssh", "see how to reach a job's tasks by SSH", scope=Scope.READ),
+    _job("job.stop", "stop a job or let it run again", is_open_to_manager=True),
+    _job("job.tag", "tag a job", is_open_to_manager=True),
+    _job("job.priority", "change a job's priority class", is_open_to_manager=True),
+    Action("job.rank", "move a job in the queue", Role.ADMIN, is_open_to_manager=True, scope=Scope.JOBS),
+    _job("job.checkpoint", "say that a job saved its work"),
+    _job("job.archive", "archive a finished job, so that its name is free"),
+    _job("job.delete", "delete a finished job with its logs"),
+    _look("storage.list", "see the storages one is granted"),
+    Action("storage.read", "browse and download from a storage", Role.ADMIN, is_open_to_granted=True, scope=Scope.READ),
+    Action("storage.write", "upload to a storage", Role.ADMIN, is_open_to_granted=True, scope=Scope.JOBS),
+    _admin("storage.change", "add, change, test and remove storages"),
+    _look("report.own", "see what one used"),
+    _admin("report.read", "see what everybody used", is_open_to_manager=True, scope=Scope.READ),
+    _look("audit.own", "see what was done by oneself or to one's own things"),
+    _admin("audit.read", "see the whole audit log", scope=Scope.READ),
+)  # fmt: skip
+
+ACTIONS: Final = {action.name: action for action in _ACTIONS}

@@ -1,0 +1,67 @@
+"""What administrators set while the platform runs: documents by name, each with a version, and notes about nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+CLUSTER: Final = "cluster"
+"""Name of the document that says who was promised what: `{"wishes": TEXT}` for `planning.read_wishes` (everything
+left goes to `default`), or `{"hived": TEXT}` with a whole configuration in HiveD's format."""
+FAIRNESS: Final = "fairness"
+"""`{"halfLifeHours": NUMBER or null}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A document as it was set last."""
+
+    name: str
+    body: Mapping[str, Any]
+    version: int
+    changed_at_ms: int
+    changed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNote:
+    """What is remembered of a node beyond what the backend sees."""
+
+    name: str
+    cpus: int = 0
+    memory_mb: int = 0
+    gpus: int = 0
+    gpu_model: str = ""
+    is_drained: bool = False
+    """Takes nothing new; what runs there runs on."""
+    bad_devices: frozenset[int] = field(default=frozenset())
+    """Devices an administrator marked as bad."""
+    reason: str = ""
+    changed_by: str = ""
+
+
+class SettingsStore(Protocol):
+    """Remembers settings and notes about nodes."""
+
+    async def setting(self, name: str) -> Setting | None:
+        """Return a document, None if it was never set."""
+        ...
+
+    async def set_setting(
+        self, name: str, body: Mapping[str, Any], *, by: str, at_ms: int, version: int | None = None
+    ) -> Setting:
+        """Replace a document; raise Refused ConflictSettingError if it is not at `version` any more (None: any)."""
+        ...
+
+    async def node_notes(self) -> tuple[NodeNote, ...]:
+        """Return the notes about every node, by name."""
+        ...
+
+    async def set_node_notes(self, notes: tuple[NodeNote, ...]) -> None:
+        """Remember or replace these notes."""
+        ...
+
+    async def forget_nodes(self, names: tuple[str, ...]) -> None:
+        """Forget the notes about these nodes."""
+        ...

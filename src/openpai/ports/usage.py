@@ -1,0 +1,117 @@
+"""Limits and what was used: quotas, the account of hours, and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Limits for a user in a virtual cluster; None limits nothing. The most particular quota counts."""
+
+    virtual_cluster: str = ""
+    """Empty: over all virtual clusters together."""
+    user: str = ""
+    """Empty: for each user who has none of their own."""
+    gpus_running: int | None = None
+    """GPUs at a time: what is beyond waits."""
+    gpus_per_job: int | None = None
+    jobs_unfinished: int | None = None
+    """Jobs that wait or run at a time: what is beyond is refused."""
+    gpu_hours_per_month: float | None = None
+    """GPU hours since the first of the month (UTC): beyond them submissions are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class UseRow:
+    """What was used on one day (UTC) by one user in one virtual cluster."""
+
+    day: str
+    """YYYY-MM-DD."""
+    user: str
+    virtual_cluster: str
+    gpu_hours: float
+    cpu_hours: float
+    memory_gb_hours: float
+    task_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Somebody did, or tried to do, something that changes the platform."""
+
+    at_ms: int
+    actor: str
+    """Who; empty for a guest."""
+    action: str
+    """The action's name in `access.table`, such as `group.change`."""
+    target: str
+    """What it was done to, such as `team-a` or `alice~train`."""
+    owner: str = ""
+    """Whose thing it was: they may read the entry too."""
+    via: str = ""
+    """`login`, or the name of an application token."""
+    address: str = ""
+    status: int = 200
+    """How it was answered."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    """What of the request is worth keeping; never a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """An audit entry as stored, with its number."""
+
+    id: int
+    entry: AuditEntry
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries to list; empty means any. Newest first."""
+
+    actors: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    target: str = ""
+    concerning: str = ""
+    """Entries made by this user or about something that is theirs."""
+    from_ms: int | None = None
+    to_ms: int | None = None
+    before_id: int | None = None
+    limit: int = 100
+
+
+class UsageStore(Protocol):
+    """Remembers quotas and the audit log, and counts what was used."""
+
+    async def quotas(self) -> tuple[Quota, ...]:
+        """Return all quotas, by virtual cluster and user."""
+        ...
+
+    async def set_quota(self, quota: Quota) -> None:
+        """Remember or replace the quota of one user in one virtual cluster."""
+        ...
+
+    async def remove_quota(self, virtual_cluster: str, user: str) -> bool:
+        """Forget a quota; return whether there was one."""
+        ...
+
+    async def unfinished(self, user: str) -> Mapping[str, int]:
+        """Return how many jobs of a user wait or run, by virtual cluster."""
+        ...
+
+    async def use(
+        self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()
+    ) -> tuple[UseRow, ...]:
+        """Return what was held between two times, by day, user and virtual cluster; what still runs counts too."""
+        ...
+
+    async def note(self, entry: AuditEntry) -> None:
+        """Add an entry to the audit log; durable when this returns."""
+        ...
+
+    async def audit(self, where: AuditFilter) -> tuple[AuditRow, ...]:
+        """Return entries of the audit log."""
+        ...

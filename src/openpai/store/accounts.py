@@ -1,0 +1,226 @@
+"""Remembering people, groups and tokens. Passwords arrive hashed and tokens as digests; neither can be read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from openpai.ports.accounts import Group, Token, User
+from openpai.protocol.errors import Refused
+from openpai.store.database import Database
+from openpai.store.schema import groups, memberships, tokens, users
+
+
+class SqlAccountStore:
+    """`ports.accounts.AccountStore` over SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def user(self, name: str) -> User | None:
+        """Return one user; see `AccountStore.user`."""
+        return await self._database.read(lambda connection: _one(connection, users.c.name == name))
+
+    async def user_of_subject(self, source: str, subject: str) -> User | None:
+        """Return the user of an identity; see `AccountStore.user_of_subject`."""
+        where = (users.c.source == source) & (users.c.subject == subject)
+        return await self._database.read(lambda connection: _one(connection, where))
+
+    async def users(self) -> tuple[User, ...]:
+        """Return all users; see `AccountStore.users`."""
+        return await self._database.read(lambda connection: _users(connection, sa.true()))
+
+    async def add_user(self, user: User) -> None:
+        """Remember a user; see `AccountStore.add_user`."""
+
+        def work(connection: sa.Connection) -> None:
+            try:
+                with connection.begin_nested():
+                    connection.execute(users.insert(), _user_columns(user))
+            except exc.IntegrityError as error:
+                raise Refused("ConflictUserError", f"there is already a user named {user.name!r}") from error
+            _join(connection, user)
+
+        await self._database.write(work)
+
+    async def change_user(self, user: User) -> None:
+        """Replace what is remembered of a user; see `AccountStore.change_user`."""
+
+        def work(connection: sa.Connection) -> None:
+            changed = sa.update(users).where(users.c.name == user.name).values(_user_columns(user))
+            if connection.execute(changed).rowcount == 0:
+                raise no_user(user.name)
+            _join(connection, user)
+
+        await self._database.write(work)
+
+    async def set_password(self, name: str, password_hash: str) -> None:
+        """Change a password; see `AccountStore.set_password`."""
+        changed = sa.update(users).where(users.c.name == name).values(password_hash=password_hash)
+        revoked = sa.delete(tokens).where(tokens.c.owner == name, tokens.c.is_application.is_(False))
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(changed).rowcount == 0:
+                raise no_user(name)
+            connection.execute(revoked)
+
+        await self._database.write(work)
+
+    async def remove_user(self, name: str) -> None:
+        """Forget a user; see `AccountStore.remove_user`."""
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(sa.delete(users).where(users.c.name == name)).rowcount == 0:
+                raise no_user(name)
+            connection.execute(sa.delete(tokens).where(tokens.c.owner == name))
+            connection.execute(sa.delete(memberships).where(memberships.c.member == name))
+
+        await self._database.write(work)
+
+    async def groups(self) -> tuple[Group, ...]:
+        """Return all groups; see `AccountStore.groups`."""
+        query = sa.select(groups).order_by(groups.c.name)
+        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        return tuple(_group(row) for row in found)
+
+    async def group(self, name: str) -> Group | None:
+        """Return one group; see `AccountStore.group`."""
+        query = sa.select(groups).where(groups.c.name == name)
+        row = await self._database.read(lambda connection: connection.execute(query).mappings().first())
+        return _group(row) if row else None
+
+    async def members(self, group: str) -> tuple[str, ...]:
+        """Return a group's members; see `AccountStore.members`."""
+        query = sa.select(memberships.c.member).where(memberships.c.group_name == group).order_by(memberships.c.member)
+        return tuple(await self._database.read(lambda connection: connection.execute(query).scalars().all()))
+
+    async def add_group(self, group: Group) -> None:
+        """Remember a group; see `AccountStore.add_group`."""
+
+        def work(connection: sa.Connection) -> None:
+            try:
+                connection.execute(groups.insert(), _group_columns(group))
+            except exc.IntegrityError as error:
+                raise Refused("ConflictGroupError", f"there is already a group named {group.name!r}") from error
+
+        await self._database.write(work)
+
+    async def change_group(self, group: Group) -> None:
+        """Replace what is remembered of a group; see `AccountStore.change_group`."""
+        changed = sa.update(groups).where(groups.c.name == group.name).values(_group_columns(group))
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(changed).rowcount == 0:
+                raise no_group(group.name)
+
+        await self._database.write(work)
+
+    async def remove_group(self, name: str) -> None:
+        """Forget a group; see `AccountStore.remove_group`."""
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(sa.delete(groups).where(groups.c.name == name)).rowcount == 0:
+                raise no_group(name)
+            connection.execute(sa.delete(memberships).where(memberships.c.group_name == name))
+
+        await self._database.write(work)
+
+    async def add_token(self, token: Token) -> None:
+        """Remember a token; see `AccountStore.add_token`."""
+        columns = {name: getattr(token, name) for name in _TOKEN} | {"owner": token.user}
+        await self._database.write(lambda connection: connection.execute(tokens.insert(), columns))
+
+    async def token(self, digest: str) -> tuple[Token, User] | None:
+        """Return a token and whose it is; see `AccountStore.token`."""
+
+        def work(connection: sa.Connection) -> tuple[Token, User] | None:
+            row = connection.execute(sa.select(tokens).where(tokens.c.digest == digest)).mappings().first()
+            owner = _one(connection, users.c.name == row["owner"]) if row else None
+            return (_token(row), owner) if owner else None
+
+        return await self._database.read(work)
+
+    async def tokens(self, user: str) -> tuple[Token, ...]:
+        """Return a user's tokens; see `AccountStore.tokens`."""
+        query = sa.select(tokens).where(tokens.c.owner == user).order_by(tokens.c.created_at_ms)
+        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        return tuple(_token(row) for row in found)
+
+    async def revoke(self, digest: str) -> bool:
+        """Forget a token; see `AccountStore.revoke`."""
+        gone = sa.delete(tokens).where(tokens.c.digest == digest)
+        return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
+
+
+_TOKEN = ("digest", "is_application", "created_at_ms", "expires_at_ms", "scope", "name")
+
+
+def no_user(name: str) -> Refused:
+    """Return the error for a user who does not exist."""
+    return Refused("NoUserError", f"there is no user named {name!r}", "`pai user list` shows the users there are")
+
+
+def no_group(name: str) -> Refused:
+    """Return the error for a group that does not exist."""
+    return Refused("NoGroupError", f"there is no group named {name!r}", "`pai group list` shows the groups there are")
+
+
+def _one(connection: sa.Connection, where: sa.ColumnElement[bool]) -> User | None:
+    found = _users(connection, where)
+    return found[0] if found else None
+
+
+def _users(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[User, ...]:
+    rows = connection.execute(sa.select(users).where(where).order_by(users.c.name)).mappings().all()
+    joined = sa.select(memberships.c.member, groups).join(groups, groups.c.name == memberships.c.group_name)
+    order = (memberships.c.member, memberships.c.position, groups.c.name)
+    query = joined.where(memberships.c.member.in_(sa.select(users.c.name).where(where))).order_by(*order)
+    of: dict[str, list[Group]] = {}
+    for row in connection.execute(query).mappings():
+        of.setdefault(row["member"], []).append(_group(row))
+    return tuple(_user(row, of.get(row["name"], ())) for row in rows)
+
+
+def _join(connection: sa.Connection, user: User) -> None:
+    """Make a user a member of the groups they are in, and of no others."""
+    wanted = [group.name for group in user.groups]
+    known = set(connection.execute(sa.select(groups.c.name).where(groups.c.name.in_(wanted))).scalars())
+    for name in wanted:
+        if name not in known:
+            raise no_group(name)
+    connection.execute(sa.delete(memberships).where(memberships.c.member == user.name))
+    rows = [{"member": user.name, "group_name": name, "position": at} for at, name in enumerate(dict.fromkeys(wanted))]
+    if rows:
+        connection.execute(memberships.insert(), rows)
+
+
+def _user_columns(user: User) -> dict[str, Any]:
+    columns = {column.name: getattr(user, column.name) for column in users.columns}
+    return columns | {"extension": json.dumps(dict(user.extension))}
+
+
+def _user(row: Any, of: Iterable[Group]) -> User:
+    return User(**{**row, "extension": json.loads(row["extension"])}, groups=tuple(of))
+
+
+_LISTS = ("virtual_clusters", "managed", "storages")
+
+
+def _group_columns(group: Group) -> dict[str, Any]:
+    columns = {column.name: getattr(group, column.name) for column in groups.columns}
+    lists = {name: json.dumps(list(columns[name])) for name in _LISTS}
+    return columns | lists | {"extension": json.dumps(dict(group.extension))}
+
+
+def _group(row: Any) -> Group:
+    values = {column.name: row[column.name] for column in groups.columns}
+    lists = {name: tuple(json.loads(values[name])) for name in _LISTS}
+    return Group(**{**values, **lists, "extension": json.loads(values["extension"])})
+
+
+def _token(row: Any) -> Token:
+    return Token(user=row["owner"], **{name: row[name] for name in _TOKEN})

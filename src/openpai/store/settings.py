@@ -1,0 +1,88 @@
+"""Remembering what administrators set, and what is known of nodes that are not there at the moment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from openpai.ports.settings import NodeNote, Setting
+from openpai.protocol.errors import Refused
+from openpai.store.database import Database
+from openpai.store.schema import node_notes, settings
+
+
+class SqlSettingsStore:
+    """`ports.settings.SettingsStore` over SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def setting(self, name: str) -> Setting | None:
+        """Return a document; see `SettingsStore.setting`."""
+        query = sa.select(settings).where(settings.c.name == name)
+        row = await self._database.read(lambda connection: connection.execute(query).mappings().first())
+        return Setting(**{**row, "body": json.loads(row["body"])}) if row else None
+
+    async def set_setting(
+        self, name: str, body: Mapping[str, Any], *, by: str, at_ms: int, version: int | None = None
+    ) -> Setting:
+        """Replace a document; see `SettingsStore.set_setting`."""
+
+        def work(connection: sa.Connection) -> Setting:
+            query = sa.select(settings.c.version).where(settings.c.name == name).with_for_update()
+            known = connection.execute(query).scalar() or 0
+            if version is not None and version != known:
+                raise _changed(name, known)
+            columns = {
+                "body": json.dumps(dict(body)),
+                "version": known + 1,
+                "changed_at_ms": at_ms,
+                "changed_by": by,
+            }
+            if known:
+                connection.execute(sa.update(settings).where(settings.c.name == name).values(columns))
+            else:
+                try:
+                    with connection.begin_nested():
+                        connection.execute(settings.insert(), {"name": name, **columns})
+                except exc.IntegrityError as error:
+                    raise _changed(name, 1) from error
+            return Setting(name, body, known + 1, at_ms, by)
+
+        return await self._database.write(work)
+
+    async def node_notes(self) -> tuple[NodeNote, ...]:
+        """Return the notes about every node; see `SettingsStore.node_notes`."""
+        query = sa.select(node_notes).order_by(node_notes.c.name)
+        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        return tuple(NodeNote(**{**row, "bad_devices": frozenset(json.loads(row["bad_devices"]))}) for row in found)
+
+    async def set_node_notes(self, notes: tuple[NodeNote, ...]) -> None:
+        """Remember or replace these notes; see `SettingsStore.set_node_notes`."""
+        rows = [_columns(note) for note in notes]
+
+        def work(connection: sa.Connection) -> None:
+            connection.execute(sa.delete(node_notes).where(node_notes.c.name.in_([row["name"] for row in rows])))
+            if rows:
+                connection.execute(node_notes.insert(), rows)
+
+        await self._database.write(work)
+
+    async def forget_nodes(self, names: tuple[str, ...]) -> None:
+        """Forget the notes about these nodes; see `SettingsStore.forget_nodes`."""
+        gone = sa.delete(node_notes).where(node_notes.c.name.in_(names))
+        await self._database.write(lambda connection: connection.execute(gone))
+
+
+def _changed(name: str, version: int) -> Refused:
+    told = f"the setting {name!r} was changed meanwhile and is at version {version} now"
+    return Refused("ConflictSettingError", told, "read it again, and repeat your change on what it says now")
+
+
+def _columns(note: NodeNote) -> dict[str, Any]:
+    columns = {column.name: getattr(note, column.name) for column in node_notes.columns}
+    return columns | {"bad_devices": json.dumps(sorted(note.bad_devices))}
