@@ -6,7 +6,7 @@ clusters. Whatever a user may do follows from the groups they are in at that mom
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -91,8 +91,13 @@ class AccountStore(Protocol):
         """Remember a user and their memberships. Raises ConflictUserError for a name that exists, NoGroupError."""
         ...
 
-    async def change_user(self, user: User) -> None:
-        """Replace what is remembered of a user, memberships included. Raises NoUserError, NoGroupError."""
+    async def change_user(self, name: str, change: Callable[[User], User]) -> User:
+        """Replace what is remembered of a user by what `change` makes of it, memberships included.
+
+        Nobody writes in between. Name, password and time of creation stay as they are. What `change` raises is raised
+        here, and NoUserError, NoGroupError, and RemoveAdminError when nobody would be an administrator any more.
+        `change` may be called more than once.
+        """
         ...
 
     async def set_password(self, name: str, password_hash: str) -> None:
@@ -100,7 +105,7 @@ class AccountStore(Protocol):
         ...
 
     async def remove_user(self, name: str) -> None:
-        """Forget a user and every token of theirs. Raises NoUserError."""
+        """Forget a user and every token of theirs. Raises NoUserError, and RemoveAdminError for the last of them."""
         ...
 
     async def groups(self) -> tuple[Group, ...]:
@@ -119,16 +124,19 @@ class AccountStore(Protocol):
         """Remember a group. Raises ConflictGroupError for a name that exists."""
         ...
 
-    async def change_group(self, group: Group) -> None:
-        """Replace what is remembered of a group. Raises NoGroupError."""
+    async def change_group(self, name: str, change: Callable[[Group], Group]) -> Group:
+        """Replace what is remembered of a group by what `change` makes of it, as with `change_user`.
+
+        Raises NoGroupError, and RemoveAdminError when nobody would be an administrator any more.
+        """
         ...
 
     async def remove_group(self, name: str) -> None:
-        """Forget a group; its members are members no longer. Raises NoGroupError."""
+        """Forget a group; its members are members no longer. Raises NoGroupError and RemoveAdminError."""
         ...
 
     async def add_token(self, token: Token) -> None:
-        """Remember a token."""
+        """Remember a token, and forget those of its owner that have expired. Raises NoUserError."""
         ...
 
     async def token(self, digest: str) -> tuple[Token, User] | None:
@@ -141,4 +149,8 @@ class AccountStore(Protocol):
 
     async def revoke(self, digest: str) -> bool:
         """Forget a token; return whether there was one."""
+        ...
+
+    async def revoke_all(self, user: str, *, is_application: bool | None = None) -> int:
+        """Forget a user's tokens, or only logins, or only those of applications; return how many there were."""
         ...

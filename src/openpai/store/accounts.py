@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -47,16 +48,23 @@ class SqlAccountStore:
 
         await self._database.write(work)
 
-    async def change_user(self, user: User) -> None:
+    async def change_user(self, name: str, change: Callable[[User], User]) -> User:
         """Replace what is remembered of a user; see `AccountStore.change_user`."""
 
-        def work(connection: sa.Connection) -> None:
-            changed = sa.update(users).where(users.c.name == user.name).values(_user_columns(user))
-            if connection.execute(changed).rowcount == 0:
-                raise no_user(user.name)
-            _join(connection, user)
+        def work(connection: sa.Connection) -> User:
+            had_admin = _has_admin(connection)
+            connection.execute(_held_user(name))
+            before = _one(connection, users.c.name == name)
+            if before is None:
+                raise no_user(name)
+            kept = {column: getattr(before, column) for column in _USER_FIXED}
+            after = replace(change(before), **kept)
+            connection.execute(sa.update(users).where(users.c.name == name).values(_user_columns(after)))
+            _join(connection, after)
+            _keep_an_admin(connection, had_admin)
+            return _one(connection, users.c.name == name) or after
 
-        await self._database.write(work)
+        return await self._database.write(work)
 
     async def set_password(self, name: str, password_hash: str) -> None:
         """Change a password; see `AccountStore.set_password`."""
@@ -74,10 +82,12 @@ class SqlAccountStore:
         """Forget a user; see `AccountStore.remove_user`."""
 
         def work(connection: sa.Connection) -> None:
+            had_admin = _has_admin(connection)
             if connection.execute(sa.delete(users).where(users.c.name == name)).rowcount == 0:
                 raise no_user(name)
             connection.execute(sa.delete(tokens).where(tokens.c.owner == name))
             connection.execute(sa.delete(memberships).where(memberships.c.member == name))
+            _keep_an_admin(connection, had_admin)
 
         await self._database.write(work)
 
@@ -109,30 +119,48 @@ class SqlAccountStore:
 
         await self._database.write(work)
 
-    async def change_group(self, group: Group) -> None:
+    async def change_group(self, name: str, change: Callable[[Group], Group]) -> Group:
         """Replace what is remembered of a group; see `AccountStore.change_group`."""
-        changed = sa.update(groups).where(groups.c.name == group.name).values(_group_columns(group))
 
-        def work(connection: sa.Connection) -> None:
-            if connection.execute(changed).rowcount == 0:
-                raise no_group(group.name)
+        def work(connection: sa.Connection) -> Group:
+            had_admin = _has_admin(connection)
+            found = sa.select(groups).where(groups.c.name == name).with_for_update()
+            row = connection.execute(found).mappings().first()
+            if row is None:
+                raise no_group(name)
+            after = replace(change(_group(row)), name=name)
+            connection.execute(sa.update(groups).where(groups.c.name == name).values(_group_columns(after)))
+            _keep_an_admin(connection, had_admin)
+            return after
 
-        await self._database.write(work)
+        return await self._database.write(work)
 
     async def remove_group(self, name: str) -> None:
         """Forget a group; see `AccountStore.remove_group`."""
 
         def work(connection: sa.Connection) -> None:
+            had_admin = _has_admin(connection)
             if connection.execute(sa.delete(groups).where(groups.c.name == name)).rowcount == 0:
                 raise no_group(name)
             connection.execute(sa.delete(memberships).where(memberships.c.group_name == name))
+            _keep_an_admin(connection, had_admin)
 
         await self._database.write(work)
 
     async def add_token(self, token: Token) -> None:
         """Remember a token; see `AccountStore.add_token`."""
         columns = {name: getattr(token, name) for name in _TOKEN} | {"owner": token.user}
-        await self._database.write(lambda connection: connection.execute(tokens.insert(), columns))
+        expired = sa.delete(tokens).where(tokens.c.owner == token.user, tokens.c.expires_at_ms <= token.created_at_ms)
+
+        def work(connection: sa.Connection) -> None:
+            # A token of somebody removed meanwhile would open the door to whoever gets that name later.
+            if connection.execute(_held_user(token.user)).first() is None:
+                raise no_user(token.user)
+            # Nobody else would ever do it for somebody who logs in every day and never lists their tokens.
+            connection.execute(expired)
+            connection.execute(tokens.insert(), columns)
+
+        await self._database.write(work)
 
     async def token(self, digest: str) -> tuple[Token, User] | None:
         """Return a token and whose it is; see `AccountStore.token`."""
@@ -155,7 +183,15 @@ class SqlAccountStore:
         gone = sa.delete(tokens).where(tokens.c.digest == digest)
         return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
 
+    async def revoke_all(self, user: str, *, is_application: bool | None = None) -> int:
+        """Forget a user's tokens; see `AccountStore.revoke_all`."""
+        gone = sa.delete(tokens).where(tokens.c.owner == user)
+        if is_application is not None:
+            gone = gone.where(tokens.c.is_application.is_(is_application))
+        return await self._database.write(lambda connection: connection.execute(gone).rowcount)
 
+
+_USER_FIXED = ("name", "password_hash", "created_at_ms")
 _TOKEN = ("digest", "is_application", "created_at_ms", "expires_at_ms", "scope", "name")
 
 
@@ -167,6 +203,32 @@ def no_user(name: str) -> Refused:
 def no_group(name: str) -> Refused:
     """Return the error for a group that does not exist."""
     return Refused("NoGroupError", f"there is no group named {name!r}", "`pai group list` shows the groups there are")
+
+
+def _held_user(name: str) -> sa.Select[Any]:
+    """Return a query after which nobody else can change or remove a user until the transaction ends."""
+    return sa.select(users.c.name).where(users.c.name == name).with_for_update()
+
+
+def _has_admin(connection: sa.Connection) -> bool:
+    """Return whether anybody is an administrator; whoever else wants to change that waits."""
+    connection.execute(sa.select(groups.c.name).where(groups.c.is_admin).order_by(groups.c.name).with_for_update())
+    return _is_anybody_admin(connection)
+
+
+def _is_anybody_admin(connection: sa.Connection) -> bool:
+    joined = sa.join(memberships, groups, groups.c.name == memberships.c.group_name)
+    found = sa.select(memberships.c.member).select_from(joined).where(groups.c.is_admin).limit(1)
+    return connection.execute(found).first() is not None
+
+
+def _keep_an_admin(connection: sa.Connection, had_admin: bool) -> None:
+    if had_admin and not _is_anybody_admin(connection):
+        raise Refused(
+            "RemoveAdminError",
+            "nobody would be an administrator any more",
+            "make somebody else an administrator first",
+        )
 
 
 def _one(connection: sa.Connection, where: sa.ColumnElement[bool]) -> User | None:
