@@ -45,6 +45,7 @@ from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
+from openpai.store.settings import SqlSettingsStore
 from openpai.store.vault import Vault
 
 PASSWORD = "correct horse"
@@ -211,7 +212,10 @@ async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
     wishes = Here(store, Vault(Fernet.generate_key().decode()), clock, Names())
     manners = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
     world: World
-    services = Services(wishes, queries, users, logs, clock, manners, lambda: world.is_ready)
+    kept = SqlSettingsStore(database)
+    services = Services(
+        wishes, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept
+    )  # fmt: skip
     api = create_api(services)
     transport = httpx.ASGITransport(api, client=("192.0.2.7", 4711))
     async with httpx.AsyncClient(transport=transport, base_url="http://pai") as http:

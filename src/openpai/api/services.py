@@ -9,6 +9,7 @@ from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
 from openpai.ports.platform import Platform
+from openpai.ports.settings import SettingsStore
 from openpai.ports.store import JobQueries
 
 
@@ -57,3 +58,5 @@ class Services:
     settings: Settings
     is_ready: Callable[[], bool] = field(default=_always)
     """Whether the server can take requests: false while it starts and while it stops."""
+    cluster_settings: SettingsStore = field(kw_only=True)
+    """What administrators set while the platform runs."""

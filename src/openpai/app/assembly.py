@@ -33,6 +33,7 @@ from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
+from openpai.store.settings import SqlSettingsStore
 from openpai.store.vault import Vault, key_from
 
 DAY_MS = 86_400_000
@@ -83,7 +84,12 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
         )
         house = House(None, leadership, made_up, logs.hang_up)
         manners = Manners(version=version("openpai"))
-        house.api = create_api(Services(wishes, queries, users, logs, clock, manners, lambda: house.is_ready))
+        house.api = create_api(
+            Services(
+                wishes, queries, users, logs, clock, manners, lambda: house.is_ready,
+                cluster_settings=SqlSettingsStore(database),
+            )
+        )  # fmt: skip
         yield house
 
 

@@ -21,6 +21,7 @@ from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
+from openpai.store.settings import SqlSettingsStore
 from openpai.store.vault import Vault
 
 _INTRO: Final = """\
@@ -66,7 +67,9 @@ def openapi() -> dict[str, Any]:
         wishes = Wishes(SqlJobStore(database), Vault(Fernet.generate_key().decode()), clock, SystemIdentities())
         logs = FileLogs(Path(directory), lambda key: True)
         users = SqlAccountStore(database)
-        services = Services(wishes, SqlJobQueries(database), users, logs, clock, Settings(version="any"))
+        queries, cluster_settings = SqlJobQueries(database), SqlSettingsStore(database)
+        manners = Settings(version="any")
+        services = Services(wishes, queries, users, logs, clock, manners, cluster_settings=cluster_settings)
         try:
             return create_api(services).openapi()
         finally:
