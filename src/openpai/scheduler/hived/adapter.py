@@ -1,283 +1,237 @@
 """The HiveD core behind the platform's entrance to scheduling: asks become devices, and waiting gangs get a queue.
 
-Within a virtual cluster higher priorities go first, then older gangs; a gang that fits may pass one that does not,
-until that one has waited too long. Virtual clusters never wait for each other. Gangs without a guarantee take turns by
-how much their virtual cluster borrows already, measured against what it was promised.
+Within a virtual cluster higher priorities go first, then higher ranks, then users who used less, then older gangs; a
+gang that fits may pass one that does not, until that one has waited too long. Virtual clusters never wait for each
+other. Gangs without a guarantee take turns by how much their virtual cluster borrows already, measured against what
+it was promised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.hived import explaining, overview, saving
+from openpai.scheduler.hived.choosing import Round
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.core import Hived
-from openpai.scheduler.hived.model import Code, GangRequest, NodeHealth
-from openpai.scheduler.hived.model import Preempt as HivedPreempt
-from openpai.scheduler.hived.model import Wait as HivedWait
-from openpai.scheduler.hived.queueing import Queue, Waiting
+from openpai.scheduler.hived.model import State
+from openpai.scheduler.hived.portions import Portion, portions_of, rough_portions_of
+from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.restoring import Reconfigured
-from openpai.scheduler.hived.skus import Skus
-from openpai.scheduler.interface import Scheduler
-from openpai.scheduler.model import Decision, Gang, Node, Place, Preempt, Spot, Wait, Why
+from openpai.scheduler.hived.seating import Seating
+from openpai.scheduler.hived.standing import Held
+from openpai.scheduler.hived.state import SchedulerState
+from openpai.scheduler.interface import Amount, Scheduler, VcView
+from openpai.scheduler.model import Decision, Gang, Limit, Node, Spot, Wait
 
 PATIENCE_MS: Final = 30 * 60 * 1000
 """A gang that waited this long is not passed any more by gangs of its virtual cluster with no more right."""
 
-AHEAD_MAX: Final = 5
-
-REMIND_MS: Final = 10_000
-"""Victims that have not left by then are named again, in case whoever was to stop them forgot."""
-
-ABSENT: Final = NodeHealth(is_healthy=False)
-
-WHY_OF: Final = {
-    Code.QUOTA_USED: Why.NOT_ENOUGH_FREE,
-    Code.NO_LEFTOVERS: Why.NOT_ENOUGH_FREE,
-    Code.FRAGMENTED: Why.FRAGMENTED,
-    Code.OUTSIDE_TOPOLOGY: Why.FRAGMENTED,
-    Code.TOO_LARGE: Why.NO_NODE,
-    Code.BAD_HARDWARE: Why.UNHEALTHY_NODES,
-}
+NOTHING: Final = HivedConfig({}, {})
+"""What there is before anybody configured anything."""
 
 
 class HivedScheduler(Scheduler):
     """Schedules a platform's gangs with HiveD."""
 
-    def __init__(self, config: HivedConfig, patience_ms: int = PATIENCE_MS) -> None:
-        self.core = Hived.from_config(config)
-        self.skus = Skus(self.core.cluster)
-        self._patience_ms = patience_ms
-        self._queue = Queue()
-        self._reserving: dict[str, Waiting] = {}
-        """Gangs whose devices are reserved and who wait for others to leave them."""
-        self._gangs: dict[str, Gang] = {}
-        """Gangs that hold spots, or for which some are set aside."""
-        self._unclear: dict[str, tuple[Gang, str]] = {}
-        """Gangs that nothing there is now could serve, and why."""
-        self._proposed: dict[str, Waiting] = {}
-        self._number = 0
-        # A node that nobody reported yet is not there, whatever the configuration says.
-        self._news: dict[str, NodeHealth] = dict.fromkeys(self.core.cluster.boxes, ABSENT)
-        self._nodes: dict[str, Node] = {}
+    def __init__(self, config: HivedConfig = NOTHING, patience_ms: int = PATIENCE_MS) -> None:
+        self.state = SchedulerState(Hived.from_config(config), patience_ms)
+
+    @classmethod
+    def over(cls, state: SchedulerState) -> HivedScheduler:
+        """Return a scheduler that goes on from a state."""
+        made = cls()
+        made.state = state
+        return made
+
+    @property
+    def core(self) -> Hived:
+        """Return the core, for those who look into it."""
+        return self.state.core
 
     @property
     def cluster(self) -> Cluster:
         """Return what the core knows, for those who show it."""
-        self._hear()
-        return self.core.cluster
+        self.state.hear()
+        return self.state.core.cluster
 
     def set_node(self, node: Node) -> None:
         """Learn of a node, or that it changed. Gangs that run on it keep their spots."""
-        self._nodes[node.name] = node
-        self.skus.learn(node)
-        if node.name in self.core.cluster.boxes:
-            bad = set(node.bad_devices)
-            for box in self.core.cluster.boxes[node.name]:
-                bad |= set(self.skus.devices_of(box.chain.spec.leaf_type, tuple(node.bad_devices)))
-            self._news[node.name] = NodeHealth(node.is_schedulable, False, frozenset(bad))
+        self.state.machines.set(node)
 
     def remove_node(self, name: str) -> None:
         """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
-        self._nodes.pop(name, None)
-        if name in self.core.cluster.boxes:
-            self._news[name] = ABSENT
+        self.state.machines.remove(name)
 
-    def reconfigure(self, config: HivedConfig) -> Reconfigured:
-        """Go on under another configuration. Nobody is stopped for it; see the answer for who lost a guarantee."""
-        report = self.core.reconfigure(config)
-        self.skus = Skus(self.core.cluster)
-        self._news = dict.fromkeys(self.core.cluster.boxes, ABSENT)
-        for node in list(self._nodes.values()):
-            self.set_node(node)
-        waiting = [*self._queue.all(), *self._reserving.values()]
-        self._queue, self._reserving = Queue(), {}
-        for each in waiting:
-            request = self.skus.request(each.gang)
-            self._queue.add(each if isinstance(request, str) else Waiting(each.gang, request, each.number))
-        return report
+    def reconfigure(self, text: str) -> Reconfigured:
+        """Go on under another configuration in HiveD's format, at once. Raises InvalidConfig, changing nothing."""
+        return self.state.adopt(read_config(text))
 
     def refusal(self, gang: Gang) -> str | None:
         """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
-        request = self.skus.request(gang)
-        return request if isinstance(request, str) else self.core.refusal(request)
+        portions = portions_of(gang, self.state.machines.skus)
+        if isinstance(portions, str):
+            return portions
+        return next((told for each in portions if (told := self.core.refusal(each.request)) is not None), None)
 
     def add(self, gang: Gang) -> None:
         """Let a gang wait. Adding one that waits or runs changes nothing."""
-        if gang.id in self._queue or gang.id in self._reserving or gang.id in self._gangs:
-            return
-        request = self.skus.request(gang)
-        if isinstance(request, str):
-            self._unclear[gang.id] = (gang, request)
-            return
-        self._unclear.pop(gang.id, None)
-        self._number += 1
-        self._queue.add(Waiting(gang, request, self._number))
+        state = self.state
+        is_known = gang.id in state.queue or gang.id in state.reserving or gang.id in state.standing.held
+        if not is_known and gang.id not in state.unclear:
+            state.enqueue(gang, state.next_number())
 
     def restore(self, gang: Gang, spots: Iterable[Spot | None]) -> None:
         """Learn that a gang already runs there, as after a restart; None for members that are over."""
-        if gang.id in self._gangs:
+        state = self.state
+        if gang.id in state.standing.held:
             return
         self.cancel(gang.id)
-        request = self.skus.request(gang)
         wanted = list(spots)
         if not any(wanted):
             return
-        if isinstance(request, str):
-            members = tuple((1, max(1, ask.gpus)) for ask in gang.asks)
-            request = GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type)
-        taken: dict[str, int] = {}
-        found = [
-            self.skus.devices_at(spot, need, request, taken) for spot, need in zip(wanted, request.sizes(), strict=True)
-        ]
-        self.core.restore(request, found, gang.submitted_at_ms)
-        self._gangs[gang.id] = gang
+        portions = portions_of(gang, state.machines.skus)
+        if isinstance(portions, str):
+            portions = rough_portions_of(gang)
+        held = Held(gang, self._restored(gang, portions, wanted), state.next_number())
+        held.left = {member for member, spot in enumerate(wanted) if spot is None}
+        state.hold(held)
+
+    def _restored(self, gang: Gang, portions: Iterable[Portion], wanted: list[Spot | None]) -> tuple[Portion, ...]:
+        seating = Seating(self.core.cluster, self.state.machines.skus)
+        restored: list[Portion] = []
+        try:
+            for portion in portions:
+                request, found = seating.request(portion, [wanted[member] for member in portion.members])
+                if any(found):
+                    self.core.restore(request, found, gang.submitted_at_ms)
+                restored.append(replace(portion, request=request))
+        except Refused:
+            for portion in restored:
+                self.core.release(portion.request.id)
+            raise
+        return tuple(restored)
 
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
         """Return at most `limit` decisions, best right first. Each is set aside until committed or rejected."""
-        self._hear()
-        decisions = self._take_reserved(now_ms, limit)
-        held_up: dict[str, str] = {}
-        freed = self.core.cluster.freed
-        for lane in self._queue.heads(self._right, freed):
-            if len(decisions) >= limit:
-                break
-            waiting = lane.first
-            blocker = held_up.get(lane.group)
-            waiting.behind = blocker
-            if blocker is not None:
-                continue
-            before = freed.get(lane.group, 0)
-            decision = lane.answer if lane.looked_at == before else self._decide(waiting, now_ms)
-            if decision is None or isinstance(decision, HivedWait):
-                lane.answer, lane.looked_at = decision, before
-                if lane.group and now_ms - waiting.gang.submitted_at_ms >= self._patience_ms:
-                    held_up[lane.group] = waiting.gang.id
-            else:
-                decisions.append(decision)
-        return tuple(decisions)
-
-    def _take_reserved(self, now_ms: int, limit: int) -> list[Decision]:
-        """Place the gangs whose victims have left; look again for those that lost their reservation."""
-        decisions: list[Decision] = []
-        for gang, waiting in list(self._reserving.items()):
-            record = self.core.cluster.gangs.get(gang)
-            if len(decisions) >= limit:
-                break
-            if record is not None and record.victims:
-                if now_ms - waiting.preempted_at_ms >= REMIND_MS:
-                    decisions.append(self._preempt(waiting, tuple(sorted(record.victims)), now_ms))
-            else:
-                del self._reserving[gang]
-                decision = self._decide(waiting, now_ms)
-                if isinstance(decision, HivedWait):
-                    self._queue.add(waiting)
-                else:
-                    decisions.append(decision)
-        return decisions
-
-    def _right(self, waiting: Waiting) -> tuple[int, float, int, int]:
-        minus_priority, submitted, number = waiting.order
-        share = 0.0
-        if waiting.gang.priority < 0:
-            # What is left over is shared in proportion to what was promised.
-            name = waiting.gang.virtual_cluster
-            promised = sum(view.size for view in self.core.cluster.views_of(name))
-            share = self.core.cluster.borrowed.get(name, 0) / max(1, promised)
-        return minus_priority, share, submitted, number
-
-    def _decide(self, waiting: Waiting, now_ms: int) -> Decision | HivedWait:
-        gang = waiting.gang
-        try:
-            answer = self.core.schedule(waiting.request, now_ms)
-        except Refused as refused:
-            # It was accepted under another configuration; the next one may have what it asks for again.
-            return HivedWait(gang.id, Code.TOO_LARGE, refused.message, "a configuration that has what it asks for")
-        if isinstance(answer, HivedWait):
-            return answer
-        self.core.commit(gang.id, now_ms)
-        self._queue.remove(gang.id)
-        if isinstance(answer, HivedPreempt):
-            self._reserving[gang.id] = waiting
-            return self._preempt(waiting, answer.victims, now_ms)
-        self._gangs[gang.id] = gang
-        self._proposed[gang.id] = waiting
-        kind = self.core.cluster.chains[answer.chain].spec.leaf_type
-        spots = tuple([Spot(spot.node, self.skus.gpus_of(kind, spot.devices)) for spot in answer.spots])
-        return Place(gang.id, spots)
-
-    def _preempt(self, waiting: Waiting, victims: tuple[str, ...], now_ms: int) -> Preempt:
-        waiting.preempted_at_ms = now_ms
-        name = waiting.gang.job or waiting.gang.id
-        told = f"{name} has more right to these devices: its virtual cluster was promised them"
-        return Preempt(waiting.gang.id, victims, told)
+        return Round(self.state, now_ms).decide(limit)
 
     def commit(self, gang: str) -> None:
         """The placement proposed for `gang` became a fact."""
-        self._proposed.pop(gang, None)
+        held = self.state.standing.held.get(gang)
+        if held is not None:
+            held.is_proposed = False
 
     def reject(self, gang: str) -> None:
         """The placement proposed for `gang` did not become a fact: it waits again, where it was in the queue."""
-        waiting = self._proposed.pop(gang, None) or self._reserving.pop(gang, None)
-        if waiting is not None:
-            self.core.release(gang)
-            self._gangs.pop(gang, None)
-            self._queue.add(waiting)
+        state = self.state
+        held = state.standing.held.get(gang)
+        waiting = state.reserving.get(gang)
+        if held is not None and held.is_proposed:
+            state.drop(held)
+            state.enqueue(held.gang, held.number)
+        elif waiting is not None:
+            state.give_up(waiting)
+            state.enqueue(waiting.gang, waiting.number)
 
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
         """These members (all when None) hold their spots no longer. A gang without spots is forgotten."""
-        if gang in self._reserving:
+        state = self.state
+        held = state.standing.held.get(gang)
+        if held is None:
             return
-        self.core.release(gang, members)
-        if gang not in self.core.cluster.gangs:
-            self._gangs.pop(gang, None)
-            self._proposed.pop(gang, None)
+        leaving = set(range(len(held.gang.asks)) if members is None else members) - held.left
+        was_sent_away = False
+        for portion in held.portions:
+            record = self.core.cluster.gangs.get(portion.request.id)
+            inside = [at for at, member in enumerate(portion.members) if member in leaving]
+            if record is not None and inside:
+                was_sent_away |= record.state is State.BEING_PREEMPTED
+                self.core.release(portion.request.id, inside)
+        state.standing.leave(held, leaving)
+        if len(held.left) == len(held.gang.asks):
+            state.drop(held, is_finished=not was_sent_away and not held.is_proposed)
 
     def cancel(self, gang: str) -> None:
         """A waiting gang wants nothing any more. Unknown gangs are ignored."""
-        self._unclear.pop(gang, None)
-        self._queue.remove(gang)
-        if self._reserving.pop(gang, None) is not None:
-            self.core.cancel(gang)
-        if gang in self._proposed:
-            self.release(gang)
+        state = self.state
+        state.dequeue(gang)
+        if gang in state.reserving:
+            state.give_up(state.reserving[gang])
+        held = state.standing.held.get(gang)
+        if held is not None and held.is_proposed:
+            state.drop(held)
 
-    def why(self, gang: str) -> Wait | None:
+    def why(self, gang: str, now_ms: int | None = None) -> Wait | None:
         """Return why a gang waits; None when it does not."""
-        reserving = self._reserving.get(gang)
-        if reserving is not None:
-            record = self.core.cluster.gangs.get(gang)
-            count = len(record.victims) if record is not None else 0
-            told = f"its devices are reserved; it waits for {count} gangs with less right to them to leave"
-            return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these gangs ending", (), 1)
-        if gang in self._unclear:
-            return Wait(gang, Why.NO_NODE, self._unclear[gang][1], "a smaller ask, or nodes that have what it asks for")
-        waiting = self._queue.get(gang)
-        if waiting is None:
-            return None
-        ahead = self._queue.ahead_of(waiting)
-        names = tuple(other.gang.job or other.gang.id for other in reversed(ahead[-AHEAD_MAX:]))
-        code, told, unblock = self._reason(waiting)
-        return Wait(gang, code, told, unblock, names, len(ahead) + 1)
+        return explaining.explain(self.state, gang, self.state.now_ms if now_ms is None else now_ms)
 
-    def _reason(self, waiting: Waiting) -> tuple[Why, str, str]:
-        lane = self._queue.lane_of(waiting.gang.id)
-        blocker = self._queue.get(lane.first.behind) if lane.first.behind is not None else None
-        if blocker is not None:
-            first = blocker.gang
-            told = f"{first.job or first.id} has waited long in the same virtual cluster and goes first"
-            higher = first.priority > waiting.gang.priority
-            return Why.BEHIND_HIGHER_PRIORITY if higher else Why.BEHIND_OLDER_JOB, told, "that job starting or leaving"
-        if lane.answer is None:
-            return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
-        return WHY_OF[lane.answer.code], lane.answer.told, lane.answer.unblock
+    def change(self, gang: Gang) -> None:
+        """Priority, rank, virtual cluster or time limit of a gang changed; where it runs, it runs on."""
+        state = self.state
+        held = state.standing.held.get(gang.id)
+        reserving = state.reserving.get(gang.id)
+        if held is not None:
+            self._change_held(held, gang)
+        elif reserving is not None:
+            state.give_up(reserving)
+            state.enqueue(gang, reserving.number)
+        elif gang.id in state.unclear:
+            state.enqueue(gang, state.unclear[gang.id][1])
+        else:
+            waiting = state.dequeue(gang.id)
+            if waiting is not None:
+                state.enqueue(gang, waiting.number)
 
-    def _hear(self) -> None:
-        """Tell the core all news of nodes at once."""
-        if self._news:
-            news, self._news = self._news, {}
-            self.core.set_nodes(news)
-            for gang, _ in list(self._unclear.values()):
-                self.add(gang)
+    def _change_held(self, held: Held, gang: Gang) -> None:
+        portions = []
+        for portion in held.portions:
+            record = self.core.cluster.gangs.get(portion.request.id)
+            old = portion.request if record is None else record.request
+            request = replace(
+                old, virtual_cluster=gang.virtual_cluster, priority=gang.priority,
+                is_lazily_preemptible=gang.is_lazily_preemptible,
+            )  # fmt: skip
+            if record is not None and request != old:
+                self.core.change(request)
+            portions.append(replace(portion, request=request))
+        self.state.standing.restate(held, gang, tuple(portions))
+
+    def checkpointed(self, gang: str, at_ms: int) -> None:
+        """The gang saved its work: what it did before is not lost if it must leave."""
+        held = self.state.standing.held.get(gang)
+        for portion in held.portions if held is not None else ():
+            self.core.checkpointed(portion.request.id, at_ms)
+
+    def set_limits(self, limits: Sequence[Limit]) -> None:
+        """Replace the limits of what one user may run at a time."""
+        self.state.standing.limits.set(limits)
+        self.state.queue.touch()
+
+    def set_fairness(self, half_life_ms: int | None) -> None:
+        """Let use fade to a half in this time when users of a virtual cluster are compared; None compares no use."""
+        self.state.standing.ledger.set_half_life(half_life_ms, self.state.now_ms)
+
+    def learn_use(self, virtual_cluster: str, user: str, device_ms: float, at_ms: int) -> None:
+        """Learn what a user used before this scheduler began, faded to `at_ms` already."""
+        self.state.standing.ledger.learn((virtual_cluster, user), device_ms, at_ms)
+
+    def virtual_clusters(self) -> tuple[VcView, ...]:
+        """Return every virtual cluster, by name."""
+        return overview.virtual_clusters(self.state)
+
+    def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
+        """Return what one device of each type brings along; only of types a virtual cluster was promised if named."""
+        return overview.sku_types(self.state, virtual_cluster)
+
+    def inspect(self) -> Mapping[str, Any]:
+        """Return the cells and gangs in HiveD's own shapes: physicalCluster, virtualClusters, affinityGroups."""
+        return overview.inspect(self.state)
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return the whole state, queue included, as plain data that JSON can hold; `replaying` can go on from it."""
+        return saving.dump(self.state)

@@ -28,9 +28,9 @@ from openpai.scheduler.hived.model import (
 )
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.reasons import reason_to_wait
-from openpai.scheduler.hived.rehearsing import Rehearsal
 from openpai.scheduler.hived.refusing import broken_rule, refusal, too_large
-from openpai.scheduler.hived.restoring import Reconfigured, moved_to, restore, set_health
+from openpai.scheduler.hived.rehearsing import Rehearsal
+from openpai.scheduler.hived.restoring import Reconfigured, moved_to, restore, set_health, type_served
 from openpai.scheduler.hived.rights import endow
 from openpai.scheduler.hived.snapshot import dump, load
 from openpai.scheduler.model import Spot
@@ -102,7 +102,9 @@ class Hived:
         _remember(self._sound, shape, True)
         return None
 
-    def schedule_all(self, requests: Sequence[GangRequest], now_ms: int | None = None) -> tuple[Bind | Preempt, ...] | Wait:
+    def schedule_all(
+        self, requests: Sequence[GangRequest], now_ms: int | None = None
+    ) -> tuple[Bind | Preempt, ...] | Wait:
         """Return decisions on gangs that start together or not at all, or why one of them must wait."""
         self.roll_back()
         for request in requests:
@@ -278,7 +280,14 @@ class Hived:
         self.roll_back()
         if request.id in self.cluster.gangs:
             return self.cluster.gangs[request.id].lazily_preempted_by is None
-        return restore(self.cluster, request, spots, since_ms, cell_types)
+        has = restore(self.cluster, request, spots, since_ms, cell_types)
+        self._settle_doomed()
+        return has
+
+    def _settle_doomed(self) -> None:
+        for chain in self.cluster.chains.values():
+            if chain.bad_boxes:
+                settle_doomed(chain)
 
     def reconfigure(self, config: HivedConfig) -> Reconfigured:
         """Go on under another configuration. Nobody is stopped for it; see the answer for who lost a guarantee."""
@@ -287,6 +296,22 @@ class Hived:
         self._failed.clear()
         self._sound.clear()
         return report
+
+    def change(self, request: GangRequest) -> bool:
+        """A gang that runs has another priority or virtual cluster; return whether it has its guarantee.
+
+        It stays where it is. Nothing changes for one that others wait for to leave.
+        """
+        self.roll_back()
+        record = self.cluster.gangs[request.id]
+        if record.state is not State.ALLOCATED:
+            return record.lazily_preempted_by is None
+        types = [type_served(record, member) for member in range(len(record.parts))]
+        self.release(request.id)
+        has = restore(self.cluster, request, record.spots, record.since_ms, types)
+        self.cluster.gangs[request.id].checkpoint_ms = record.checkpoint_ms
+        self._settle_doomed()
+        return has
 
     def snapshot(self) -> dict[str, Any]:
         """Return the whole state as plain data that JSON can hold."""

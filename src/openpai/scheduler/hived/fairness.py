@@ -1,7 +1,7 @@
 """How much every user of a virtual cluster used, where what lies back counts less: it fades to a half in a fixed time.
 
-What runs counts as it runs. Because all use fades alike, what nobody adds to never changes its order, and nothing has to
-be brought up to date until somebody asks.
+What runs counts as it runs. Because all use fades alike, what nobody adds to never changes its order, and nothing has
+to be brought up to date until somebody asks.
 """
 
 from __future__ import annotations
@@ -65,5 +65,5 @@ class Ledger:
         held = self._held.get(owner, 0)
         if self.half_life_ms is None or not passed:
             return used + held * passed
-        left = 0.5 ** (passed / self.half_life_ms)
+        left: float = 0.5 ** (passed / self.half_life_ms)
         return used * left + held * (1 - left) * self.half_life_ms / log(2)

@@ -1,9 +1,9 @@
 """Gangs that wait, in the order in which they have a right to go next.
 
-Gangs of a virtual cluster that ask for the same stand in one lane: when the first of them finds no room, none behind it
-would. Inside a lane every user has a line, so that gangs of somebody who used little can go before older ones of somebody
-who used much without anything being sorted anew. A look at the queue costs as much as there are different wishes and
-users, however many gangs wait.
+Gangs of a virtual cluster that ask for the same stand in one lane: when the first of them finds no room, none behind
+it would. Inside a lane every user has a line, so that gangs of somebody who used little can go before older ones of
+somebody who used much without anything being sorted anew. A look at the queue costs as much as there are different
+wishes and users, however many gangs wait.
 """
 
 from __future__ import annotations

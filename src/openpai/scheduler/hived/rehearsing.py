@@ -5,8 +5,10 @@ That is quicker than any copy of a large cluster, and it asks the very code that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Self
 
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.deciding import Trial, decide
@@ -16,6 +18,20 @@ from openpai.scheduler.hived.model import GangRecord, GangRequest
 from openpai.scheduler.model import Spot
 
 
+@dataclass(slots=True)
+class _Step:
+    """One thing that was let happen, and what takes it back."""
+
+    undo: Callable[[], None]
+    started: GangRecord | None = None
+    emptied: list[tuple[GangRecord, list[Part | None]]] = field(default_factory=list)
+
+    def empty(self, record: GangRecord) -> None:
+        """A gang's parts are in the books no longer; whoever looks at its record must not think so."""
+        self.emptied.append((record, record.parts))
+        record.parts = [None] * len(record.parts)
+
+
 class Rehearsal:
     """What would be if some gangs left and others started. Close it, or use it as a context, to take it all back."""
 
@@ -23,18 +39,21 @@ class Rehearsal:
         """Begin. Bad cells that were bound early may go to others unless `is_free_of_doom` is False."""
         self.trials: list[Trial] = []
         self._cluster = cluster
-        self._undo: list[Callable[[], None]] = []
-        self._started: list[GangRecord] = []
-        self._emptied: list[tuple[GangRecord, list[Part | None]]] = []
+        self._steps: list[_Step] = []
         self._doomed = [chain for chain in cluster.chains.values() if chain.bad_boxes] if is_free_of_doom else []
         for chain in self._doomed:
             release_doomed(chain)
 
-    def __enter__(self) -> Rehearsal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    @property
+    def mark(self) -> int:
+        """Return how much has happened so far, for `back_to`."""
+        return len(self._steps)
 
     def leave(self, gang: str) -> None:
         """Let a gang leave all it has; one that is not there changes nothing."""
@@ -45,8 +64,9 @@ class Rehearsal:
         for part in record.parts:
             if part is not None:
                 journal.drop(gang, record.request.priority, part)
-        self._undo.append(journal.undo)
-        self._empty(record)
+        step = _Step(journal.undo)
+        step.empty(record)
+        self._steps.append(step)
 
     def start(self, request: GangRequest, now_ms: int | None) -> Trial | None:
         """Let a gang start if there is a place for it, at whatever cost its right allows."""
@@ -54,39 +74,49 @@ class Rehearsal:
         if trial is None:
             return None
         trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
-        self._undo.append(trial.undo)
-        for name in sorted(trial.displaced):
-            self._empty(self._cluster.gangs[name])
         record = GangRecord(request, list(trial.parts), spots=trial.spots)
-        self._started.append(record)
+        step = _Step(trial.undo, record)
+        for name in sorted(trial.displaced):
+            step.empty(self._cluster.gangs[name])
+        self._steps.append(step)
         self._cluster.gangs[request.id] = record
         self._cluster.gangs_of.setdefault(request.virtual_cluster, {})[request.id] = record
         self.trials.append(trial)
         return trial
 
+    def start_all(self, requests: Iterable[GangRequest]) -> bool:
+        """Let gangs start together; False, and no trace, if one of them has no place."""
+        mark = self.mark
+        for request in requests:
+            if self.start(request, None) is None:
+                self.back_to(mark)
+                return False
+        return True
+
     def keep(self) -> None:
         """Leave in the books what started, for whoever commits to the trials."""
-        self._forget_started()
-        self._undo.clear()
+        while self._steps:
+            self._forget(self._steps.pop())
         self._doomed = []
+
+    def back_to(self, mark: int) -> None:
+        """Take back everything that happened since `mark`."""
+        while len(self._steps) > mark:
+            step = self._steps.pop()
+            self._forget(step)
+            step.undo()
 
     def close(self) -> None:
         """Take everything back."""
-        self._forget_started()
-        while self._undo:
-            self._undo.pop()()
+        self.back_to(0)
         for chain in self._doomed:
             settle_doomed(chain)
         self._doomed = []
 
-    def _empty(self, record: GangRecord) -> None:
-        self._emptied.append((record, record.parts))
-        record.parts = [None] * len(record.parts)
-
-    def _forget_started(self) -> None:
-        for record in self._started:
-            del self._cluster.gangs[record.request.id]
-            del self._cluster.gangs_of[record.request.virtual_cluster][record.request.id]
-        for record, parts in reversed(self._emptied):
+    def _forget(self, step: _Step) -> None:
+        if step.started is not None:
+            request = step.started.request
+            del self._cluster.gangs[request.id]
+            del self._cluster.gangs_of[request.virtual_cluster][request.id]
+        for record, parts in reversed(step.emptied):
             record.parts = parts
-        self._started, self._emptied = [], []

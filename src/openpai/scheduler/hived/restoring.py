@@ -110,7 +110,7 @@ def moved_to(config: HivedConfig, old: Cluster) -> tuple[Cluster, Reconfigured]:
     for record in running:
         gang = record.request.id
         had = record.lazily_preempted_by is None
-        types = [_type_served(record, member) for member in range(len(record.parts))]
+        types = [type_served(record, member) for member in range(len(record.parts))]
         has = restore(new, _as_placed(record), record.spots, record.since_ms, types)
         new.gangs[gang].checkpoint_ms = record.checkpoint_ms
         (demoted if had and not has else kept).append(gang)
@@ -126,7 +126,8 @@ def _as_placed(record: GangRecord) -> GangRequest:
     return replace(record.request, leaf_type=next(kinds, record.request.leaf_type))
 
 
-def _type_served(record: GangRecord, member: int) -> str | None:
+def type_served(record: GangRecord, member: int) -> str | None:
+    """Return the type of the promised cell that serves a member, None if none does."""
     part = record.parts[member]
     if part is None:
         return None

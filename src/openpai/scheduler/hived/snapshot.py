@@ -9,6 +9,7 @@ from typing import Any
 
 from openpai.scheduler.hived.box import Holding
 from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.journal import Part, Right, reclaim
 from openpai.scheduler.hived.model import GangRecord, GangRequest, NodeHealth, State
 from openpai.scheduler.hived.reading import read_config
@@ -34,7 +35,8 @@ def dump(cluster: Cluster) -> dict[str, Any]:
 
 def load(data: dict[str, Any]) -> Cluster:
     """Return the state that was dumped."""
-    cluster = Cluster(read_config(data["config"]))
+    # A scheduler that nobody configured yet has no text to read.
+    cluster = Cluster(read_config(data["config"]) if data["config"] else HivedConfig({}, {}))
     for name, (is_healthy, is_draining, bad) in data["unhealthy"].items():
         health = cluster.unhealthy[name] = NodeHealth(is_healthy, is_draining, frozenset(bad))
         for box in cluster.boxes.get(name, ()):

@@ -55,7 +55,8 @@ def placed(scheduler: HivedScheduler, now_ms: int = 0) -> dict[str, Any]:
 
 def test_a_gang_gets_its_spots_and_gives_them_back(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("one", 2, 2))
-    assert placed(scheduler) == {"one": Place("one", (Spot("n0", (0, 1)), Spot("n0", (2, 3))))}
+    spots = (Spot("n0", (0, 1), "V100-POOL:0,1"), Spot("n0", (2, 3), "V100-POOL:2,3"))
+    assert placed(scheduler) == {"one": Place("one", spots)}
     scheduler.commit("one")
     scheduler.add(gang("two", 4))
     assert placed(scheduler) == {}
@@ -87,12 +88,14 @@ def test_the_scarcest_resource_says_how_many_devices(
     scheduler: HivedScheduler, ask: Ask, sku: str, devices: int
 ) -> None:
     scheduler.add(Gang("g", (ask,), sku_type=sku))
-    assert len(placed(scheduler)["g"].spots[0].devices) == devices
+    (spot,) = placed(scheduler)["g"].spots
+    assert len(spot.devices) == ask.gpus
+    assert len(spot.seat.split(",")) == devices
 
 
 def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> None:
     scheduler.add(Gang("g", (Ask(3, 1024, 0),), "cpu"))
-    assert placed(scheduler) == {"g": Place("g", (Spot("c0", ()),))}
+    assert placed(scheduler) == {"g": Place("g", (Spot("c0", (), "CPU-NODE:0,1"),))}
     scheduler.add(Gang("h", (Ask(6, 1024, 0),), "cpu"))
     assert placed(scheduler) == {}
 
@@ -158,7 +161,7 @@ def test_nodes_nobody_reported_are_not_used() -> None:
 def test_bad_devices_and_lost_nodes_take_nothing_new(scheduler: HivedScheduler) -> None:
     scheduler.set_node(Node("n0", 16, 32768, 4, bad_devices=frozenset({0})))
     scheduler.add(gang("g", 3))
-    assert placed(scheduler)["g"].spots == (Spot("n0", (1, 2, 3)),)
+    assert placed(scheduler)["g"].spots[0][:2] == ("n0", (1, 2, 3))
     scheduler.release("g")
     scheduler.remove_node("n0")
     scheduler.add(gang("h", 1))
@@ -241,7 +244,7 @@ def test_running_gangs_are_taken_up_after_a_restart(scheduler: HivedScheduler) -
     scheduler.restore(gang("g", 2, 1), [Spot("n0", (1, 2)), None])
     scheduler.restore(Gang("c", (Ask(3, 1024, 0),), "cpu"), [Spot("c0", ())])
     scheduler.add(gang("next", 2))
-    assert placed(scheduler)["next"].spots == (Spot("n0", (0, 3)),)
+    assert placed(scheduler)["next"].spots[0][:2] == ("n0", (0, 3))
     scheduler.add(Gang("big", (Ask(6, 1024, 0),), "cpu"))
     assert "big" not in placed(scheduler)
     scheduler.release("c")
@@ -255,7 +258,7 @@ def test_devices_of_unknown_worth_are_equal_shares_of_their_node() -> None:
     for node in NODES:
         scheduler.set_node(node)
     scheduler.add(Gang("g", (Ask(8, 1024, 1),), sku_type="V100"))
-    assert len(placed(scheduler)["g"].spots[0].devices) == 2
+    assert placed(scheduler)["g"].spots == (Spot("n0", (0,), "V100-POOL:0,1"),)
 
 
 def test_a_new_configuration_keeps_what_runs_and_what_waits(scheduler: HivedScheduler) -> None:
@@ -271,7 +274,7 @@ def test_a_new_configuration_keeps_what_runs_and_what_waits(scheduler: HivedSche
     del document["virtualClusters"]["cpu"]
     del document["virtualClusters"]["default"]["pinnedCells"]
     document["virtualClusters"]["default"]["virtualCells"][0]["cellNumber"] = 2
-    report = scheduler.reconfigure(read_config(yaml.safe_dump(document)))
+    report = scheduler.reconfigure(yaml.safe_dump(document))
     assert (report.kept, report.demoted) == (("one",), ("pinned",))
     decision = placed(scheduler)
     assert isinstance(decision["two"], Preempt)

@@ -32,7 +32,7 @@ def test_a_bad_device_leaves_the_rest_of_its_node_usable(racks: Make) -> None:
     desk = racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}})
     desk.core.set_node("r0n0", bad_devices=[1])
     desk.run("whole", "a", 4)
-    assert desk.run("rest", "b", 3).spots == (("r0n0", (0, 2, 3)),)
+    assert desk.run("rest", "b", 3).spots == (Spot("r0n0", (0, 2, 3)),)
 
 
 def test_a_bad_cell_is_passed_over_even_if_a_larger_one_must_be_cut(racks: Make) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.model import Bind, Code, GangRequest, Wait
-from openpai.scheduler.model import Topology
+from openpai.scheduler.model import Spot, Topology
 
 Make = Callable[..., Any]
 
@@ -23,7 +23,7 @@ def test_two_devices_come_from_one_switch(racks: Make) -> None:
 def test_a_single_goes_where_a_switch_is_begun_already(racks: Make) -> None:
     desk = racks(1, {"a": {"RACK": 1}})
     desk.run("first", "a", 1)
-    assert desk.run("second", "a", 1).spots == (("r0n0", (1,)),)
+    assert desk.run("second", "a", 1).spots == (Spot("r0n0", (1,)),)
 
 
 def test_the_fullest_node_that_fits_is_filled_first(racks: Make) -> None:

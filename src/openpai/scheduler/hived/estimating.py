@@ -1,0 +1,157 @@
+"""When a waiting gang may start: a range, and what the guess rests on.
+
+What will free devices is tried out on the books, twice. In the good case gangs end as early as a quarter of those
+before them did, and the one asked about takes the first place it finds; in the bad case they end as late as three
+quarters did, or when their time is up, and everybody ahead goes first. Who has neither a time limit nor predecessors
+never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Final
+
+from openpai.scheduler.hived.limiting import gpus_of
+from openpai.scheduler.hived.model import Code
+from openpai.scheduler.hived.portions import Portions
+from openpai.scheduler.hived.queueing import Waiting
+from openpai.scheduler.hived.rehearsing import Rehearsal
+from openpai.scheduler.hived.standing import Held
+from openpai.scheduler.hived.state import SchedulerState
+from openpai.scheduler.model import Estimate, Gang
+
+LEAVES_MAX: Final = 200
+"""So many ends are tried out."""
+
+AHEAD_MAX: Final = 50
+"""With more gangs ahead than that, counts have to do."""
+
+
+def estimate(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waiting], now_ms: int) -> Estimate:
+    """Return when a gang may start, if nothing comes between."""
+    before = [other for other in ahead if not _is_out(state, other)]
+    if len(before) > AHEAD_MAX:
+        return _from_counts(state, waiting, before, now_ms)
+    good = _Course(state, waiting, before, now_ms, is_good=True)
+    earliest_ms = good.play()
+    if earliest_ms is None:
+        return Estimate(None, None, "unknown: nothing says when enough of what runs now will end")
+    bad = _Course(state, waiting, before, now_ms, is_good=False)
+    latest_ms = bad.play()
+    basis = " and ".join(sorted(good.sources | bad.sources)) or "what is free now"
+    if latest_ms is None:
+        return Estimate(earliest_ms, None, f"{basis}; nothing says how late it may get")
+    return Estimate(earliest_ms, max(earliest_ms, latest_ms), basis)
+
+
+def _is_out(state: SchedulerState, other: Waiting) -> bool:
+    """Return whether a gang ahead takes nothing away: it never fits, or its user is at a limit."""
+    answer = state.queue.lane_of(other.gang.id).answer
+    return (answer is not None and answer.code is Code.TOO_LARGE) or state.standing.limits.keeps_back(other.gang)
+
+
+def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waiting], now_ms: int) -> Estimate:
+    """Guess from how many devices those ahead want, and how long devices are usually kept."""
+    gang = waiting.gang
+    name = gang.virtual_cluster
+    typical = state.standing.run_times.quartiles((name, ""))
+    size = sum(view.size for view in state.core.cluster.views_of(name))
+    if typical is None or not size:
+        told = f"unknown: {len(ahead)} gangs go first, and too few have finished to say how long that takes"
+        return Estimate(None, None, told)
+    wanted = sum(_devices(other.portions) for other in (*ahead, waiting))
+    rounds = wanted / size
+    earliest_ms = now_ms + int(max(0.0, rounds - 1) * typical[0])
+    basis = f"{len(ahead)} gangs ahead want {wanted} devices; {name} has {size}; run times of its finished jobs"
+    return Estimate(earliest_ms, now_ms + int((rounds + 1) * typical[1]), basis)
+
+
+def _devices(portions: Portions) -> int:
+    return sum(sum(portion.request.sizes()) for portion in portions)
+
+
+@dataclass(slots=True)
+class _Course:
+    """One way in which things may go from here."""
+
+    state: SchedulerState
+    waiting: Waiting
+    ahead: Sequence[Waiting]
+    now_ms: int
+    is_good: bool
+    sources: set[str] = field(default_factory=set)
+    _ends: list[tuple[int, int, Gang, Portions]] = field(default_factory=list)
+    _count: int = 0
+    _running: int = 0
+    """GPUs that the user of the gang asked about runs meanwhile."""
+
+    def play(self) -> int | None:
+        """Return when the gang starts, None if nobody knows."""
+        gang = self.waiting.gang
+        self._running = self.state.standing.limits.running((gang.virtual_cluster, gang.user))
+        for held in self.state.standing.held.values():
+            if gang.priority < 0 or held.gang.virtual_cluster == gang.virtual_cluster:
+                self._plan(held.gang, held.portions, self._end_of(held))
+        with Rehearsal(self.state.core.cluster) as rehearsal:
+            return self._play(rehearsal)
+
+    def _play(self, rehearsal: Rehearsal) -> int | None:
+        at_ms, left = self.now_ms, list(reversed(self.ahead))
+        for _ in range(LEAVES_MAX):
+            while left and self._start(rehearsal, left[-1], at_ms):
+                left.pop()
+            if (self.is_good or not left) and self._start(rehearsal, self.waiting, at_ms):
+                return at_ms
+            if not self._ends:
+                return None
+            at_ms = self._ends[0][0]
+            while self._ends and self._ends[0][0] == at_ms:
+                _, _, gang, portions = heappop(self._ends)
+                if (gang.virtual_cluster, gang.user) == self._owner:
+                    self._running -= gpus_of(gang)
+                for portion in portions:
+                    rehearsal.leave(portion.request.id)
+        return None
+
+    @property
+    def _owner(self) -> tuple[str, str]:
+        return self.waiting.gang.virtual_cluster, self.waiting.gang.user
+
+    def _start(self, rehearsal: Rehearsal, waiting: Waiting, at_ms: int) -> bool:
+        gang = waiting.gang
+        is_own = (gang.virtual_cluster, gang.user) == self._owner
+        limit = self.state.standing.limits.limit_of(self._owner) if is_own else None
+        if limit is not None and gpus_of(gang) and self._running + gpus_of(gang) > limit.gpus:
+            return False
+        if not rehearsal.start_all([portion.request for portion in waiting.portions]):
+            return False
+        if is_own:
+            self._running += gpus_of(gang)
+        runs_ms = self._length_of(gang, 0)
+        self._plan(gang, waiting.portions, None if runs_ms is None else at_ms + runs_ms)
+        return True
+
+    def _plan(self, gang: Gang, portions: Portions, end_ms: int | None) -> None:
+        if end_ms is not None:
+            # The count keeps equal times from comparing gangs.
+            self._count += 1
+            heappush(self._ends, (max(end_ms, self.now_ms), self._count, gang, portions))
+
+    def _end_of(self, held: Held) -> int | None:
+        since_ms = self.now_ms if held.since_ms is None else held.since_ms
+        length_ms = self._length_of(held.gang, max(0, self.now_ms - since_ms))
+        return None if length_ms is None else since_ms + length_ms
+
+    def _length_of(self, gang: Gang, ran_ms: int) -> int | None:
+        """Return how long a gang runs in all that ran for some time already, None if nobody knows."""
+        typical = self.state.standing.run_times.quartiles((gang.virtual_cluster, gang.user), ran_ms)
+        limit_ms = gang.time_limit_ms
+        if typical is None:
+            if limit_ms is not None:
+                self.sources.add("time limits of running jobs")
+            return ran_ms if self.is_good and limit_ms is not None else limit_ms
+        self.sources.add(f"run times of {typical[2]} finished jobs")
+        length_ms = typical[0] if self.is_good else typical[1]
+        return length_ms if limit_ms is None else min(limit_ms, length_ms)

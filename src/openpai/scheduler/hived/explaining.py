@@ -1,0 +1,109 @@
+"""Why a gang waits, in words its owner understands: what keeps it, what would change that, who goes first, and when."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openpai.scheduler.hived.estimating import estimate
+from openpai.scheduler.hived.limiting import gpus_of
+from openpai.scheduler.hived.model import Code
+from openpai.scheduler.hived.queueing import Waiting, group_of
+from openpai.scheduler.hived.state import SchedulerState
+from openpai.scheduler.model import Estimate, Gang, Wait, Why
+
+AHEAD_MAX: Final = 5
+
+WHY_OF: Final = {
+    Code.QUOTA_USED: Why.NOT_ENOUGH_FREE,
+    Code.NO_LEFTOVERS: Why.NOT_ENOUGH_FREE,
+    Code.FRAGMENTED: Why.FRAGMENTED,
+    Code.OUTSIDE_TOPOLOGY: Why.FRAGMENTED,
+    Code.TOO_LARGE: Why.NO_NODE,
+    Code.BAD_HARDWARE: Why.UNHEALTHY_NODES,
+}
+
+NEVER: Final = (Why.NO_NODE, Why.NO_VIRTUAL_CLUSTER)
+"""Whoever waits for one of these lets everybody pass."""
+
+Reason = tuple[Why, str, str]
+
+
+def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
+    """Return why a gang waits; None when it does not."""
+    if gang in state.reserving:
+        return _explain_reserved(state, gang, now_ms)
+    if gang in state.unclear:
+        described, _, told = state.unclear[gang]
+        unblock = "a smaller ask, or nodes that have what it asks for"
+        code, told, unblock = _without_promise(state, described) or (Why.NO_NODE, told, unblock)
+        return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
+    waiting = state.queue.get(gang)
+    if waiting is None:
+        return None
+    code, told, unblock = _reason(state, waiting)
+    if code in NEVER:
+        return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
+    ahead = state.queue.ahead_of(waiting, state.right)
+    names = tuple(_name(other.gang) for other in reversed(ahead[-AHEAD_MAX:]))
+    return Wait(gang, code, told, unblock, names, len(ahead) + 1, estimate(state, waiting, ahead, now_ms))
+
+
+def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
+    victims: set[str] = set()
+    for portion in state.reserving[gang].portions:
+        record = state.core.cluster.gangs.get(portion.request.id)
+        victims |= {state.outward(victim) for victim in record.victims} if record is not None else set()
+    told = f"its devices are reserved; it waits for {len(victims)} gangs with less right to them to leave"
+    soon = Estimate(now_ms, None, "it starts as soon as they have left")
+    return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these gangs ending", (), 1, soon)
+
+
+def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
+    """Return what is to be said if its virtual cluster is not there, or has nothing for gangs with a guarantee."""
+    cluster, name = state.core.cluster, gang.virtual_cluster
+    if name not in cluster.views:
+        there = ", ".join(sorted(cluster.views)) or "none"
+        told = f"there is no virtual cluster {name!r}; there are {there}"
+        return Why.NO_VIRTUAL_CLUSTER, told, "an administrator creating it, or moving the job to another"
+    if gang.priority >= 0 and not sum(view.size for view in cluster.views_of(name)):
+        told = f"virtual cluster {name!r} was promised nothing"
+        return Why.NO_VIRTUAL_CLUSTER, told, "an administrator promising it something, or an opportunistic priority"
+    return None
+
+
+def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
+    gang = waiting.gang
+    gone = _without_promise(state, gang)
+    if gone is not None:
+        return gone
+    if state.standing.limits.keeps_back(gang):
+        return _limit_reason(state, gang)
+    lane = state.queue.lane_of(gang.id)
+    blocker = state.queue.get(state.held_up.get(group_of(gang), ""))
+    if blocker is not None and state.right(blocker) < state.right(waiting):
+        first = blocker.gang
+        told = f"{_name(first)} has waited long in the same virtual cluster and goes first"
+        code = Why.BEHIND_HIGHER_PRIORITY if first.priority > gang.priority else Why.BEHIND_OLDER_JOB
+        return code, told, "that job starting or leaving"
+    if lane.answer is None:
+        return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
+    return WHY_OF[lane.answer.code], lane.answer.told, lane.answer.unblock
+
+
+def _limit_reason(state: SchedulerState, gang: Gang) -> Reason:
+    owner = gang.virtual_cluster, gang.user
+    limits = state.standing.limits
+    limit = limits.limit_of(owner)
+    most = limit.gpus if limit is not None else 0
+    user = gang.user or "its user"
+    told = (
+        f"{user} may run {most} GPUs at a time in virtual cluster {gang.virtual_cluster} and runs "
+        f"{limits.running(owner)}; this needs {gpus_of(gang)}"
+    )
+    if gpus_of(gang) > most:
+        return Why.USER_LIMIT, told, "an administrator raising the limit"
+    return Why.USER_LIMIT, told, f"jobs of {user} finishing"
+
+
+def _name(gang: Gang) -> str:
+    return gang.job or gang.id

@@ -1,0 +1,148 @@
+"""All that the platform's scheduler remembers around the core, and the few steps by which a gang moves through it.
+
+A gang is in one of four places: it waits in the queue; its wish cannot be said in devices yet (unclear); its devices
+are reserved while others leave them; or it holds its spots, at first only as a proposal.
+"""
+
+from __future__ import annotations
+
+from openpai.scheduler.hived.backfilling import Backfilling
+from openpai.scheduler.hived.config import HivedConfig
+from openpai.scheduler.hived.core import Hived
+from openpai.scheduler.hived.limiting import gpus_of
+from openpai.scheduler.hived.machines import Machines
+from openpai.scheduler.hived.portions import portions_of
+from openpai.scheduler.hived.queueing import Queue, Right, Waiting, group_of
+from openpai.scheduler.hived.restoring import Reconfigured
+from openpai.scheduler.hived.standing import Held, Standing
+from openpai.scheduler.model import Gang, Node
+
+
+class SchedulerState:
+    """The core, the queue, who holds what, and the machines."""
+
+    def __init__(self, core: Hived, patience_ms: int, nodes: dict[str, Node] | None = None) -> None:
+        self.core = core
+        self.machines = Machines(core.cluster, nodes)
+        self.standing = Standing()
+        self.queue = Queue()
+        self.backfilling = Backfilling()
+        self.reserving: dict[str, Waiting] = {}
+        """Gangs whose devices are reserved and who wait for others to leave them."""
+        self.unclear: dict[str, tuple[Gang, int, str]] = {}
+        """Gangs whose wish cannot be said in devices, their numbers, and why."""
+        self.held_up: dict[str, str] = {}
+        """By group, the gang that others may not pass."""
+        self.number = 0
+        self.now_ms = 0
+        self.patience_ms = patience_ms
+        self.health = 0
+        """Counts how often hardware changed."""
+        self._whole: dict[str, str] = {}
+        """Gangs of several portions, by the names of these in the core."""
+        self._skus_seen = self.machines.skus.version
+
+    def next_number(self) -> int:
+        """Return the number of a gang that comes."""
+        self.number += 1
+        return self.number
+
+    def outward(self, name: str) -> str:
+        """Return the gang that something in the core belongs to."""
+        return self._whole.get(name, name)
+
+    def adopt(self, config: HivedConfig) -> Reconfigured:
+        """Go on under another configuration. Nobody is stopped for it."""
+        report = self.core.reconfigure(config)
+        self.machines = Machines(self.core.cluster, self.machines.nodes)
+        for waiting in list(self.reserving.values()):
+            self.unreserve(waiting)
+            self.queue.add(waiting)
+        self._skus_seen = -1
+        self.hear()
+        demoted = {self.outward(name) for name in report.demoted}
+        kept = {self.outward(name) for name in report.kept} - demoted
+        waited = {self.outward(name) for name in report.waiting}
+        return Reconfigured(tuple(sorted(kept)), tuple(sorted(demoted)), tuple(sorted(waited)))
+
+    def hear(self) -> None:
+        """Tell the core all news of nodes at once, and put wishes anew that the news gave another meaning."""
+        news = self.machines.news()
+        if news:
+            self.core.set_nodes(news)
+            self.health += 1
+        if self._skus_seen != self.machines.skus.version:
+            self._skus_seen = self.machines.skus.version
+            waiting, self.queue, self.held_up = self.queue.all(), Queue(), {}
+            unclear, self.unclear = self.unclear, {}
+            for each in waiting:
+                self.enqueue(each.gang, each.number)
+            for gang, number, _ in unclear.values():
+                self.enqueue(gang, number)
+
+    def enqueue(self, gang: Gang, number: int) -> None:
+        """Let a gang wait in its place."""
+        portions = portions_of(gang, self.machines.skus)
+        if isinstance(portions, str):
+            self.unclear[gang.id] = gang, number, portions
+        else:
+            self.unclear.pop(gang.id, None)
+            self.queue.add(Waiting(gang, portions, number))
+
+    def dequeue(self, gang: str) -> Waiting | None:
+        """Let a gang wait in the queue no longer; whom it held up may go."""
+        self.unclear.pop(gang, None)
+        waiting = self.queue.remove(gang)
+        if waiting is not None and self.held_up.get(group_of(waiting.gang)) == gang:
+            del self.held_up[group_of(waiting.gang)]
+            self.queue.touch(group_of(waiting.gang))
+        return waiting
+
+    def reserve(self, waiting: Waiting) -> None:
+        """A gang's devices are reserved until others have left them."""
+        gang = waiting.gang
+        self.reserving[gang.id] = waiting
+        self.standing.limits.run((gang.virtual_cluster, gang.user), gpus_of(gang))
+
+    def unreserve(self, waiting: Waiting) -> None:
+        """The opposite of `reserve`; what the core has reserved is another matter."""
+        gang = waiting.gang
+        if self.reserving.pop(gang.id, None) is not None:
+            self.standing.limits.run((gang.virtual_cluster, gang.user), -gpus_of(gang))
+
+    def give_up(self, waiting: Waiting) -> None:
+        """Give back what is reserved for a gang; whoever was to leave for it may stay."""
+        self.unreserve(waiting)
+        for portion in waiting.portions:
+            self.core.cancel(portion.request.id)
+            self._whole.pop(portion.request.id, None)
+
+    def hold(self, held: Held) -> None:
+        """A gang has its spots, or they are set aside for it."""
+        self.standing.take(held)
+        self.call_together(held.gang.id, [portion.request.id for portion in held.portions])
+
+    def call_together(self, gang: str, names: list[str]) -> None:
+        """Remember that these names in the core are one gang."""
+        if len(names) > 1:
+            self._whole |= dict.fromkeys(names, gang)
+
+    def drop(self, held: Held, *, is_finished: bool = False) -> None:
+        """A gang holds nothing any more."""
+        self.standing.forget(held.gang.id, is_finished=is_finished)
+        for portion in held.portions:
+            self.core.release(portion.request.id)
+            self._whole.pop(portion.request.id, None)
+
+    def right(self, waiting: Waiting) -> Right:
+        """Return what decides who goes first; smaller is better."""
+        gang = waiting.gang
+        share = 0.0
+        if gang.priority < 0:
+            # What is left over is shared in proportion to what was promised.
+            cluster = self.core.cluster
+            name = gang.virtual_cluster
+            views = cluster.views_of(name) if name in cluster.views else ()
+            share = cluster.borrowed.get(name, 0) / max(1, sum(view.size for view in views))
+        use = self.standing.ledger.use((gang.virtual_cluster, gang.user), self.now_ms)
+        return -gang.priority, share, -gang.rank, use, gang.submitted_at_ms, waiting.number
