@@ -14,6 +14,9 @@ from typing import Final
 from pwdlib.hashers.argon2 import Argon2Hasher
 
 THREADS: Final = 2
+PASSWORD_MIN: Final = 6
+# A longer password would only make hashing slow.
+PASSWORD_MAX: Final = 1024
 _hasher: Final = Argon2Hasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
@@ -23,9 +26,12 @@ def hash_password(password: str) -> str:
 
 
 def is_password(password: str, password_hash: str | None) -> bool:
-    """Return whether a password is the right one; without a hash to compare, take as long and say no."""
+    """Return whether a password is the right one; without a hash to compare, take as long and say no.
+
+    Somebody who proves elsewhere who they are has the empty hash, which no password fits.
+    """
     is_right = _hasher.verify(password, password_hash or _nobodys_hash())
-    return is_right and password_hash is not None
+    return is_right and bool(password_hash)
 
 
 @cache

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.api.accounts import USER_NAME, sign_in
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
 from openpai.api.gate import address_of
+from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN
 from openpai.api.sessions import Caller
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["authentication"])
-PASSWORD_MIN: Final = 6
-# A longer password would only make hashing slow.
-PASSWORD_MAX: Final = 1024
-USER_NAME: Final = r"^[\w.-]{1,128}$"
 
 
 class Login(Body):
@@ -56,9 +54,7 @@ async def login(request: Request) -> Response:
         raise Refused("IncorrectPasswordError", "the user name or the password is wrong")
     here.logins.succeeded((address, asked.username))
     here.logins_of_address.succeeded(address)
-    lifetime_s = asked.expiration or here.services.settings.token_lifetime_s
-    token = await here.sessions.open(user.name, lifetime_s=lifetime_s)
-    return reply({"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": False})
+    return reply(await sign_in(here, user, asked.expiration))
 
 
 @router.delete("/api/v2/authn/basic/logout")

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.api.accounts import USER_NAME
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
 from openpai.api.context import desk, doing
-from openpai.api.routes.authn import PASSWORD_MAX, PASSWORD_MIN, USER_NAME
+from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
