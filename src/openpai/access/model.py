@@ -62,6 +62,8 @@ class Principal:
     """Granted; an administrator may use them all."""
     managed: frozenset[str] = frozenset()
     storages: frozenset[str] = frozenset()
+    default_storages: tuple[str, ...] = ()
+    """The first storage of each of their groups."""
     is_application: bool = False
     scope: Scope = Scope.ALL
 

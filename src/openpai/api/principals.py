@@ -19,6 +19,7 @@ def principal_of(user: User, token: Token) -> Principal:
         virtual_clusters=granted | managed | {DEFAULT_VIRTUAL_CLUSTER},
         managed=managed,
         storages=frozenset(name for group in user.groups for name in group.storages),
+        default_storages=tuple(dict.fromkeys(group.storages[0] for group in user.groups if group.storages)),
         is_application=token.is_application,
         scope=Scope(token.scope),
     )
@@ -27,5 +28,7 @@ def principal_of(user: User, token: Token) -> Principal:
 def submitter_of(who: Principal) -> Submitter:
     """Return what somebody is allowed who submits a job; quotas are added by whoever knows them."""
     if who.role is Role.ADMIN:
-        return Submitter(who.name)
-    return Submitter(who.name, who.virtual_clusters, tuple(sorted(who.storages)))
+        return Submitter(who.name, default_storages=who.default_storages)
+    others = sorted(who.storages.difference(who.default_storages))
+    storages = (*who.default_storages, *others)
+    return Submitter(who.name, who.virtual_clusters, storages, who.default_storages)

@@ -25,6 +25,23 @@ class RegistryAuth:
 
 
 @dataclass(frozen=True, slots=True)
+class Mount:
+    """A storage as a task finds it in its own file tree."""
+
+    name: str
+    source: str
+    """A directory of the node, or for a `filesystem` what is mounted from the network: `:/export`, `//host/share`."""
+    mount_path: str
+    is_read_only: bool = False
+    folder: str = ""
+    """The folder below a local source that the task sees instead of all of it; made when it is not there."""
+    filesystem: str = ""
+    """nfs or cifs; empty for a directory of the node."""
+    options: str = field(default="", repr=False)
+    """How a network file system is mounted, credentials included."""
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchTask:
     """Make this task attempt run, unless it already did or a newer grant holds one of its devices."""
 
@@ -48,6 +65,8 @@ class LaunchTask:
     """How long the task may take to end after SIGTERM before it is killed."""
     hosts: str = field(default="", repr=False)
     """Text of the file that PAI_HOSTS_FILE shall name inside the task; the backend sets both unless it is empty."""
+    mounts: tuple[Mount, ...] = ()
+    """Storages; each is also told to the task as PAI_STORAGE_ and its name."""
 
 
 @dataclass(frozen=True, slots=True)

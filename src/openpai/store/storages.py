@@ -1,0 +1,132 @@
+"""Remembering storages, and which groups may use them: a grant is a name in a group's list of storages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from openpai.ports.storages import Storage
+from openpai.ports.store import Sealed
+from openpai.protocol.errors import Refused
+from openpai.store.accounts import no_group
+from openpai.store.database import Database
+from openpai.store.schema import groups, storages
+
+
+class SqlStorageStore:
+    """`ports.storages.StorageStore` over SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def storages(self) -> tuple[Storage, ...]:
+        """Return all storages; see `StorageStore.storages`."""
+        query = sa.select(storages).order_by(storages.c.name)
+        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        return tuple(_storage(row) for row in found)
+
+    async def storage(self, name: str) -> Storage | None:
+        """Return one storage; see `StorageStore.storage`."""
+        query = sa.select(storages).where(storages.c.name == name)
+        row = await self._database.read(lambda connection: connection.execute(query).mappings().first())
+        return _storage(row) if row else None
+
+    async def add_storage(self, storage: Storage) -> None:
+        """Remember a storage; see `StorageStore.add_storage`."""
+
+        def work(connection: sa.Connection) -> None:
+            try:
+                with connection.begin_nested():
+                    connection.execute(storages.insert(), _columns(storage))
+            except exc.IntegrityError as error:
+                told = f"there is already a storage named {storage.name!r}"
+                raise Refused(
+                    "ConflictStorageError", told, "choose another name, or change the one there is"
+                ) from error
+
+        await self._database.write(work)
+
+    async def change_storage(self, storage: Storage) -> None:
+        """Replace what is remembered of a storage; see `StorageStore.change_storage`."""
+        changed = sa.update(storages).where(storages.c.name == storage.name).values(_columns(storage))
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(changed).rowcount == 0:
+                raise no_storage(storage.name)
+
+        await self._database.write(work)
+
+    async def remove_storage(self, name: str) -> None:
+        """Forget a storage and its grants; see `StorageStore.remove_storage`."""
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(sa.delete(storages).where(storages.c.name == name)).rowcount == 0:
+                raise no_storage(name)
+            for row in connection.execute(sa.select(groups.c.name, groups.c.storages).with_for_update()).all():
+                if name in (granted := json.loads(row.storages)):
+                    _set(connection, row.name, [other for other in granted if other != name])
+
+        await self._database.write(work)
+
+    async def grant_storage(self, name: str, group: str, *, is_default: bool = False) -> None:
+        """Let a group use a storage; see `StorageStore.grant_storage`."""
+
+        def granted(before: list[str]) -> list[str]:
+            others = [other for other in before if other != name]
+            if is_default:
+                return [name, *others]
+            return before if name in before else [*before, name]
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(sa.select(storages.c.name).where(storages.c.name == name)).first() is None:
+                raise no_storage(name)
+            _change(connection, group, granted)
+
+        await self._database.write(work)
+
+    async def revoke_storage(self, name: str, group: str) -> None:
+        """Let a group use a storage no longer; see `StorageStore.revoke_storage`."""
+
+        def left(before: list[str]) -> list[str]:
+            return [other for other in before if other != name]
+
+        await self._database.write(lambda connection: _change(connection, group, left))
+
+    async def groups_of_storage(self, name: str) -> tuple[str, ...]:
+        """Return the groups that may use a storage; see `StorageStore.groups_of_storage`."""
+        query = sa.select(groups.c.name, groups.c.storages).order_by(groups.c.name)
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return tuple(row.name for row in found if name in json.loads(row.storages))
+
+
+def no_storage(name: str) -> Refused:
+    """Return the error for a storage that does not exist."""
+    told = f"there is no storage named {name!r}"
+    return Refused("NoStorageError", told, "`pai storage list` shows the storages you may use")
+
+
+def _change(connection: sa.Connection, group: str, change: Callable[[list[str]], list[str]]) -> None:
+    query = sa.select(groups.c.storages).where(groups.c.name == group).with_for_update()
+    before = connection.execute(query).scalar()
+    if before is None:
+        raise no_group(group)
+    _set(connection, group, change(json.loads(before)))
+
+
+def _set(connection: sa.Connection, group: str, granted: list[str]) -> None:
+    connection.execute(sa.update(groups).where(groups.c.name == group).values(storages=json.dumps(granted)))
+
+
+def _columns(storage: Storage) -> dict[str, Any]:
+    columns = {column.name: getattr(storage, column.name) for column in storages.columns}
+    sealed = storage.sealed.data if storage.sealed else None
+    return columns | {"data": json.dumps(dict(storage.data)), "sealed": sealed}
+
+
+def _storage(row: Any) -> Storage:
+    sealed = Sealed(row["sealed"]) if row["sealed"] is not None else None
+    return Storage(**{**row, "data": json.loads(row["data"]), "sealed": sealed})
