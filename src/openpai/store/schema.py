@@ -62,7 +62,7 @@ jobs: Final = sa.Table(
     sa.Column("spec", sa.Text, nullable=False),
     sa.Column("config", sa.Text, nullable=False),
     sa.Column("sealed", sa.LargeBinary),
-    sa.Column("rank", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("rank", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("time_limit_ms", MS),
     sa.Column("checkpoint_at_ms", MS),
     sa.Column("is_private", sa.Boolean, nullable=False, server_default=sa.false()),

@@ -32,7 +32,7 @@ def upgrade() -> None:
 
 def _widen_jobs() -> None:
     with op.batch_alter_table("jobs") as table:
-        table.add_column(sa.Column("rank", sa.Integer, nullable=False, server_default="0"))
+        table.add_column(sa.Column("rank", sa.BigInteger, nullable=False, server_default="0"))
         table.add_column(sa.Column("time_limit_ms", sa.BigInteger))
         table.add_column(sa.Column("checkpoint_at_ms", sa.BigInteger))
         table.add_column(sa.Column("is_private", sa.Boolean, nullable=False, server_default=sa.false()))
