@@ -46,6 +46,7 @@ from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
+from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
 
 PASSWORD = "correct horse"
@@ -214,7 +215,8 @@ async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
     world: World
     kept = SqlSettingsStore(database)
     services = Services(
-        wishes, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept
+        wishes, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
+        usage=SqlUsageStore(database),
     )  # fmt: skip
     api = create_api(services)
     transport = httpx.ASGITransport(api, client=("192.0.2.7", 4711))

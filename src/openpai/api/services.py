@@ -11,6 +11,7 @@ from openpai.ports.logs import LogReader
 from openpai.ports.platform import Platform
 from openpai.ports.settings import SettingsStore
 from openpai.ports.store import JobQueries
+from openpai.ports.usage import UsageStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +61,5 @@ class Services:
     """Whether the server can take requests: false while it starts and while it stops."""
     cluster_settings: SettingsStore = field(kw_only=True)
     """What administrators set while the platform runs."""
+    usage: UsageStore = field(kw_only=True)
+    """Quotas, what was used, and the audit log."""

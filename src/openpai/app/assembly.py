@@ -34,6 +34,7 @@ from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
+from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault, key_from
 
 DAY_MS = 86_400_000
@@ -88,6 +89,7 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
             Services(
                 wishes, queries, users, logs, clock, manners, lambda: house.is_ready,
                 cluster_settings=SqlSettingsStore(database),
+                usage=SqlUsageStore(database),
             )
         )  # fmt: skip
         yield house

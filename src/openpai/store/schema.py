@@ -275,6 +275,19 @@ quotas: Final = sa.Table(
     sa.Column("gpu_hours_per_month", sa.Float),
 )
 
+# What deleted jobs used: nobody gets hours back by deleting a job.
+past_use: Final = sa.Table(
+    "past_use",
+    metadata,
+    sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("owner", sa.String(255), primary_key=True),
+    sa.Column("virtual_cluster", sa.String(255), primary_key=True),
+    sa.Column("gpu_ms", sa.Double, nullable=False),
+    sa.Column("cpu_ms", sa.Double, nullable=False),
+    sa.Column("memory_mb_ms", sa.Double, nullable=False),
+    sa.Column("task_attempts", sa.Integer, nullable=False),
+)
+
 audit: Final = sa.Table(
     "audit",
     metadata,

@@ -22,6 +22,7 @@ from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
+from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
 
 _INTRO: Final = """\
@@ -69,7 +70,10 @@ def openapi() -> dict[str, Any]:
         users = SqlAccountStore(database)
         queries, cluster_settings = SqlJobQueries(database), SqlSettingsStore(database)
         manners = Settings(version="any")
-        services = Services(wishes, queries, users, logs, clock, manners, cluster_settings=cluster_settings)
+        services = Services(
+            wishes, queries, users, logs, clock, manners,
+            cluster_settings=cluster_settings, usage=SqlUsageStore(database),
+        )  # fmt: skip
         try:
             return create_api(services).openapi()
         finally:

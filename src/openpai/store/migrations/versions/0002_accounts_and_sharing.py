@@ -123,6 +123,17 @@ def _add_tables() -> None:
         sa.PrimaryKeyConstraint("virtual_cluster", "owner", name="pk_quotas"),
     )
     op.create_table(
+        "past_use",
+        sa.Column("day", sa.Integer, autoincrement=False, nullable=False),
+        sa.Column("owner", sa.String(255), nullable=False),
+        sa.Column("virtual_cluster", sa.String(255), nullable=False),
+        sa.Column("gpu_ms", sa.Double, nullable=False),
+        sa.Column("cpu_ms", sa.Double, nullable=False),
+        sa.Column("memory_mb_ms", sa.Double, nullable=False),
+        sa.Column("task_attempts", sa.Integer, nullable=False),
+        sa.PrimaryKeyConstraint("day", "owner", "virtual_cluster", name="pk_past_use"),
+    )
+    op.create_table(
         "audit",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
         sa.Column("at_ms", sa.BigInteger, nullable=False),

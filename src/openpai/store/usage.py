@@ -1,0 +1,127 @@
+"""Remembering quotas and the audit log, and asking what was used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from openpai.lifecycle.model import JOB_FINAL, JobPhase
+from openpai.ports.usage import AuditEntry, AuditFilter, AuditRow, Quota, UseRow
+from openpai.store.database import Database
+from openpai.store.schema import audit, jobs, quotas
+from openpai.store.using import Period, held
+
+_LIMITS: Final = ("gpus_running", "gpus_per_job", "jobs_unfinished", "gpu_hours_per_month")
+_UNFINISHED: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
+_WORDS: Final = ("actor", "action", "target", "owner", "via", "address")
+
+
+class SqlUsageStore:
+    """`ports.usage.UsageStore` over SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def quotas(self) -> tuple[Quota, ...]:
+        """Return all quotas; see `UsageStore.quotas`."""
+        query = sa.select(quotas).order_by(quotas.c.virtual_cluster, quotas.c.owner)
+        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        return tuple(
+            Quota(row["virtual_cluster"], row["owner"], **{name: row[name] for name in _LIMITS}) for row in found
+        )
+
+    async def set_quota(self, quota: Quota) -> None:
+        """Remember or replace a quota; see `UsageStore.set_quota`."""
+        gone = _quota(quota.virtual_cluster, quota.user)
+        columns: dict[str, Any] = {"virtual_cluster": quota.virtual_cluster, "owner": quota.user}
+        columns |= {name: getattr(quota, name) for name in _LIMITS}
+
+        def work(connection: sa.Connection) -> None:
+            connection.execute(gone)
+            connection.execute(quotas.insert(), columns)
+
+        await self._database.write(work)
+
+    async def remove_quota(self, virtual_cluster: str, user: str) -> bool:
+        """Forget a quota; see `UsageStore.remove_quota`."""
+        gone = _quota(virtual_cluster, user)
+        return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
+
+    async def unfinished(self, user: str) -> Mapping[str, int]:
+        """Return how many jobs of a user wait or run; see `UsageStore.unfinished`."""
+        # Jobs that are not over are few and found by their phase; a user's jobs may be very many. The `||` keeps
+        # SQLite, which does not know that, from going by the owner.
+        query = (
+            sa.select(jobs.c.virtual_cluster, sa.func.count())
+            .where(jobs.c.phase.in_(_UNFINISHED), jobs.c.owner.concat("") == user)
+            .group_by(jobs.c.virtual_cluster)
+        )
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return {row[0]: row[1] for row in found}
+
+    async def use(
+        self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()
+    ) -> tuple[UseRow, ...]:
+        """Return what was held between two times; see `UsageStore.use`."""
+        period = Period(from_ms, to_ms, users, virtual_clusters)
+        return await self._database.read(lambda connection: held(connection, period))
+
+    async def note(self, entry: AuditEntry) -> None:
+        """Add an entry to the audit log; see `UsageStore.note`."""
+        columns = audit_columns(entry)
+        await self._database.write(lambda connection: connection.execute(audit.insert(), columns))
+
+    async def audit(self, where: AuditFilter) -> tuple[AuditRow, ...]:
+        """Return entries of the audit log; see `UsageStore.audit`."""
+        query = sa.select(audit).where(*_condition(where)).order_by(audit.c.id.desc()).limit(where.limit)
+        queries = [query]
+        if where.concerning:
+            # Two walks along an index each, where one condition with "or" would walk through everything.
+            queries = [query.where(column == where.concerning) for column in (audit.c.actor, audit.c.owner)]
+
+        def work(connection: sa.Connection) -> tuple[AuditRow, ...]:
+            found = {row["id"]: row for each in queries for row in connection.execute(each).mappings()}
+            return tuple(_entry(found[id_]) for id_ in sorted(found, reverse=True)[: where.limit])
+
+        return await self._database.read(work)
+
+
+def audit_columns(entry: AuditEntry) -> dict[str, Any]:
+    """Return an audit entry as a row; what strangers typed is cut to what the columns hold."""
+    columns: dict[str, Any] = {name: _fitting(name, getattr(entry, name)) for name in _WORDS}
+    detail = json.dumps(dict(entry.detail), ensure_ascii=True)
+    return columns | {"at_ms": entry.at_ms, "status": entry.status, "detail": detail}
+
+
+def _fitting(name: str, text: str) -> str:
+    length = audit.c[name].type.length  # type: ignore[attr-defined]  # all of them are strings
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()[:length]
+
+
+def _quota(virtual_cluster: str, user: str) -> sa.Delete:
+    return sa.delete(quotas).where(quotas.c.virtual_cluster == virtual_cluster, quotas.c.owner == user)
+
+
+def _condition(where: AuditFilter) -> Iterable[sa.ColumnElement[bool]]:
+    if where.actors:
+        yield audit.c.actor.in_(where.actors)
+    if where.actions:
+        yield audit.c.action.in_(where.actions)
+    if where.target:
+        yield audit.c.target == where.target
+    if where.from_ms is not None:
+        yield audit.c.at_ms >= where.from_ms
+    if where.to_ms is not None:
+        yield audit.c.at_ms < where.to_ms
+    if where.before_id is not None:
+        yield audit.c.id < where.before_id
+
+
+def _entry(row: Any) -> AuditRow:
+    words = {name: row[name] for name in _WORDS}
+    return AuditRow(
+        row["id"], AuditEntry(row["at_ms"], **words, status=row["status"], detail=json.loads(row["detail"]))
+    )
