@@ -1,7 +1,21 @@
-"""The platform as a Python library."""
+"""The platform as a Python library: `Client` blocks, `AsyncClient` is awaited, both can do the same."""
+
+from typing import TYPE_CHECKING, Any
 
 from openpai.client.client import Client as Client
 from openpai.client.model import JobDetail as JobDetail
 from openpai.client.model import JobSummary as JobSummary
 from openpai.client.model import NodeView as NodeView
 from openpai.client.model import TaskView as TaskView
+
+if TYPE_CHECKING:
+    from openpai.client.async_client import AsyncClient as AsyncClient
+
+
+def __getattr__(name: str) -> Any:
+    # The command line never awaits, and loading asyncio takes as long as many of its commands.
+    if name == "AsyncClient":
+        from openpai.client.async_client import AsyncClient
+
+        return AsyncClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

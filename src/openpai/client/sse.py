@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,26 +15,39 @@ class ServerSentEvent:
     id: str | None
 
 
-def read_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
-    """Yield each complete event of a stream of lines; comments (keep-alives) and unfinished events are dropped."""
-    kind = ""
-    data: list[str] = []
-    last_id: str | None = None
-    for line in lines:
+@dataclass(slots=True)
+class EventReader:
+    """Makes events of lines; comments (keep-alives) and unfinished events are dropped."""
+
+    _kind: str = ""
+    _data: list[str] = field(default_factory=list)
+    _last_id: str | None = None
+
+    def take(self, line: str) -> ServerSentEvent | None:
+        """Take one line and return the event it completes, if any."""
         if not line:
-            if data:
-                yield ServerSentEvent(kind or "message", "\n".join(data), last_id)
-            kind, data = "", []
-            continue
+            event = ServerSentEvent(self._kind or "message", "\n".join(self._data), self._last_id)
+            has_data = bool(self._data)
+            self._kind, self._data = "", []
+            return event if has_data else None
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         match name:
             case "event":
-                kind = value
+                self._kind = value
             case "data":
-                data.append(value)
+                self._data.append(value)
             case "id":
-                last_id = value
+                self._last_id = value
             case _:
                 # A comment has an empty name, and the format says that unknown fields are to be ignored.
-                continue
+                pass
+        return None
+
+
+def read_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
+    """Yield each complete event of a stream of lines."""
+    reader = EventReader()
+    for line in lines:
+        if (event := reader.take(line)) is not None:
+            yield event

@@ -220,8 +220,19 @@ def test_nobody_logged_in_is_told_how_to(pai, monkeypatch, tmp_path):
     assert "pai login --url http://pai.test" in told.err
 
 
-def test_a_bug_of_ours_is_no_traceback(pai, platform):
+def test_an_answer_that_makes_no_sense_is_no_traceback(pai, platform):
     platform.on("GET", "/nodes", {"not": "a list"})
+    told = pai("node", "list")
+    assert told.code == 70
+    assert "Traceback" not in told.err
+    assert "GET /api/v2/nodes" in told.err
+
+
+def test_a_bug_of_ours_is_no_traceback(pai, platform, monkeypatch):
+    def broken():
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("openpai.cli.session.connect", broken)
     told = pai("node", "list")
     assert told.code == 70
     assert "Traceback" not in told.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from openpai.client.logs import TRIES_IN_A_ROW
+from openpai.client.following import TRIES_IN_A_ROW
 from openpai.client.sse import read_events
 from openpai.protocol.errors import Refused, Unavailable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from openpai.client.transport import TRIES, is_loopback
+from openpai.client.trying import TRIES, is_loopback
 from openpai.protocol.errors import Broken, InvalidProtocol, Refused, Unavailable
 
 NODES = httpx.Response(200, json=[])
@@ -56,10 +56,19 @@ def test_a_submission_that_never_reached_the_server_is_sent_again(scripted):
     assert server.client().submit("name: hello").full_name == "ann~hello"
 
 
-def test_a_submission_whose_answer_was_lost_is_not_repeated(scripted):
+def test_a_submission_whose_answer_was_lost_is_sent_again_under_the_same_key(scripted):
+    server = scripted(httpx.ReadError("reset"), httpx.Response(202, json={"user": "ann", "name": "hello"}))
+    assert server.client().submit("name: hello").full_name == "ann~hello"
+    first, second = (request.headers["Idempotency-Key"] for request in server.requests)
+    assert first == second
+    server.client().submit("name: hello")
+    assert server.requests[2].headers["Idempotency-Key"] != first
+
+
+def test_what_may_have_been_done_is_not_repeated(scripted):
     server = scripted(httpx.ReadError("reset"))
     with pytest.raises(Unavailable, match="broke before the answer"):
-        server.client().submit("name: hello")
+        server.client().add_user("bob", "secret-1")
     assert len(server.requests) == 1
 
 

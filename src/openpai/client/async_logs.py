@@ -1,0 +1,46 @@
+"""Logs of task attempts as an asynchronous program reads them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+
+from openpai.client.async_transport import AsyncTransport
+from openpai.client.following import Follower
+from openpai.client.model.logs import LogPiece
+from openpai.client.places import LogPlaces
+from openpai.protocol.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncAttemptLogs:
+    """The logs of one task attempt."""
+
+    transport: AsyncTransport
+    places: LogPlaces
+
+    async def text(self, stream: str = "all") -> str:
+        """Return everything that is kept of a stream."""
+        return (await self.transport.send(self.places.text(stream))).text
+
+    async def tail(self, stream: str = "all") -> str:
+        """Return the last 16 KiB of a stream."""
+        return (await self.transport.send(self.places.tail(stream))).text
+
+    async def follow(self, stream: str = "all") -> AsyncIterator[LogPiece]:
+        """Yield what the task writes until its attempt is over, beginning with what it wrote so far."""
+        follower = Follower(self.transport.url, self.places.uri(stream))
+        while True:
+            try:
+                async with self.transport.stream(**follower.request()) as response:
+                    async for line in response.aiter_lines():
+                        if (piece := follower.take(line)) is not None:
+                            yield piece
+                        if follower.is_over:
+                            return
+                pause_s = follower.ended_early()
+            except (httpx.TransportError, Unavailable) as error:
+                pause_s = follower.failed(error)
+            await self.transport.sleep(pause_s)

@@ -1,0 +1,77 @@
+"""Requests to one server over kept connections, tried again as `trying` says; this one is awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import httpx
+
+from openpai.client import trying
+from openpai.client.asking import Call
+
+
+class AsyncTransport:
+    """Sends requests to one server with one token, as many at once as there are tasks that ask."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        *,
+        timeout_s: float = trying.TIMEOUT_S,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.url = url
+        self.sleep = sleep
+        self._http = httpx.AsyncClient(**trying.options(url, token, timeout_s), transport=transport)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+    async def send(self, call: Call[Any]) -> httpx.Response:
+        """Return the response to a request that was granted; raise Refused, Unavailable or Broken otherwise."""
+        for attempt in count():
+            try:
+                response = await self._http.request(
+                    call.method,
+                    call.url,
+                    params=call.params or None,
+                    json=call.json,
+                    content=call.content,
+                    headers=call.headers,
+                )
+            except httpx.TransportError as error:
+                await self.sleep(trying.after_failure(self.url, call, attempt, error))
+                continue
+            if response.is_success:
+                return response
+            await self.sleep(trying.after_refusal(attempt, response))
+        raise AssertionError("counting has no end")
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        url: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        method: str = "GET",
+        content: Any = None,
+    ) -> AsyncIterator[httpx.Response]:
+        """Open a response that is read as it comes, once; raise like `send`, and httpx's errors while it is read.
+
+        `content` may be an asynchronous iterable of bytes, which is sent as it comes.
+        """
+        async with self._http.stream(
+            method, url, params=params, headers=headers, content=content, timeout=trying.STREAM_TIMEOUT
+        ) as response:
+            if not response.is_success:
+                await response.aread()
+                raise trying.error_of(response)
+            yield response

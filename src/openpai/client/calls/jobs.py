@@ -1,0 +1,152 @@
+"""Jobs: submitting them, finding them, and what their owners may want of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from openpai.client.asking import (
+    Call,
+    Pages,
+    Pause,
+    Steps,
+    as_it_came,
+    as_text,
+    asks,
+    listed,
+    nothing,
+    pages,
+    proceeds,
+    said,
+    whole,
+)
+from openpai.client.calls.naming import Naming, segment
+from openpai.client.model.histories import Event, Wait
+from openpai.client.model.jobs import JobDetail, JobPage, JobSummary, Submitted
+from openpai.client.places import LogPlaces
+from openpai.protocol.errors import Refused, Unavailable
+
+POLL_FIRST_S: Final = 0.1
+POLL_MAX_S: Final = 2.0
+PAGE: Final = 200
+Filter = str | int | Sequence[str] | None
+
+
+def task_path(job: str, role: str, index: int, job_attempt: int) -> str:
+    """Return a task's path below its job's."""
+    return f"{job}/attempts/{job_attempt}/taskRoles/{segment(role, 'a task role')}/taskIndex/{index}/attempts"
+
+
+class Jobs(Naming):
+    """Jobs. `name` is `user~job`, or `job` for one's own."""
+
+    @asks
+    def submit(self, text: bytes | str, *, key: str | None = None) -> Call[Submitted]:
+        """Submit a job file; the platform has promised to run it when this returns.
+
+        However often the request is sent, and whatever answer is lost on the way, it makes one job: `key` names the
+        wish, and is made up here unless a program wants to repeat a wish later.
+        """
+        headers = {"Content-Type": "text/yaml", "Idempotency-Key": key or uuid4().hex}
+        content = text.encode() if isinstance(text, str) else text
+        return Call("POST", "/jobs", whole(Submitted.read), content=content, headers=headers, is_repeatable=True)
+
+    @asks
+    def jobs(self, /, *, limit: int = 20, offset: int = 0, **where: Filter) -> Call[JobPage]:
+        """Return one page of jobs, newest first. `where` takes the API's filters: username, vc, state, keyword, ..."""
+        return self._page(where, limit, offset)
+
+    @pages
+    def all_jobs(self, /, *, page: int = PAGE, **where: Filter) -> Pages[JobPage, JobSummary]:
+        """Yield every job that matches, newest first, reading `page` of them at a time."""
+        seen: set[str] = set()
+
+        def fresh(answer: JobPage) -> tuple[JobSummary, ...]:
+            # Jobs that are submitted meanwhile push others from one page onto the next.
+            found = tuple(job for job in answer.jobs if job.full_name not in seen)
+            seen.update(job.full_name for job in answer.jobs)
+            return found
+
+        def after(answer: JobPage) -> Call[JobPage] | None:
+            offset = answer.offset + len(answer.jobs)
+            return self._page(where, page, offset) if answer.jobs and offset < answer.total else None
+
+        return Pages(self._page(where, page, 0), fresh, after)
+
+    def _page(self, where: Mapping[str, Filter], limit: int, offset: int) -> Call[JobPage]:
+        params = {"limit": str(limit), "offset": str(offset), "withTotalCount": "true", **said(**where)}
+        return Call("GET", "/jobs", whole(lambda answer: JobPage.read(answer, offset)), params)
+
+    @asks
+    def job(self, name: str, attempt: int | None = None) -> Call[JobDetail]:
+        """Return a job with its tasks: in its newest attempt, or in attempt number `attempt`."""
+        path = self.path(name) if attempt is None else f"{self.path(name)}/attempts/{attempt}"
+        return Call("GET", path, whole(JobDetail.read))
+
+    @asks
+    def config(self, name: str) -> Call[str]:
+        """Return the job's file, with its secrets masked."""
+        return Call("GET", f"{self.path(name)}/config", as_text)
+
+    @asks
+    def events(self, name: str, kind: str | None = None) -> Call[tuple[Event, ...]]:
+        """Return the job's history, newest first; `kind` keeps only Normal or only Warning events."""
+        return Call("GET", f"{self.path(name)}/events", listed(Event.read, "data"), said(type=kind))
+
+    @asks
+    def why(self, name: str) -> Call[tuple[Wait, ...]]:
+        """Return why the job waits; empty when nothing of it waits."""
+        return Call("GET", f"{self.path(name)}/why", listed(Wait.read, "waits"))
+
+    @asks
+    def stop(self, name: str) -> Call[None]:
+        """Let a job end; harmless when it is over."""
+        return Call("PUT", f"{self.path(name)}/executionType", nothing, json={"value": "STOP"})
+
+    @asks
+    def start(self, name: str) -> Call[None]:
+        """Let a finished job run again as a new attempt."""
+        return Call("PUT", f"{self.path(name)}/executionType", nothing, json={"value": "START"})
+
+    @asks
+    def tag(self, name: str, tag: str) -> Call[None]:
+        """Put a tag on a job; harmless when it is there."""
+        return Call("PUT", f"{self.path(name)}/tag", nothing, json={"value": tag})
+
+    @asks
+    def untag(self, name: str, tag: str) -> Call[None]:
+        """Take a tag off a job."""
+        return Call("DELETE", f"{self.path(name)}/tag", nothing, json={"value": tag}, is_repeatable=False)
+
+    @proceeds
+    def wait(self, name: str, timeout_s: float | None = None) -> Steps[JobDetail]:
+        """Return the job once it is over; raise Unavailable when that takes longer than `timeout_s`."""
+        waited_s, pause_s = 0.0, POLL_FIRST_S
+        ask = Call("GET", self.path(name), whole(JobDetail.read))
+        while True:
+            job: JobDetail = yield ask
+            if job.is_final:
+                return job
+            if timeout_s is not None and waited_s + pause_s > timeout_s:
+                raise Unavailable(f"job {name} is not over after {timeout_s:g} s: it is {job.state}", "wait longer")
+            waited_s = yield Pause(pause_s)
+            pause_s = min(pause_s * 1.5, POLL_MAX_S)
+
+    @asks
+    def task_attempts(self, name: str, role: str, index: int, job_attempt: int) -> Call[Mapping[str, Any]]:
+        """Return a task with each of its attempts, newest first, as the server tells it."""
+        return Call("GET", task_path(self.path(name), role, index, job_attempt), as_it_came)
+
+    def log_places(self, name: str, role: str, index: int, attempt: int, job_attempt: int) -> Call[LogPlaces]:
+        """Return the call for where the logs of one task attempt are."""
+        path = f"{task_path(self.path(name), role, index, job_attempt)}/{attempt}/logs"
+        return Call("GET", path, whole(LogPlaces.read))
+
+
+def newest(job: JobDetail, role: str, index: int) -> dict[str, int]:
+    """Return which attempt of the job and of a task is the newest; raise NoTaskLogError when it has not begun."""
+    task = job.task(role, index)
+    if task is None or task.attempt is None or job.attempt is None:
+        raise Refused("NoTaskLogError", f"task {role}-{index} of job {job.full_name} has not begun", "try again later")
+    return {"attempt": task.attempt, "job_attempt": job.attempt}

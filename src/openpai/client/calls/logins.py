@@ -1,0 +1,75 @@
+"""Who we are: logging in and out, and tokens for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from openpai.client.asking import Call, as_it_came, asks, listed, nothing, said, whole
+from openpai.client.calls.naming import segment
+from openpai.client.model.people import Checked, Login, NewToken, TokenView
+
+
+class Logins:
+    """Logins and tokens."""
+
+    @asks
+    def info(self) -> Call[Mapping[str, Any]]:
+        """Return what the server says about itself: name, version, how to log in."""
+        return Call("GET", "/info", as_it_came)
+
+    @asks
+    def login(self, username: str, password: str, expiration_s: int | None = None) -> Call[Login]:
+        """Return a new login; this client does not use its token by itself."""
+        body: dict[str, Any] = {"username": username, "password": password}
+        if expiration_s is not None:
+            body["expiration"] = expiration_s
+        return Call("POST", "/authn/basic/login", whole(Login.read), json=body)
+
+    @asks
+    def check(self) -> Call[Checked]:
+        """Return what this client's token stands for."""
+        return Call("GET", "/tokens/check", whole(Checked.read))
+
+    @asks
+    def whoami(self) -> Call[str]:
+        """Return the name of the user this client's token belongs to."""
+        return Call("GET", "/tokens/check", _username)
+
+    @asks
+    def logout(self) -> Call[None]:
+        """Revoke this client's token."""
+        return Call("DELETE", "/authn/basic/logout", nothing)
+
+    @asks
+    def tokens(self) -> Call[tuple[TokenView, ...]]:
+        """Return one's own tokens."""
+        return Call("GET", "/tokens", listed(TokenView.read, "details"))
+
+    @asks
+    def new_token(self, *, name: str = "", scope: str = "all", expiration_s: int | None = None) -> Call[NewToken]:
+        """Return a new token for a program; `scope` is all, jobs or read, and without a time it never expires."""
+        body = {"name": name, "scope": scope, "expiration": expiration_s}
+        wanted = {key: value for key, value in body.items() if value not in ("", None)}
+        return Call("POST", "/tokens/application", whole(NewToken.read), json=wanted)
+
+    @asks
+    def revoke_token(self, token: str) -> Call[None]:
+        """Revoke one of one's own tokens, named by itself or by its id."""
+        return Call("DELETE", f"/tokens/{segment(token, 'a token')}", nothing)
+
+    @asks
+    def revoke_logins(self) -> Call[None]:
+        """Revoke all of one's own logins, this one too; tokens of programs stay."""
+        return Call("DELETE", "/tokens", nothing, said(browser=True))
+
+    @asks
+    def revoke_tokens_of(self, username: str) -> Call[None]:
+        """Revoke every token of a user; for administrators."""
+        return Call("DELETE", f"/users/{segment(username, 'a user')}/tokens", nothing)
+
+
+def _username(response: httpx.Response) -> str:
+    return str(response.json()["username"])

@@ -1,0 +1,67 @@
+"""A log followed over broken connections and restarted servers: what to ask next, and what each line means.
+
+It asks nothing itself, so that both clients follow in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from openpai.client.model.logs import LogPiece
+from openpai.client.sse import EventReader
+from openpai.client.trying import pause_s, unreachable
+from openpai.protocol.errors import Unavailable
+
+TRIES_IN_A_ROW: Final = 8
+
+
+@dataclass(slots=True)
+class Follower:
+    """Where somebody is in the log that is read from `uri`."""
+
+    url: str
+    uri: str
+    is_over: bool = False
+    _last_id: str | None = None
+    _failures: int = 0
+    _reader: EventReader = field(default_factory=EventReader)
+
+    def request(self) -> dict[str, Any]:
+        """Return what to send to go on where we are."""
+        self._reader = EventReader()
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last_id} if self._last_id else {})
+        return {"url": self.uri, "params": {"follow": "true"}, "headers": headers}
+
+    def take(self, line: str) -> LogPiece | None:
+        """Take one line of the answer and return the piece of the log it completes, if any."""
+        event = self._reader.take(line)
+        if event is None:
+            return None
+        self._failures = 0
+        self._last_id = event.id or self._last_id
+        if event.event == "end":
+            self.is_over = True
+        return _piece(event.data) if event.event == "log" else None
+
+    def ended_early(self) -> float:
+        """Return how long to wait after a stream ended in good order without the event `end`."""
+        # A server that is stopped ends its streams like this.
+        return self.failed(httpx.RemoteProtocolError("the stream ended early"))
+
+    def failed(self, error: httpx.TransportError | Unavailable) -> float:
+        """Return how long to wait before going on after a failure; raise Unavailable after too many in a row."""
+        self._failures += 1
+        if self._failures >= TRIES_IN_A_ROW:
+            if isinstance(error, Unavailable):
+                raise error
+            raise unreachable(self.url, error) from error
+        return pause_s(self._failures)
+
+
+def _piece(data: str) -> LogPiece:
+    document = json.loads(data)
+    return LogPiece(str(document["stream"]), int(document["offset"]), str(document["text"]))

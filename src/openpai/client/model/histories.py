@@ -1,0 +1,58 @@
+"""What happened to a job, and why it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from openpai.client.model.reading import Document, number, text
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a job's history."""
+
+    type: str
+    reason: str
+    message: str
+    at_ms: int | None
+    task: str
+    node: str
+    document: Document = field(repr=False, compare=False)
+
+    @classmethod
+    def read(cls, document: Document) -> Event:
+        """Return one event of the server's list."""
+        return cls(
+            type=text(document.get("type")),
+            reason=text(document.get("reason")),
+            message=text(document.get("message")),
+            at_ms=number(document.get("lastTimestamp")),
+            task=text(document.get("taskName")),
+            node=text(document.get("sourceHost")),
+            document=document,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why something of a job waits, in words of whoever decided it."""
+
+    code: str
+    told: str
+    unblock: str
+    ahead: tuple[str, ...]
+    position: int | None
+    document: Document = field(repr=False, compare=False)
+
+    @classmethod
+    def read(cls, document: Document) -> Wait:
+        """Return one reason for waiting."""
+        ahead = document.get("ahead") or ()
+        return cls(
+            code=text(document.get("code")),
+            told=text(document.get("told")),
+            unblock=text(document.get("unblock")),
+            ahead=(ahead,) if isinstance(ahead, str) else tuple(str(job) for job in ahead),
+            position=number(document.get("position")),
+            document=document,
+        )

@@ -1,0 +1,161 @@
+"""Jobs as the server tells of them: one line of the list, or one with every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from openpai.client.model.reading import Document, amount, exit_phrase, number, text, texts
+from openpai.client.model.tasks import FINAL_STATES, TaskView
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job the server has promised to run."""
+
+    user: str
+    name: str
+    warnings: tuple[str, ...]
+    document: Document = field(repr=False, compare=False)
+
+    @property
+    def full_name(self) -> str:
+        """Return `user~name`."""
+        return f"{self.user}~{self.name}"
+
+    @classmethod
+    def read(cls, document: Document) -> Submitted:
+        """Return the submission the server acknowledged."""
+        warnings = texts(document.get("warnings"))
+        return cls(text(document.get("user")), text(document.get("name")), warnings, document)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """One line of the list of jobs."""
+
+    user: str
+    name: str
+    state: str
+    virtual_cluster: str
+    submitted_at_ms: int | None
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    exit_code: int | None
+    retries: int
+    gpus: int
+    tasks: int
+    document: Document = field(repr=False, compare=False)
+
+    @property
+    def full_name(self) -> str:
+        """Return `user~name`."""
+        return f"{self.user}~{self.name}"
+
+    @classmethod
+    def read(cls, document: Document) -> JobSummary:
+        """Return one entry of the server's list."""
+        return cls(
+            user=text(document.get("username")),
+            name=text(document.get("name")),
+            state=text(document.get("state")),
+            virtual_cluster=text(document.get("virtualCluster")),
+            submitted_at_ms=number(document.get("submissionTime")),
+            started_at_ms=number(document.get("launchedTime")),
+            ended_at_ms=number(document.get("completedTime")),
+            exit_code=number(document.get("appExitCode")),
+            retries=amount(document.get("retries")),
+            gpus=amount(document.get("totalGpuNumber")),
+            tasks=amount(document.get("totalTaskNumber")),
+            document=document,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some of the jobs that match, and how many match in all."""
+
+    jobs: tuple[JobSummary, ...]
+    total: int
+    document: Document = field(repr=False, compare=False)
+    offset: int = 0
+    """How many that match were left out before these."""
+
+    @classmethod
+    def read(cls, document: Document, offset: int = 0) -> JobPage:
+        """Return one page of the server's list."""
+        jobs = tuple(JobSummary.read(entry) for entry in document["data"])
+        return cls(jobs, document["totalCount"], document, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """One job with every task of one of its attempts."""
+
+    user: str
+    name: str
+    state: str
+    execution_type: str
+    virtual_cluster: str
+    retries: int
+    attempt: int | None
+    submitted_at_ms: int | None
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    exit_code: int | None
+    exit_phrase: str
+    exit_diagnostics: str
+    trigger_role: str
+    """Role of the task that decided how the attempt ended; empty when none did."""
+    trigger_index: int | None
+    trigger_message: str
+    tasks: tuple[TaskView, ...]
+    document: Document = field(repr=False, compare=False)
+
+    @property
+    def full_name(self) -> str:
+        """Return `user~name`."""
+        return f"{self.user}~{self.name}"
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether nothing more happens until somebody starts the job again."""
+        return self.state in FINAL_STATES
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Return the names of the task roles in the order of the job file."""
+        return tuple(self.document.get("taskRoles") or {})
+
+    def task(self, role: str, index: int) -> TaskView | None:
+        """Return one task, or None when the job has no such task."""
+        return next((task for task in self.tasks if task.role == role and task.index == index), None)
+
+    @classmethod
+    def read(cls, document: Document) -> JobDetail:
+        """Return the detail of a job."""
+        status = document.get("jobStatus") or {}
+        tasks = [
+            TaskView.read(role, task)
+            for role, view in (document.get("taskRoles") or {}).items()
+            for task in view.get("taskStatuses") or ()
+        ]
+        return cls(
+            user=text(status.get("username")),
+            name=text(document.get("name")),
+            state=text(status.get("state")),
+            execution_type=text(status.get("executionType")),
+            virtual_cluster=text(status.get("virtualCluster")),
+            retries=amount(status.get("retries")),
+            attempt=number(status.get("attemptId")),
+            submitted_at_ms=number(status.get("submissionTime")),
+            started_at_ms=number(status.get("launchedTime")),
+            ended_at_ms=number(status.get("completedTime")),
+            exit_code=number(status.get("appExitCode")),
+            exit_phrase=exit_phrase(status.get("appExitSpec")),
+            exit_diagnostics=text(status.get("appExitDiagnostics")),
+            trigger_role=text(status.get("appExitTriggerTaskRoleName")),
+            trigger_index=number(status.get("appExitTriggerTaskIndex")),
+            trigger_message=text(status.get("appExitTriggerMessage")),
+            tasks=tuple(tasks),
+            document=document,
+        )

@@ -1,0 +1,12 @@
+"""Everything both clients can ask, from the files of `calls`."""
+
+from __future__ import annotations
+
+from openpai.client.calls.jobs import Jobs
+from openpai.client.calls.logins import Logins
+from openpai.client.calls.nodes import Nodes
+from openpai.client.calls.people import Groups, Users
+
+
+class Nouns(Jobs, Logins, Users, Groups, Nodes):
+    """The methods of a client, a class per noun."""

@@ -1,0 +1,40 @@
+"""Where the logs of a task attempt are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx
+
+from openpai.client.asking import Call, as_text
+from openpai.client.model.reading import Document
+from openpai.protocol.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlaces:
+    """Where each stream of one task attempt is read."""
+
+    uris: dict[str, str]
+
+    @classmethod
+    def read(cls, document: Document) -> LogPlaces:
+        """Return the places the server names."""
+        return cls({place["name"]: place["uri"] for place in document["locations"]})
+
+    def uri(self, stream: str) -> str:
+        """Return the address of a stream on our server; raise NoTaskLogError for one that is not there."""
+        uri = self.uris.get(stream)
+        if uri is None:
+            raise Refused("NoTaskLogError", f"this task has no log {stream!r}", f"there are: {', '.join(self.uris)}")
+        # Our token goes to our server only; an address elsewhere is asked for on this one, which knows the path.
+        parsed = httpx.URL(uri)
+        return parsed.raw_path.decode() if parsed.is_absolute_url else uri
+
+    def text(self, stream: str) -> Call[str]:
+        """Return the call for everything that is kept of a stream."""
+        return Call("GET", self.uri(stream), as_text, base="")
+
+    def tail(self, stream: str) -> Call[str]:
+        """Return the call for the last 16 KiB of a stream."""
+        return Call("GET", self.uri(stream), as_text, {"tail-mode": "true"}, base="")

@@ -1,0 +1,130 @@
+"""When a request is tried again, how long after, and in which family a failure is told.
+
+A refusal is passed on as it came. What may work later (no connection, 429, 503) is tried a few more times with
+growing pauses, or after as long as the server asks for. A request that may have taken effect is never repeated
+unless repeating it is harmless.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+
+from openpai.client.asking import Call
+from openpai.protocol.errors import Broken, Fault, InvalidProtocol, PaiError, Refused, Unavailable
+
+TRIES: Final = 5
+PAUSE_FIRST_S: Final = 0.2
+PAUSE_MAX_S: Final = 30.0
+RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
+# The server sends a keep-alive every 15 s; three missed ones mean that nobody is there.
+STREAM_TIMEOUT: Final = httpx.Timeout(10.0, read=50.0)
+TIMEOUT_S: Final = 60.0
+CONNECT_WITHIN_S: Final = 5.0
+
+
+def options(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
+    """Return how to set up the HTTP library for one server and one token."""
+    return {
+        "base_url": url,
+        "headers": {"Authorization": f"Bearer {token}"} if token else {},
+        "timeout": httpx.Timeout(timeout_s, connect=min(CONNECT_WITHIN_S, timeout_s)),
+        # Loading the certificates of the world takes longer than a whole command; plain HTTP needs none.
+        "verify": url.startswith("https:"),
+        # A proxy for the outside world knows nothing of this machine's own servers.
+        "trust_env": not is_loopback(url),
+    }
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address is this machine's own."""
+    host = httpx.URL(url).host
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def pause_s(attempt: int, retry_after: str | None = None) -> float:
+    """Return how long to wait before try number `attempt` + 1: as told by the server, else longer each time."""
+    if retry_after and retry_after.isdigit():
+        return min(float(retry_after), PAUSE_MAX_S)
+    # Spread out, so that a thousand clients of a restarted server do not come back in the same instant.
+    return float(min(PAUSE_FIRST_S * 2**attempt, PAUSE_MAX_S) * random.uniform(0.5, 1.0))  # noqa: S311
+
+
+def after_failure(url: str, call: Call[Any], attempt: int, error: httpx.TransportError) -> float:
+    """Return how long to wait before the next try after no answer came; raise Unavailable when there is none."""
+    is_last = attempt == TRIES - 1
+    if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
+        if is_last:
+            raise unreachable(url, error) from error
+        return pause_s(attempt)
+    if not call.is_harmless_twice:
+        raise Unavailable(
+            f"the connection to {url} broke before the answer came ({type(error).__name__})",
+            "it may have been done nevertheless: look before you repeat it",
+        ) from error
+    if is_last:
+        raise unreachable(url, error) from error
+    return pause_s(attempt)
+
+
+def after_refusal(attempt: int, response: httpx.Response) -> float:
+    """Return how long to wait before the next try after a request was not granted; raise the error it tells of."""
+    if response.status_code not in RETRIED_STATUS or attempt == TRIES - 1:
+        raise error_of(response)
+    return pause_s(attempt, response.headers.get("Retry-After"))
+
+
+def unreachable(url: str, error: httpx.HTTPError) -> Unavailable:
+    """Return the error for a server that does not answer."""
+    return Unavailable(
+        f"cannot reach {url}: {str(error) or type(error).__name__}",
+        "is the platform up? start one with `pai up`, or name another with --url or PAI_URL",
+    )
+
+
+def _faults(body: Mapping[str, Any]) -> tuple[Fault, ...]:
+    return tuple(
+        Fault(
+            fault.get("path") or "",
+            fault.get("message") or "",
+            fault.get("line"),
+            fault.get("allowed") or "",
+            fault.get("suggestion") or "",
+        )
+        for fault in body.get("faults") or ()
+    )
+
+
+def error_of(response: httpx.Response) -> PaiError:
+    """Return the error a response tells of, in its family."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = {}
+    if not isinstance(body, dict):
+        body = {}
+    status = response.status_code
+    told = body.get("message") or f"the server answered {status} {response.reason_phrase}"
+    advice = body.get("advice") or ""
+    code = body.get("code")
+    if status in RETRIED_STATUS:
+        busy = Unavailable(told, advice or "try again in a moment")
+        busy.code = code or busy.code
+        return busy
+    if faults := _faults(body):
+        return InvalidProtocol(faults)
+    if (status >= 500 and code != "NotImplementedError") or code is None:
+        broken = Broken(told)
+        if status < 500:
+            broken.advice = f"is {response.request.url.copy_with(path='/', query=None)} an OpenPAI server?"
+        return broken
+    if status == 401:
+        advice = advice or "log in with `pai login`"
+    return Refused(code, told, advice)
