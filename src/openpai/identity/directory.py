@@ -1,0 +1,142 @@
+"""Logging in with the password of a directory (LDAP): find the person, then let the directory compare the password."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from openpai.ports.identity import Vouched
+from openpai.protocol.errors import Refused, Unavailable
+
+TIMEOUT_S: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LdapSettings:
+    """Where a directory is and how people and groups are written in it."""
+
+    url: str
+    """ldaps://HOST[:PORT], or ldap://HOST[:PORT] with `start_tls`."""
+    user_base: str
+    user_filter: str = "(uid={name})"
+    """How to find the one entry of a user name."""
+    bind_dn: str = ""
+    """Who searches; empty: anybody."""
+    bind_password: str = field(default="", repr=False)
+    start_tls: bool = False
+    ca_file: str = ""
+    """Certificates to trust instead of the system's."""
+    name_attribute: str = "uid"
+    email_attribute: str = "mail"
+    group_base: str = ""
+    """Where groups are; empty: nobody is told to be in any."""
+    group_filter: str = "(|(member={dn})(uniqueMember={dn})(memberUid={name}))"
+    group_attribute: str = "cn"
+
+    def check(self) -> None:
+        """Raise Refused for an address that would send passwords in clear over a network."""
+        found = urlsplit(self.url)
+        if found.scheme not in ("ldap", "ldaps") or not found.hostname:
+            told = f"the directory's url {self.url!r} is none"
+            raise Refused("BadConfigurationError", told, "write it as ldaps://HOST or ldap://HOST")
+        is_here = found.hostname in ("localhost", "127.0.0.1", "::1")
+        if found.scheme == "ldap" and not self.start_tls and not is_here:
+            told = f"{self.url} would send passwords in clear"
+            raise Refused("BadConfigurationError", told, "use ldaps://, or set start_tls: true")
+
+
+class Directory:
+    """`ports.identity.PasswordDirectory` over LDAP."""
+
+    def __init__(self, settings: LdapSettings) -> None:
+        settings.check()
+        try:
+            import ldap3
+        except ImportError as error:
+            told = "logging in through a directory needs the package ldap3"
+            raise Refused("BadConfigurationError", told, "pip install 'openpai[ldap]'") from error
+        self._ldap: Any = ldap3
+        self._settings = settings
+
+    async def check(self, name: str, password: str) -> Vouched | None:
+        """Return who that is; see `PasswordDirectory.check`."""
+        # A directory takes a login without a password for one without a name, and lets it in.
+        if not name or not password:
+            return None
+        return await asyncio.to_thread(self._check, name, password)
+
+    def _check(self, name: str, password: str) -> Vouched | None:
+        try:
+            with self._connected(self._settings.bind_dn, self._settings.bind_password) as searching:
+                if not searching.bound:
+                    told = "the directory does not let the platform search it"
+                    raise Unavailable(told, "an administrator has to mend bind_dn or bind_password")
+                entry = self._find(searching, name)
+                if entry is None:
+                    return None
+                with self._connected(entry["dn"], password) as own:
+                    if not own.bound:
+                        return None
+                return self._vouched(searching, entry, name)
+        except self._ldap.core.exceptions.LDAPExceptionError as error:
+            told = f"the directory {self._settings.url} does not answer as it should ({type(error).__name__})"
+            raise Unavailable(told, "try again in a moment, or log in with a local account") from error
+
+    def _connected(self, dn: str, password: str) -> Any:
+        ldap = self._ldap
+        tls = ldap.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=self._settings.ca_file or None)
+        server = ldap.Server(self._settings.url, tls=tls, connect_timeout=TIMEOUT_S, get_info=ldap.NONE)
+        connection = ldap.Connection(
+            server,
+            user=dn or None,
+            password=password or None,
+            authentication=ldap.SIMPLE if dn else ldap.ANONYMOUS,
+            receive_timeout=TIMEOUT_S,
+            read_only=True,
+            auto_referrals=False,
+        )
+        connection.open()
+        if self._settings.start_tls:
+            connection.start_tls()
+        connection.bind()
+        return connection
+
+    def _find(self, connection: Any, name: str) -> dict[str, Any] | None:
+        """Return the one entry of a user name, None if there is none or more than one."""
+        wanted = [self._settings.name_attribute, self._settings.email_attribute]
+        found = self._search(
+            connection, self._settings.user_base, self._settings.user_filter, wanted, {"name": name}, most=2
+        )
+        return found[0] if len(found) == 1 else None
+
+    def _vouched(self, connection: Any, entry: dict[str, Any], name: str) -> Vouched:
+        own = self._settings
+        groups: list[str] = []
+        if own.group_base:
+            who = {"dn": entry["dn"], "name": name}
+            found = self._search(connection, own.group_base, own.group_filter, [own.group_attribute], who, most=0)
+            groups = [text for each in found for text in _texts(each["attributes"], own.group_attribute)]
+        names = _texts(entry["attributes"], own.name_attribute)
+        emails = _texts(entry["attributes"], own.email_attribute)
+        host = urlsplit(own.url).hostname
+        return Vouched("ldap", f"{host}#{entry['dn']}".lower(), (names or [name])[0], (emails or [""])[0],
+                       frozenset(groups))  # fmt: skip
+
+    def _search(
+        self, connection: Any, base: str, pattern: str, wanted: list[str], values: dict[str, str], *, most: int
+    ) -> list[dict[str, Any]]:
+        from ldap3.utils.conv import escape_filter_chars
+
+        text = pattern
+        for key, value in values.items():
+            text = text.replace(f"{{{key}}}", escape_filter_chars(value))
+        connection.search(base, text, attributes=wanted, size_limit=most, time_limit=TIMEOUT_S)
+        return [each for each in connection.response or () if each.get("type") == "searchResEntry"]
+
+
+def _texts(attributes: dict[str, Any], name: str) -> list[str]:
+    found = attributes.get(name) or []
+    return [str(text) for text in (found if isinstance(found, list | tuple) else [found])]

@@ -1,0 +1,211 @@
+"""Single sign-on with any OpenID provider: authorization code, PKCE, and an answer bound to the browser that asked.
+
+What must not be lost between going to the provider and coming back (state, nonce, the PKCE verifier) is sealed and
+carried by the browser, so any server may finish what another one began.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import httpx
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jws import extract_compact
+
+from openpai.identity.provider import Provider
+from openpai.ports.clock import Clock
+from openpai.ports.identity import Finished, Sealer, SignOnFailed, Started, Vouched
+from openpai.ports.store import Sealed
+from openpai.protocol.errors import Refused, Unavailable
+
+LOGIN_MS: Final = 10 * 60 * 1000
+LEEWAY_S: Final = 60
+# Only keys the provider alone holds: no `none`, nothing signed with a secret that we know too.
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+NAME_CLAIMS: Final = ("upn", "preferred_username", "email", "unique_name")
+
+
+@dataclass(frozen=True, slots=True)
+class OidcSettings:
+    """How this platform is known to an OpenID provider."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = field(default="", repr=False)
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    name_claim: str = ""
+    """Which claim names the user; empty: the first there is of NAME_CLAIMS."""
+    groups_claim: str = "groups"
+    label: str = "single sign-on"
+
+
+class Oidc:
+    """`ports.identity.SingleSignOn` over OpenID Connect."""
+
+    def __init__(self, settings: OidcSettings, sealer: Sealer, clock: Clock, provider: Provider) -> None:
+        self._settings = settings
+        self._sealer = sealer
+        self._clock = clock
+        self._provider = provider
+        self._spent: dict[str, int] = {}
+        """States that were answered, until they expire."""
+
+    @property
+    def label(self) -> str:
+        """Return what the button says."""
+        return self._settings.label
+
+    async def start(self, redirect_uri: str, back: Mapping[str, str]) -> Started:
+        """Begin a login; see `SingleSignOn.start`."""
+        place = await self._provider.place("authorization_endpoint")
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        asked = {
+            "response_type": "code",
+            "client_id": self._settings.client_id,
+            "redirect_uri": redirect_uri,
+            "scope": " ".join(self._settings.scopes),
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge_of(verifier),
+            "code_challenge_method": "S256",
+        }
+        until_ms = self._clock.now_ms() + LOGIN_MS
+        kept = {"state": state, "nonce": nonce, "verifier": verifier, "until_ms": until_ms, "back": dict(back)}
+        sealed = self._sealer.seal(kept)
+        if sealed is None:
+            raise ValueError("nothing was sealed")
+        return Started(f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}", sealed.data.decode())
+
+    async def finish(self, redirect_uri: str, answer: Mapping[str, str], keepsake: str) -> Finished:
+        """Return who logged in; see `SingleSignOn.finish`."""
+        kept = self._kept(answer, keepsake)
+        back: Mapping[str, str] = kept["back"]
+        if "error" in answer:
+            told = answer.get("error_description") or answer["error"]
+            raise SignOnFailed(f"the identity provider refused the login: {told[:200]}", back)
+        if not answer.get("code"):
+            raise SignOnFailed("the identity provider's answer carries no code", back)
+        if "iss" in answer and answer["iss"].rstrip("/") != self._provider.issuer:
+            raise SignOnFailed("the answer comes from another identity provider", back)
+        tokens = await self._exchange(redirect_uri, answer["code"], kept["verifier"], back)
+        claims = await self._claims(tokens.get("id_token"), kept["nonce"], back)
+        return Finished(await self._person(claims, tokens.get("access_token"), back), back)
+
+    async def logout_url(self, back: str) -> str | None:
+        """Return the provider's page that ends its session; see `SingleSignOn.logout_url`."""
+        place = (await self._provider.about()).get("end_session_endpoint")
+        if not isinstance(place, str):
+            return None
+        asked = urlencode({"client_id": self._settings.client_id, "post_logout_redirect_uri": back})
+        return f"{place}{'&' if '?' in place else '?'}{asked}"
+
+    def _kept(self, answer: Mapping[str, str], keepsake: str) -> dict[str, Any]:
+        """Return what was sealed at the start, if this answer belongs to it and comes for the first time."""
+        strange = "this login was not begun in this browser, or too long ago; begin again"
+        try:
+            kept = self._sealer.open(Sealed(keepsake.encode())) if keepsake else {}
+        except Refused:
+            raise SignOnFailed(strange) from None
+        now_ms = self._clock.now_ms()
+        state = str(kept.get("state", ""))
+        if not state or now_ms >= kept["until_ms"] or not hmac.compare_digest(state, answer.get("state", "")):
+            raise SignOnFailed(strange)
+        for old in [old for old, until_ms in self._spent.items() if until_ms <= now_ms]:
+            del self._spent[old]
+        if state in self._spent:
+            raise SignOnFailed("this login was finished already; begin again")
+        self._spent[state] = kept["until_ms"]
+        return kept
+
+    async def _exchange(self, redirect_uri: str, code: str, verifier: str, back: Mapping[str, str]) -> dict[str, Any]:
+        place = await self._provider.place("token_endpoint")
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "client_id": self._settings.client_id,
+            "code_verifier": verifier,
+        }
+        methods = (await self._provider.about()).get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        login = None
+        if self._settings.client_secret and "client_secret_basic" in methods:
+            login = httpx.BasicAuth(self._settings.client_id, self._settings.client_secret)
+        elif self._settings.client_secret:
+            form["client_secret"] = self._settings.client_secret
+        try:
+            reply = await self._provider.http.post(place, data=form, auth=login or httpx.USE_CLIENT_DEFAULT)
+            tokens = reply.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise Unavailable(f"the identity provider {self._provider.issuer} does not answer") from error
+        if reply.status_code >= 500:
+            raise Unavailable(f"the identity provider {self._provider.issuer} answers {reply.status_code}")
+        if reply.status_code != 200 or not isinstance(tokens, dict):
+            told = tokens.get("error", reply.status_code) if isinstance(tokens, dict) else reply.status_code
+            raise SignOnFailed(f"the identity provider did not accept the login's code ({told})", back)
+        return tokens
+
+    async def _claims(self, id_token: Any, nonce: str, back: Mapping[str, str]) -> dict[str, Any]:
+        """Return what the provider signed, if it was signed for us, for this login, and still holds."""
+        if not isinstance(id_token, str):
+            raise SignOnFailed("the identity provider sent no proof of who this is", back)
+        try:
+            header = extract_compact(id_token.encode()).headers()
+            keys = await self._provider.keys(header.get("kid"))
+            token = jwt.decode(id_token, keys, algorithms=list(ALGORITHMS))
+            jwt.JWTClaimsRegistry(
+                now=self._clock.now_ms() // 1000,
+                leeway=LEEWAY_S,
+                iss={"essential": True, "value": (await self._provider.about())["issuer"]},
+                aud={"essential": True, "value": self._settings.client_id},
+                sub={"essential": True},
+                exp={"essential": True},
+                iat={"essential": True},
+                nonce={"essential": True, "value": nonce},
+            ).validate(token.claims)
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            told = f"the identity provider's proof cannot be trusted ({type(error).__name__})"
+            raise SignOnFailed(told, back) from error
+        claims = dict(token.claims)
+        audience = claims["aud"]
+        is_for_many = isinstance(audience, list) and len(audience) > 1
+        if claims.get("azp", self._settings.client_id if not is_for_many else "") != self._settings.client_id:
+            raise SignOnFailed("the identity provider's proof was made for another application", back)
+        return claims
+
+    async def _person(self, claims: dict[str, Any], access_token: Any, back: Mapping[str, str]) -> Vouched:
+        place = (await self._provider.about()).get("userinfo_endpoint")
+        if isinstance(place, str) and isinstance(access_token, str) and not self._is_enough(claims):
+            more = await self._provider.json("GET", place, headers={"Authorization": f"Bearer {access_token}"})
+            if more.get("sub") != claims["sub"]:
+                raise SignOnFailed("the identity provider describes somebody else than it let in", back)
+            claims = {**more, **claims}
+        wanted = (self._settings.name_claim,) if self._settings.name_claim else NAME_CLAIMS
+        name = next((str(claims[claim]) for claim in wanted if claims.get(claim)), "")
+        if not name:
+            raise SignOnFailed(f"the identity provider does not say {' or '.join(wanted)} of this person", back)
+        listed = claims.get(self._settings.groups_claim) or ()
+        groups = [listed] if isinstance(listed, str) else listed
+        return Vouched(
+            source="oidc",
+            subject=f"{self._provider.issuer}#{claims['sub']}",
+            name=name.rpartition("@")[0] or name,
+            email=str(claims.get("email") or ""),
+            groups=frozenset(str(group) for group in groups),
+        )
+
+    def _is_enough(self, claims: Mapping[str, Any]) -> bool:
+        wanted = self._settings.name_claim
+        return self._settings.groups_claim in claims and (wanted in claims if wanted else "email" in claims)
+
+
+def challenge_of(verifier: str) -> str:
+    """Return what is shown of a secret so that only its owner can prove later to have known it (PKCE, S256)."""
+    return base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
