@@ -15,15 +15,15 @@ from openpai.api import bodies
 from openpai.api.answers import refusal, reply
 from openpai.api.context import Desk
 from openpai.api.gate import Gate
-from openpai.api.limits import Buckets, Failures, TooMany
+from openpai.api.limits import Buckets, Guesses, TooMany
 from openpai.api.passwords import Passwords
-from openpai.api.routes import authn, health, info, jobs, lists, logs, nodes, tasks, tokens, users
+from openpai.api.routes import authn, clusters, health, info, jobs, lists, logs, nodes, scheduling, tasks, tokens, users
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
 from openpai.protocol.errors import Broken, PaiError, Refused
 
 # Routes are tried in this order, so what is asked most comes first.
-_ROUTERS: Final = (lists, jobs, tasks, logs, nodes, tokens, authn, users, info, health)
+_ROUTERS: Final = (lists, jobs, tasks, logs, nodes, clusters, scheduling, tokens, authn, users, groups, info, health)
 _TOO_FAST: Final = "this client sends too many requests"
 
 
@@ -65,8 +65,12 @@ def create_api(services: Services) -> FastAPI:
         sessions=Sessions(services.users, services.clock, settings.token_cache_ms),
         passwords=Passwords(),
         lists=Buckets(settings.lists, services.clock, "the list of jobs is asked for too often"),
-        logins=Failures(settings.login_failures_per_min, services.clock),
-        logins_of_address=Failures(settings.login_failures_per_min_of_address, services.clock),
+        logins=Guesses(
+            services.clock,
+            per_min=settings.login_failures_per_min,
+            per_min_of_address=settings.login_failures_per_min_of_address,
+            per_min_of_user=settings.login_failures_per_min_of_user,
+        ),
     )
     for module in _ROUTERS:
         api.include_router(module.router)

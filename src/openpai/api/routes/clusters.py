@@ -1,0 +1,140 @@
+"""What the machines are promised to: virtual clusters, SKU types, and the configuration all of it follows from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from openpai.api.answers import reply
+from openpai.api.bodies import Body, invalid, read_body, takes
+from openpai.api.context import desk, doing
+from openpai.api.sessions import Caller
+from openpai.api.shapes import clusters as shapes
+from openpai.api.shapes.nodes import node_gpus
+from openpai.ports.platform import ClusterConfig
+from openpai.protocol.errors import Refused
+
+router = APIRouter(tags=["virtual clusters"])
+NAME = r"^[A-Za-z0-9]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_.-])?$"
+VcName = Annotated[str, Path(pattern=NAME)]
+SIZE_MAX = 2**40
+
+
+class Promise(Body):
+    """What a virtual cluster shall be promised."""
+
+    wish: str = Field("", max_length=1000, examples=["3 nodes", "8 GPUs of A100 + 2 nodes"])
+    vcCapacity: float | None = Field(None, description="OpenPAI's percentage, which is refused.")  # noqa: N815
+    vcMaxCapacity: float | None = None  # noqa: N815
+    description: str | None = Field(None, max_length=1000)
+    externalName: str | None = Field(None, max_length=1000)  # noqa: N815
+
+
+class Status(Body):
+    """Whether a virtual cluster shall take jobs."""
+
+    vcStatus: Literal["stopped", "running"]  # noqa: N815
+
+
+class Config(Body):
+    """What is promised to whom: as wishes or in HiveD's format."""
+
+    wishes: str | None = Field(None, max_length=100_000, examples=["vision: 3 nodes, speech: 8 GPUs"])
+    hived: str | None = Field(None, description="A whole configuration in HiveD's format, as YAML.")
+    version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
+
+
+@router.get("/api/v2/virtual-clusters")
+async def virtual_clusters(
+    request: Request,
+    caller: Annotated[Caller, doing("vc.list")],
+    nodes: Annotated[str | None, Query(description="Given, with any value: the GPUs of each node instead.")] = None,
+) -> Response:
+    """Return every virtual cluster by name: what it was promised, what of that is healthy and in use."""
+    platform = desk(request).services.platform
+    if nodes is not None:
+        return reply({view.name: node_gpus(view) for view in await platform.nodes()})
+    return reply(shapes.virtual_clusters(await platform.virtual_clusters()))
+
+
+@router.get("/api/v2/virtual-clusters/{vc}")
+async def virtual_cluster(request: Request, caller: Annotated[Caller, doing("vc.list")], vc: VcName) -> Response:
+    """Return one virtual cluster."""
+    found = shapes.virtual_clusters(await desk(request).services.platform.virtual_clusters())
+    if vc not in found:
+        raise no_virtual_cluster(vc)
+    return reply(found[vc])
+
+
+def no_virtual_cluster(name: str) -> Refused:
+    """Return the error for a virtual cluster that does not exist."""
+    told = f"there is no virtual cluster {name!r}"
+    return Refused("NoVirtualClusterError", told, "`pai vc list` shows the virtual clusters there are")
+
+
+@router.put("/api/v2/virtual-clusters/{vc}", status_code=201, openapi_extra=takes(Promise))
+async def promise(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
+    """Promise a virtual cluster something from now on; it is made if it is new, and nobody is stopped for it."""
+    wish = (await read_body(request, Promise)).wish.strip()
+    if not wish:
+        told = "a virtual cluster is promised machines or GPUs, not a percentage"
+        raise Refused("InvalidParametersError", told, 'send {"wish": "3 nodes"} or {"wish": "8 GPUs of A100"}')
+    config = await desk(request).services.platform.promise(vc, wish, caller.user)
+    return _changed(f"virtual cluster {vc} is promised {wish}", config, 201)
+
+
+@router.delete("/api/v2/virtual-clusters/{vc}")
+async def remove(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
+    """Remove a virtual cluster that no job uses; what it was promised goes to `default`."""
+    config = await desk(request).services.platform.promise(vc, None, caller.user)
+    return _changed(f"virtual cluster {vc} is removed", config)
+
+
+# OpenPAI names this route and never had it; clients that set `running` get what they want.
+@router.put("/api/v2/virtual-clusters/{vc}/status", status_code=201, include_in_schema=False)
+async def set_status(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
+    """Let a virtual cluster run, which it always does."""
+    wish = (await read_body(request, Status)).vcStatus
+    views = await desk(request).services.platform.virtual_clusters()
+    if vc not in shapes.virtual_clusters(views):
+        raise no_virtual_cluster(vc)
+    if wish == "stopped":
+        told = "virtual clusters are not stopped and started"
+        raise Refused("NotImplementedError", told, "promise it less, or take it out of the groups that are granted it")
+    return reply({"status": 201, "message": f"virtual cluster {vc} is running"}, 201)
+
+
+@router.get("/api/v2/cluster/sku-types")
+async def sku_types(
+    request: Request,
+    caller: Annotated[Caller, doing("vc.list")],
+    vc: Annotated[str | None, Query(pattern=NAME, description="Only types this virtual cluster was promised.")] = None,
+) -> Response:
+    """Return the kinds of hardware, and what one device of each brings along."""
+    return reply(shapes.sku_types(await desk(request).services.platform.sku_types(vc)))
+
+
+@router.get("/api/v2/cluster/config")
+async def cluster_config(request: Request, caller: Annotated[Caller, doing("cluster.read")]) -> Response:
+    """Return what was promised to whom, as it was written and as the scheduler goes by it, and what cannot be kept."""
+    return reply(shapes.cluster_config(await desk(request).services.platform.cluster_config()))
+
+
+@router.put("/api/v2/cluster/config", openapi_extra=takes(Config))
+async def configure(request: Request, caller: Annotated[Caller, doing("cluster.change")]) -> Response:
+    """Promise something else from now on, all at once; jobs run on, and those that lost their guarantee are named."""
+    wish = await read_body(request, Config)
+    if (wish.wishes is None) == (wish.hived is None):
+        raise invalid("say either `wishes` or `hived`")
+    config = await desk(request).services.platform.configure(
+        wishes=wish.wishes, hived=wish.hived, version=wish.version, by=caller.user
+    )
+    return reply(shapes.cluster_config(config))
+
+
+def _changed(told: str, config: ClusterConfig, status: int = 200) -> Response:
+    told_of = {key: value for key, value in shapes.cluster_config(config).items() if key != "hived"}
+    return reply({"status": status, "message": told, **told_of}, status)

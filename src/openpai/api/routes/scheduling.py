@@ -1,0 +1,182 @@
+"""How the scheduler thinks: its cells and gangs in HiveD's shapes, snapshots, fairness, and places in the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from openpai.api.access import job_for
+from openpai.api.answers import done, reply
+from openpai.api.bodies import Body, read_body, takes
+from openpai.api.context import desk, doing
+from openpai.api.routes.clusters import SIZE_MAX, no_virtual_cluster
+from openpai.api.sessions import Caller
+from openpai.ports.settings import FAIRNESS, Setting
+from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.fairness import HALF_LIFE_MS
+
+router = APIRouter(tags=["scheduler"])
+INSPECT: Final = "/api/v2/scheduler/inspect"
+HIVED: Final = "/v1/inspect"
+"""Where HiveD itself answers."""
+RANK_MAX: Final = 1_000_000
+_HOUR_MS: Final = 3_600_000
+Inspecting = Annotated[Caller, doing("vc.inspect")]
+
+
+class Fairness(Body):
+    """How long what a user has used counts against them."""
+
+    halfLifeHours: float | None = Field(  # noqa: N815
+        gt=0, le=24 * 365, description="After so long half of it is forgotten; null compares no use."
+    )
+    version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
+
+
+class PriorityChange(Body):
+    """How urgent a job shall be."""
+
+    value: Literal["crit", "prod", "test", "oppo"]
+
+
+class RankChange(Body):
+    """Where a job shall stand among equally urgent ones."""
+
+    value: Annotated[int, Field(ge=-RANK_MAX, le=RANK_MAX)] | Literal["front", "back"]
+
+
+async def _inspected(request: Request) -> Mapping[str, Any]:
+    return await desk(request).services.platform.inspect()
+
+
+@router.get(f"{INSPECT}/clusterstatus")
+@router.get(f"{HIVED}/clusterstatus", include_in_schema=False)
+async def cluster_status(request: Request, caller: Inspecting) -> Response:
+    """Return all physical cells and all virtual cells, in HiveD's shape."""
+    found = await _inspected(request)
+    return reply({key: found[key] for key in ("physicalCluster", "virtualClusters")})
+
+
+@router.get(f"{INSPECT}/clusterstatus/physicalcluster")
+@router.get(f"{HIVED}/clusterstatus/physicalcluster", include_in_schema=False)
+async def physical_cluster(request: Request, caller: Inspecting) -> Response:
+    """Return the physical cells as trees."""
+    return reply((await _inspected(request))["physicalCluster"])
+
+
+@router.get(f"{INSPECT}/clusterstatus/virtualclusters")
+@router.get(f"{INSPECT}/clusterstatus/virtualclusters/", include_in_schema=False)
+@router.get(f"{HIVED}/clusterstatus/virtualclusters", include_in_schema=False)
+@router.get(f"{HIVED}/clusterstatus/virtualclusters/", include_in_schema=False)
+async def virtual_cells(request: Request, caller: Inspecting) -> Response:
+    """Return the virtual cells of each virtual cluster as trees."""
+    return reply((await _inspected(request))["virtualClusters"])
+
+
+@router.get(f"{INSPECT}/clusterstatus/virtualclusters/{{vc}}")
+@router.get(f"{HIVED}/clusterstatus/virtualclusters/{{vc}}", include_in_schema=False)
+async def virtual_cells_of(request: Request, caller: Inspecting, vc: str) -> Response:
+    """Return the virtual cells of one virtual cluster."""
+    found = (await _inspected(request))["virtualClusters"]
+    if vc not in found:
+        raise no_virtual_cluster(vc)
+    return reply(found[vc])
+
+
+@router.get(f"{INSPECT}/affinitygroups")
+@router.get(f"{INSPECT}/affinitygroups/", include_in_schema=False)
+@router.get(f"{HIVED}/affinitygroups", include_in_schema=False)
+@router.get(f"{HIVED}/affinitygroups/", include_in_schema=False)
+async def affinity_groups(request: Request, caller: Inspecting) -> Response:
+    """Return the gangs that hold or have claimed devices, with where they are."""
+    return reply({"items": (await _inspected(request))["affinityGroups"]})
+
+
+# A gang's name has slashes in it.
+@router.get(f"{INSPECT}/affinitygroups/{{name:path}}")
+@router.get(f"{HIVED}/affinitygroups/{{name:path}}", include_in_schema=False)
+async def affinity_group(
+    request: Request, caller: Inspecting, name: Annotated[str, Path(min_length=1, max_length=1000)]
+) -> Response:
+    """Return one gang that holds or has claimed devices."""
+    for group in (await _inspected(request))["affinityGroups"]:
+        if group["metadata"]["name"] == name:
+            return reply(group)
+    told = f"no gang named {name!r} holds devices"
+    raise Refused("NoJobError", told, f"GET {INSPECT}/affinitygroups lists those that do")
+
+
+@router.get("/api/v2/scheduler/snapshot")
+async def snapshot(request: Request, caller: Annotated[Caller, doing("scheduler.snapshot")]) -> Response:
+    """Return the scheduler's whole state, with which `pai scheduler replay` works decisions out again."""
+    return reply(await desk(request).services.platform.scheduler_snapshot())
+
+
+@router.get("/api/v2/scheduler/fairness")
+async def fairness(request: Request, caller: Annotated[Caller, doing("vc.list")]) -> Response:
+    """Return how long what a user has used counts when users of a virtual cluster are compared."""
+    return reply(_fairness(await desk(request).services.cluster_settings.setting(FAIRNESS)))
+
+
+@router.put("/api/v2/scheduler/fairness", openapi_extra=takes(Fairness))
+async def set_fairness(request: Request, caller: Annotated[Caller, doing("cluster.change")]) -> Response:
+    """Set how long what a user has used counts; null lets only priority, rank and age order the queue."""
+    wish = await read_body(request, Fairness)
+    services = desk(request).services
+    saved = await services.cluster_settings.set_setting(
+        FAIRNESS,
+        {"halfLifeHours": wish.halfLifeHours},
+        by=caller.user,
+        at_ms=services.clock.now_ms(),
+        version=wish.version,
+    )
+    await services.platform.limits_changed()
+    return reply(_fairness(saved))
+
+
+def _fairness(setting: Setting | None) -> dict[str, Any]:
+    if setting is None:
+        return {"halfLifeHours": HALF_LIFE_MS / _HOUR_MS, "version": 0, "changedBy": None, "changedTime": None}
+    return {
+        "halfLifeHours": setting.body.get("halfLifeHours"),
+        "version": setting.version,
+        "changedBy": setting.changed_by,
+        "changedTime": setting.changed_at_ms,
+    }
+
+
+@router.put("/api/v2/jobs/{job}/priority", openapi_extra=takes(PriorityChange))
+async def set_priority(request: Request, caller: Annotated[Caller, doing("job.priority")], job: str) -> Response:
+    """Change a job's priority class; a job that runs is not moved by it."""
+    wish = (await read_body(request, PriorityChange)).value
+    row = await job_for(request, caller, job)
+    await desk(request).services.platform.set_priority(row.user, row.name, wish, caller.user)
+    return done(f"job {row.user}~{row.name} has priority {wish}")
+
+
+@router.put("/api/v2/jobs/{job}/rank", openapi_extra=takes(RankChange))
+async def set_rank(request: Request, caller: Annotated[Caller, doing("job.rank")], job: str) -> Response:
+    """Move a waiting job among equally urgent ones of its virtual cluster; a higher rank goes first."""
+    wish = (await read_body(request, RankChange)).value
+    row = await job_for(request, caller, job)
+    services = desk(request).services
+    await services.platform.set_rank(row.user, row.name, _rank(wish, services.clock.now_ms()), caller.user)
+    where = {"front": "moved to the front", "back": "moved to the back"}.get(str(wish), f"given rank {wish}")
+    return done(f"job {row.user}~{row.name} was {where} among jobs of its priority")
+
+
+def _rank(wish: int | str, now_ms: int) -> int:
+    # Later is further: who is moved to the front now stands before whoever was moved there earlier.
+    return {"front": now_ms, "back": -now_ms}[wish] if isinstance(wish, str) else wish
+
+
+@router.post("/api/v2/jobs/{job}/checkpoint")
+async def checkpoint(request: Request, caller: Annotated[Caller, doing("job.checkpoint")], job: str) -> Response:
+    """Tell that a job has just saved its work: it loses less if it must leave, and is chosen for that sooner."""
+    row = await job_for(request, caller, job)
+    await desk(request).services.platform.checkpointed(row.user, row.name)
+    return done(f"job {row.user}~{row.name} has saved its work")

@@ -1,0 +1,69 @@
+"""Virtual clusters, SKU types and the cluster's configuration, as the API tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from openpai.api.shapes.exits import Document
+from openpai.ports.platform import ClusterConfig
+from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
+from openpai.scheduler.interface import Amount, VcView
+
+NOTHING: Final = Amount()
+
+
+def amount(of: Amount) -> Document:
+    """Return resources, under OpenPAI's older names as well."""
+    return {"cpu": of.cpus, "memory": of.memory_mb, "gpu": of.gpus, "vCores": of.cpus, "GPUs": of.gpus}
+
+
+def virtual_clusters(views: Iterable[VcView]) -> dict[str, Document]:
+    """Return every virtual cluster by name; `default` is always there."""
+    found = {view.name: view for view in views}
+    if DEFAULT_VIRTUAL_CLUSTER not in found:
+        found[DEFAULT_VIRTUAL_CLUSTER] = VcView(
+            DEFAULT_VIRTUAL_CLUSTER, NOTHING, NOTHING, NOTHING, NOTHING, {}, running=0, waiting=0
+        )
+    gpus, cpus = (sum(size) for size in zip(*((v.total.gpus, v.total.cpus) for v in found.values()), strict=True))
+    return {name: _virtual_cluster(found[name], Amount(cpus=cpus, gpus=gpus)) for name in sorted(found)}
+
+
+def _virtual_cluster(view: VcView, whole: Amount) -> Document:
+    share = _percent(view.total, whole)
+    return {
+        "capacity": share,
+        # Opportunistic jobs may use whatever others leave.
+        "maxCapacity": 100,
+        "usedCapacity": _percent(view.used, view.total),
+        "dedicated": False,
+        "resourcesUsed": amount(view.used),
+        "resourcesGuaranteed": amount(view.guaranteed),
+        "resourcesTotal": amount(view.total),
+        "resourcesBorrowed": amount(view.borrowed),
+        "skus": dict(view.skus),
+        "runningGangs": view.running,
+        "waitingGangs": view.waiting,
+    }
+
+
+def _percent(part: Amount, whole: Amount) -> float:
+    """Return a share in percent, of GPUs where there are any."""
+    some, every = (part.gpus, whole.gpus) if whole.gpus else (part.cpus, whole.cpus)
+    return round(100 * some / every, 2) if every else 0
+
+
+def sku_types(types: Mapping[str, Amount]) -> Document:
+    """Return what one device of each type brings along."""
+    return {name: {"cpu": of.cpus, "memory": of.memory_mb, "gpu": of.gpus} for name, of in types.items()}
+
+
+def cluster_config(config: ClusterConfig) -> Document:
+    """Return what was promised to whom."""
+    return {
+        "wishes": config.wishes,
+        "hived": config.hived,
+        "version": config.version,
+        "problems": config.problems,
+        "demoted": config.demoted,
+    }
