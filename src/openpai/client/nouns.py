@@ -6,7 +6,8 @@ from openpai.client.calls.jobs import Jobs
 from openpai.client.calls.logins import Logins
 from openpai.client.calls.nodes import Nodes
 from openpai.client.calls.people import Groups, Users
+from openpai.client.calls.sharing import Sharing
 
 
-class Nouns(Jobs, Logins, Users, Groups, Nodes):
+class Nouns(Jobs, Logins, Users, Groups, Nodes, Sharing):
     """The methods of a client, a class per noun."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from openpai.client.model.reading import Document, number, text
+from openpai.client.model.sharing import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Wait:
     unblock: str
     ahead: tuple[str, ...]
     position: int | None
+    estimate: Estimate | None
     document: Document = field(repr=False, compare=False)
 
     @classmethod
@@ -54,5 +56,6 @@ class Wait:
             unblock=text(document.get("unblock")),
             ahead=(ahead,) if isinstance(ahead, str) else tuple(str(job) for job in ahead),
             position=number(document.get("position")),
+            estimate=Estimate.read(document.get("estimate")),
             document=document,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from openpai.client.model.reading import Document, amount, text
+from openpai.client.model.reading import Document, amount, text, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class NodeView:
     memory_mb: Amount
     gpus: Amount
     tasks: int
+    is_drained: bool
+    drained_because: str
+    bad_devices: tuple[int, ...]
+    virtual_clusters: tuple[str, ...]
+    """Whose jobs hold something there."""
     document: Document = field(repr=False, compare=False)
 
     @classmethod
@@ -49,5 +54,9 @@ class NodeView:
             memory_mb=Amount.read(document.get("memoryMB")),
             gpus=Amount.read(document.get("gpus")),
             tasks=amount(document.get("tasks")),
+            is_drained=bool(document.get("drained")),
+            drained_because=text(document.get("drainedBecause")),
+            bad_devices=tuple(amount(device) for device in document.get("badDevices") or ()),
+            virtual_clusters=texts(document.get("virtualClusters")),
             document=document,
         )
