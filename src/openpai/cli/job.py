@@ -5,19 +5,21 @@ A job is named `job` when it is one's own and `user~job` in any case.
 
 from __future__ import annotations
 
-import typer
+from typing import Final
 
-from openpai.cli import job_logs, job_read, job_submit, job_wishes
+from openpai.cli.lazy import group
 
-app = typer.Typer(help="Jobs: submit, watch, read, stop.", no_args_is_help=True, rich_markup_mode=None)
-app.command("submit")(job_submit.submit)
-app.command("check")(job_submit.check)
-app.command("list")(job_read.list_)
-app.command("show")(job_read.show)
-app.command("logs")(job_logs.logs)
-app.command("events")(job_read.events)
-app.command("why")(job_read.why)
-app.command("config")(job_read.config)
-app.command("wait")(job_wishes.wait)
-app.command("stop")(job_wishes.stop)
-app.command("start")(job_wishes.start)
+COMMANDS: Final = {
+    "submit": ("openpai.cli.job_submit:submit", "Submit a job file."),
+    "check": ("openpai.cli.job_submit:check", "Check a job file offline: every fault, with its line."),
+    "list": ("openpai.cli.job_read:list_", "List jobs, newest first."),
+    "show": ("openpai.cli.job_read:show", "Show a job: its state, its tasks, and why it waits or failed."),
+    "logs": ("openpai.cli.job_logs:logs", "Print what a task wrote, or follow it with -f."),
+    "events": ("openpai.cli.job_read:events", "Show what happened to a job, oldest first."),
+    "why": ("openpai.cli.job_read:why", "Say why a job waits, and what would change it."),
+    "config": ("openpai.cli.job_read:config", "Print a job's file, its secrets masked."),
+    "wait": ("openpai.cli.job_wishes:wait", "Wait until a job is over."),
+    "stop": ("openpai.cli.job_wishes:stop", "Let a job end; harmless when it is over already."),
+    "start": ("openpai.cli.job_wishes:start", "Let a job that is over run again, as a new attempt."),
+}
+app = group("Jobs: submit, watch, read, stop.", COMMANDS)

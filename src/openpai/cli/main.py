@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from openpai.cli import session
 from openpai.cli.exits import Exit, exit_for, exit_table
-from openpai.cli.job import app as job_app
-from openpai.cli.login import login, logout
-from openpai.cli.node import app as node_app
+from openpai.cli.lazy import lazily
 from openpai.cli.output import complain, document, error_console
-from openpai.cli.protocol import app as protocol_app
 from openpai.protocol.errors import Broken, PaiError, Refused
 
+# Where each command is, and its line in the help: the first of its own docstring.
+COMMANDS: Final = {
+    "login": ("openpai.cli.login:login", "Log in at a server; later commands talk to it."),
+    "logout": ("openpai.cli.login:logout", "Revoke the token kept for a server and forget it."),
+    "job": ("openpai.cli.job:app", "Jobs: submit, watch, read, stop."),
+    "node": ("openpai.cli.node:app", "The machines that run jobs."),
+    "protocol": ("openpai.cli.protocol:app", "The language of job files."),
+}
 EPILOG = f"""A first job: pai login, then pai job submit FILE --watch
 
 \b
@@ -30,6 +35,7 @@ Exit codes:
 
 app = typer.Typer(
     name="pai",
+    cls=lazily(COMMANDS),
     help="Run jobs on an OpenPAI platform, and watch them.",
     epilog=EPILOG,
     no_args_is_help=True,
@@ -37,11 +43,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(job_app, name="job")
-app.add_typer(node_app, name="node")
-app.add_typer(protocol_app, name="protocol")
-app.command()(login)
-app.command()(logout)
 
 
 def _version(wanted: bool) -> None:

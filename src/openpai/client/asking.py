@@ -121,12 +121,25 @@ class Awaited(Protocol):
         ...
 
 
-class asks(Generic[P, T]):  # noqa: N801 - a mark above a method, as `property` is
+class _Mark(Generic[P, T]):
+    """Keeps a description, and looks like the method it is on the class."""
+
+    def __init__(self, describe: Callable[..., Any]) -> None:
+        self.describe = describe
+        update_wrapper(cast("Any", self), describe)
+
+    def __call__(self, here: Any, *args: P.args, **named: P.kwargs) -> Any:
+        return self.__get__(here, type(here))(*args, **named)
+
+    def __get__(self, here: Any, owner: type) -> Any:
+        raise NotImplementedError
+
+
+class asks(_Mark[P, T]):  # noqa: N801 - a mark above a method, as `property` is
     """Marks a method that describes one call."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
-        self.describe = describe
-        update_wrapper(cast("Any", self), describe)
+        super().__init__(describe)
 
     @overload
     def __get__(self, here: None, owner: type) -> Self: ...
@@ -138,12 +151,11 @@ class asks(Generic[P, T]):  # noqa: N801 - a mark above a method, as `property` 
         return self if here is None else _bound(self.describe, here, here.ask)
 
 
-class proceeds(Generic[P, T]):  # noqa: N801
+class proceeds(_Mark[P, T]):  # noqa: N801
     """Marks a method that describes several calls in a row, such as asking until a job is over."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Steps[T]]) -> None:
-        self.describe = describe
-        update_wrapper(cast("Any", self), describe)
+        super().__init__(describe)
 
     @overload
     def __get__(self, here: None, owner: type) -> Self: ...
@@ -155,12 +167,11 @@ class proceeds(Generic[P, T]):  # noqa: N801
         return self if here is None else _bound(self.describe, here, here.proceed)
 
 
-class pages(Generic[P, Item]):  # noqa: N801
+class pages(_Mark[P, Item]):  # noqa: N801
     """Marks a method that describes a list told page by page."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Pages[Any, Item]]) -> None:
-        self.describe = describe
-        update_wrapper(cast("Any", self), describe)
+        super().__init__(describe)
 
     @overload
     def __get__(self, here: None, owner: type) -> Self: ...

@@ -1,4 +1,7 @@
-"""Everything both clients can ask, from the files of `calls`."""
+"""Everything both clients can ask, from the files of `calls`.
+
+A new noun is a class whose methods are marked as `client.asking` says; here it joins the others.
+"""
 
 from __future__ import annotations
 

@@ -34,14 +34,18 @@ def commands() -> str:
 def walk(command: Any, path: tuple[str, ...] = ("pai",)) -> Iterable[tuple[tuple[str, ...], Any]]:
     """Yield a command and all commands below it, each with its words."""
     yield path, command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from walk(below, (*path, name))
+    for name in _below(command):
+        yield from walk(command.get_command(None, name), (*path, name))
+
+
+def _below(command: Any) -> list[str]:
+    return list(command.list_commands(None)) if hasattr(command, "list_commands") else []
 
 
 def _section(path: tuple[str, ...], command: Any) -> str:
     given = [one for one in command.params if one.name not in _OF_THE_LIBRARY and not getattr(one, "hidden", False)]
     arguments = [_metavar(one) for one in given if not _is_option(one)]
-    below = getattr(command, "commands", {})
+    below = _below(command)
     usage = " ".join([*path, *(["COMMAND"] if below else arguments)])
     parts = [f"## `{usage}`", (command.help or "").replace("\b\n", "").strip()]
     if given:

@@ -1,0 +1,64 @@
+"""Commands that are loaded when they are called, so that the tenth of them makes none of the others slower.
+
+A group is a table: the name of each command, where it is, and its line in the help. What the help needs is in the
+table, and nothing is loaded to print it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+Table = Mapping[str, tuple[str, str]]
+
+
+def lazily(table: Table) -> type[TyperGroup]:
+    """Return the class of a group that finds its commands in a table, beside those it is given."""
+
+    class Lazy(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:
+            return [*table, *(name for name in super().list_commands(ctx) if name not in table)]
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            if cmd_name in table and cmd_name not in self.commands:
+                self.commands[cmd_name] = load(cmd_name, table[cmd_name][0])
+            return super().get_command(ctx, cmd_name)
+
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            given = {name: command for name, command in self.commands.items() if not command.hidden}
+            width = formatter.width - 6 - max(map(len, [*table, *given]))
+            rows = [(name, told) for name, (_, told) in table.items()]
+            rows += [(name, one.get_short_help_str(width)) for name, one in given.items() if name not in table]
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    return Lazy
+
+
+def group(told: str, table: Table) -> typer.Typer:
+    """Return a group of commands, each of which is loaded when it is called."""
+    app = typer.Typer(cls=lazily(table), help=told, no_args_is_help=True, rich_markup_mode=None)
+    app.callback()(_nothing)
+    return app
+
+
+def load(name: str, place: str) -> Any:
+    """Return the command, or group of commands, at a place written as `module:attribute`."""
+    module, _, attribute = place.partition(":")
+    target = getattr(import_module(module), attribute)
+    if isinstance(target, typer.Typer):
+        loaded: Any = typer.main.get_group(target)
+    else:
+        lone = typer.Typer(rich_markup_mode=None, add_completion=False)
+        lone.command(name)(target)
+        loaded = typer.main.get_command(lone)
+    loaded.name = name
+    return loaded
+
+
+def _nothing() -> None:
+    """Make a group a group, whatever it holds."""
