@@ -6,33 +6,19 @@ Proof is somebody else's business: a password compared here, or an identity prov
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from openpai.api.context import Desk
 from openpai.api.memberships import Groups, named, vouched
 from openpai.api.shapes.exits import Document
 from openpai.ports.accounts import AccountStore, User
+from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused
 
 USER_NAME: Final = r"^[\w.-]{1,128}$"
 EMAIL_MAX: Final = 254
 _NAME: Final = re.compile(r"[\w.-]{1,128}")
-
-
-@dataclass(frozen=True, slots=True)
-class Vouched:
-    """Somebody whom an identity provider vouches for, as it describes them now."""
-
-    source: str
-    """oidc or ldap."""
-    subject: str = field(repr=False)
-    """What the provider calls them, unchanging, with the provider's own name where there may be several."""
-    name: str
-    """The user name they shall have; only counts the first time."""
-    email: str = ""
-    groups: frozenset[str] = frozenset()
-    """The provider's names of the groups they are in; those that a group of ours names as `externalName` count."""
 
 
 async def sign_in(desk: Desk, user: User, lifetime_s: int | None = None) -> Document:

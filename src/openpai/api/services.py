@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock
+from openpai.ports.identity import PasswordDirectory, Sealer, SingleSignOn
 from openpai.ports.logs import LogReader
 from openpai.ports.platform import Platform
 from openpai.ports.settings import SettingsStore
@@ -34,6 +35,8 @@ class Settings:
     login_failures_per_min: int = 5
     """Of one user name from one address."""
     login_failures_per_min_of_address: int = 60
+    login_failures_per_min_of_user: int = 30
+    """From addresses that the user has not logged in from, all together."""
     body_max_bytes: int = 1024 * 1024
     token_lifetime_s: int = 86_400
     """How long a login lasts that does not say."""
@@ -41,6 +44,21 @@ class Settings:
     """How long a token that was revoked by another server may still be believed."""
     keep_alive_s: float = 15.0
     """How long a followed log may be silent before a sign of life is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignOn:
+    """Who vouches for people besides the passwords kept here, and which pages may receive a login."""
+
+    sealer: Sealer
+    sso: SingleSignOn | None = None
+    directory: PasswordDirectory | None = None
+    public_url: str = ""
+    """Where browsers reach this platform; empty: where the request came to."""
+    origins: tuple[str, ...] = ()
+    """Other origins, such as https://portal.example.org, that a login may go back to."""
+    is_group_required: bool = False
+    """Whether somebody in none of our groups is turned away."""
 
 
 def _always() -> bool:
@@ -63,3 +81,5 @@ class Services:
     """What administrators set while the platform runs."""
     usage: UsageStore = field(kw_only=True)
     """Quotas, what was used, and the audit log."""
+    sign_on: SignOn | None = field(default=None, kw_only=True)
+    """Who else vouches for people."""

@@ -6,12 +6,10 @@ carried by the browser, so any server may finish what another one began.
 
 from __future__ import annotations
 
-import base64
 import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -20,6 +18,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jws import extract_compact
 
+from openpai.access.pkce import challenge_of
 from openpai.identity.provider import Provider
 from openpai.ports.clock import Clock
 from openpai.ports.identity import Finished, Sealer, SignOnFailed, Started, Vouched
@@ -204,8 +203,3 @@ class Oidc:
     def _is_enough(self, claims: Mapping[str, Any]) -> bool:
         wanted = self._settings.name_claim
         return self._settings.groups_claim in claims and (wanted in claims if wanted else "email" in claims)
-
-
-def challenge_of(verifier: str) -> str:
-    """Return what is shown of a secret so that only its owner can prove later to have known it (PKCE, S256)."""
-    return base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()

@@ -1,0 +1,131 @@
+"""Logging in through an identity provider's page, and coming back from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import RedirectResponse, Response
+
+from openpai.api.answers import reply
+from openpai.api.bodies import Body, read_body, takes
+from openpai.api.context import Desk, desk
+from openpai.api.services import SignOn
+from openpai.api.signon import CHALLENGE, checked_target, code_for, let_in, onward, redeem
+from openpai.ports.identity import SignOnFailed, SingleSignOn
+from openpai.protocol.errors import PaiError, Refused
+
+router = APIRouter(tags=["authentication"])
+KEEPSAKE: Final = "pai_sign_on"
+_TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
+_RETURN: Final = "/api/v2/authn/oidc/return"
+_SEE_OTHER: Final[dict[int | str, dict[str, Any]]] = {302: {"description": "to the identity provider, or back to where the login began"}}
+
+
+class Code(Body):
+    """What came back from a login, and the secret whose challenge began it."""
+
+    code: str = Field(min_length=1, max_length=4096)
+    verifier: str = Field(min_length=1, max_length=256)
+
+
+@router.get("/api/v2/authn/oidc/login", status_code=302, responses=_SEE_OTHER)
+@router.get("/api/v1/authn/oidc/login", include_in_schema=False)
+async def login(
+    request: Request,
+    challenge: Annotated[str, Query(pattern=CHALLENGE, description="SHA-256 of a secret of yours, base64url")],
+    redirect_uri: Annotated[str, Query(max_length=2048, description="where to come back to")] = "/",
+    origin: Annotated[
+        str, Query(alias="from", max_length=2048, pattern=_TEXT, description="handed back as it is")
+    ] = "",
+) -> Response:
+    """Send the browser to the identity provider; it comes back to `redirect_uri` with a `code` for the token route."""
+    here = desk(request)
+    sign_on, sso = _provider(here)
+    target = checked_target(redirect_uri, sign_on)
+    started = await sso.start(_return_to(request, sign_on), {"target": target, "from": origin, "challenge": challenge})
+    answer = RedirectResponse(started.url, 302)
+    answer.set_cookie(
+        KEEPSAKE, started.keepsake, max_age=600, path="/api", httponly=True, samesite="lax",
+        secure=_return_to(request, sign_on).startswith("https:"),
+    )  # fmt: skip
+    return answer
+
+
+@router.post(_RETURN, status_code=303, responses={303: {"description": "the same answer, as a GET"}})
+@router.post("/api/v1/authn/oidc/return", include_in_schema=False)
+async def posted(request: Request) -> Response:
+    """Take an answer that the provider posts as a form, and look at it again as a GET, which brings the cookie."""
+    form = (await request.body()).decode("ascii", "replace")
+    if not form.isprintable() or len(form) > 16_384:
+        raise Refused("InvalidParametersError", "this is no answer of an identity provider", "begin the login again")
+    return Response(status_code=303, headers={"location": f"{_RETURN}?{form}"})
+
+
+@router.get(_RETURN, status_code=302, responses=_SEE_OTHER)
+@router.get("/api/v1/authn/oidc/return", include_in_schema=False)
+async def come_back(request: Request) -> Response:
+    """Take the provider's answer, and send the browser on with a `code`, or with an `errorMessage`."""
+    here = desk(request)
+    sign_on, sso = _provider(here)
+    keepsake = request.cookies.get(KEEPSAKE, "")
+    try:
+        finished = await sso.finish(_return_to(request, sign_on), dict(request.query_params), keepsake)
+        back = finished.back
+        try:
+            user = await let_in(here, sign_on, finished.person)
+        except PaiError as error:
+            raise SignOnFailed(error.message, back) from error
+        place = onward(back["target"], code=code_for(here, sign_on, user, back["challenge"]), **_origin(back))
+    except SignOnFailed as failed:
+        if not failed.back:
+            # Nobody knows where this login began, so there is no page of ours to tell it to.
+            raise Refused("UnauthorizedUserError", failed.told, "begin the login again") from failed
+        place = onward(failed.back["target"], errorMessage=failed.told, **_origin(failed.back))
+    answer = RedirectResponse(place, 302)
+    answer.delete_cookie(KEEPSAKE, path="/api", httponly=True, samesite="lax")
+    return answer
+
+
+@router.post("/api/v2/authn/oidc/token", openapi_extra=takes(Code))
+async def token(request: Request) -> Response:
+    """Return a token for the code of a login and the secret that goes with it; each code works once, for a minute."""
+    asked = await read_body(request, Code)
+    here = desk(request)
+    sign_on, _ = _provider(here)
+    return reply(await redeem(here, sign_on, asked.code, asked.verifier))
+
+
+@router.get("/api/v2/authn/oidc/logout", status_code=302, responses=_SEE_OTHER)
+@router.get("/api/v1/authn/oidc/logout", include_in_schema=False)
+async def logout(
+    request: Request, redirect_uri: Annotated[str, Query(max_length=2048, description="where to come back to")] = "/"
+) -> Response:
+    """Send the browser to where the provider ends its own session; revoke the token by the basic logout first."""
+    here = desk(request)
+    sign_on, sso = _provider(here)
+    target = checked_target(redirect_uri, sign_on)
+    absolute = f"{_base(request, sign_on)}{target}" if target.startswith("/") else target
+    return RedirectResponse(await sso.logout_url(absolute) or target, 302)
+
+
+def _provider(here: Desk) -> tuple[SignOn, SingleSignOn]:
+    sign_on = here.services.sign_on
+    if sign_on is None or sign_on.sso is None:
+        told = "this platform has no single sign-on"
+        raise Refused("NoApiError", told, "log in with a name and a password; see /api/v2/authn/info")
+    return sign_on, sign_on.sso
+
+
+def _base(request: Request, sign_on: SignOn) -> str:
+    return (sign_on.public_url or str(request.base_url)).rstrip("/")
+
+
+def _return_to(request: Request, sign_on: SignOn) -> str:
+    return f"{_base(request, sign_on)}{_RETURN}"
+
+
+def _origin(back: object) -> dict[str, str]:
+    origin = back.get("from", "") if isinstance(back, dict) else ""
+    return {"from": origin} if origin else {}

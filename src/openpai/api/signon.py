@@ -1,0 +1,113 @@
+"""The two hand-overs of single sign-on: to the provider and back, and from the browser to whoever began the login.
+
+A token never travels in an address. Whoever begins a login shows the challenge of a secret; what comes back to them is
+a sealed code that lasts a minute, and only the secret turns it into a token, once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from openpai.access.pkce import challenge_of
+from openpai.api.accounts import welcome
+from openpai.api.context import Desk
+from openpai.api.services import SignOn
+from openpai.api.shapes.exits import Document
+from openpai.ports.accounts import User
+from openpai.ports.identity import Vouched
+from openpai.ports.store import Sealed
+from openpai.protocol.errors import Refused
+
+CODE_MS: Final = 60_000
+CHALLENGE: Final = r"^[A-Za-z0-9_-]{43}$"
+_PATH: Final = re.compile(r"/(?![/\\])[^\\\x00-\x1f\x7f]*")
+
+
+def checked_target(target: str, sign_on: SignOn) -> str:
+    """Return where a login may go back to: a path of ours, this very machine, or an origin that was allowed.
+
+    Anything else would hand logins to strangers.
+    """
+    if _PATH.fullmatch(target):
+        return target
+    try:
+        parts = urlsplit(target)
+        host, is_odd = parts.hostname or "", parts.username is not None or "\\" in target or not target.isprintable()
+    except ValueError:
+        host, is_odd = "", True
+    if not is_odd and parts.scheme in ("http", "https") and host:
+        if parts.scheme == "http" and _is_loopback(host):
+            return target
+        if f"{parts.scheme}://{parts.netloc}".lower() in {origin.rstrip("/").lower() for origin in sign_on.origins}:
+            return target
+    told = f"a login may not go back to {target[:200]!r}"
+    raise Refused(
+        "InvalidParametersError", told, "use a path such as /, or ask an administrator to allow its origin"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def onward(target: str, **values: str) -> str:
+    """Return an address with these values added to its query."""
+    place, hash_, fragment = target.partition("#")
+    said = urlencode({key: value for key, value in values.items() if value})
+    return f"{place}{'&' if '?' in place else '?'}{said}{hash_}{fragment}"
+
+
+async def let_in(desk: Desk, sign_on: SignOn, person: Vouched) -> User:
+    """Return the user behind somebody a provider vouches for; raise ForbiddenUserError if they are not wanted."""
+    if sign_on.is_group_required:
+        known = {group.external_name for group in await desk.services.users.groups() if group.external_name}
+        if not known & person.groups:
+            told = f"{person.name} is in none of the groups that may use this platform"
+            raise Refused("ForbiddenUserError", told, "ask an administrator which group to join")
+    return await welcome(desk.services.users, person, desk.services.clock.now_ms())
+
+
+def code_for(desk: Desk, sign_on: SignOn, user: User, challenge: str) -> str:
+    """Return a code that whoever knows the secret behind `challenge` may turn into a user's token within a minute."""
+    until_ms = desk.services.clock.now_ms() + CODE_MS
+    said = {"user": user.name, "token": secrets.token_urlsafe(32), "challenge": challenge, "until_ms": until_ms}
+    sealed = sign_on.sealer.seal(said)
+    if sealed is None:
+        raise ValueError("nothing was sealed")
+    return sealed.data.decode()
+
+
+async def redeem(desk: Desk, sign_on: SignOn, code: str, verifier: str) -> Document:
+    """Return OpenPAI's answer to a login for a code and its secret. Raises UnauthorizedUserError for any other code."""
+    wrong = Refused("UnauthorizedUserError", "this code is unknown, too old or was used already", "log in again")
+    said = _opened(sign_on, code)
+    if not said or desk.services.clock.now_ms() >= said["until_ms"]:
+        raise wrong
+    if not hmac.compare_digest(challenge_of(verifier), said["challenge"]):
+        raise wrong
+    user = await desk.services.users.user(said["user"])
+    if user is None:
+        raise wrong
+    lifetime_s = desk.services.settings.token_lifetime_s
+    try:
+        # The token was made up with the code, so a second use of the code finds it there.
+        token = await desk.sessions.open(user.name, lifetime_s=lifetime_s, token=said["token"])
+    except Refused as error:
+        raise wrong from error
+    return {"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": "githubPAT" in user.extension}
+
+
+def _opened(sign_on: SignOn, code: str) -> Mapping[str, Any]:
+    try:
+        return sign_on.sealer.open(Sealed(code.encode("utf-8", "replace")))
+    except Refused:
+        return {}

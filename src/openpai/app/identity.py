@@ -1,0 +1,120 @@
+"""The identity file: which provider and which directory vouch for people, as an administrator writes it.
+
+A YAML document. Secrets may stand in it, or better in environment variables that it names. Every fault is told at once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from openpai.api.services import SignOn
+from openpai.identity.directory import Directory, LdapSettings
+from openpai.identity.oidc import Oidc, OidcSettings
+from openpai.identity.provider import Provider
+from openpai.ports.clock import Clock
+from openpai.ports.identity import Sealer
+from openpai.protocol.errors import Refused
+
+_ORIGIN = r"^https?://[^/\s?#@]+/?$"
+Text = Annotated[str, Field(min_length=1, max_length=2048)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, strict=True)
+
+
+class OidcPart(_Part):
+    """An OpenID provider."""
+
+    issuer: Annotated[str, Field(pattern=r"^https?://\S+$")]
+    client_id: Text
+    client_secret: str = ""
+    client_secret_env: str = ""
+    scopes: list[Text] = ["openid", "profile", "email"]
+    name_claim: str = ""
+    groups_claim: Text = "groups"
+    label: Text = "single sign-on"
+
+
+class LdapPart(_Part):
+    """A directory."""
+
+    url: Text
+    user_base: Text
+    user_filter: Text = "(uid={name})"
+    bind_dn: str = ""
+    bind_password: str = ""
+    bind_password_env: str = ""
+    start_tls: bool = Field(default=False, alias="startTLS")
+    ca_file: str = ""
+    name_attribute: Text = "uid"
+    email_attribute: Text = "mail"
+    group_base: str = ""
+    group_filter: Text = LdapSettings.__dataclass_fields__["group_filter"].default
+    group_attribute: Text = "cn"
+
+
+class IdentityFile(_Part):
+    """The whole file."""
+
+    public_url: Annotated[str, Field(pattern=_ORIGIN)] | None = None
+    origins: list[Annotated[str, Field(pattern=_ORIGIN)]] = []
+    require_group: bool = False
+    oidc: OidcPart | None = None
+    ldap: LdapPart | None = None
+
+
+def read_identity(path: Path) -> IdentityFile:
+    """Return what an identity file says. Raises Refused with every fault in it."""
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise _refused(path, f"cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise _refused(path, f"is not YAML: {error}") from error
+    try:
+        return IdentityFile.model_validate(document if document is not None else {})
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}" for each in error.errors()]
+        raise _refused(path, "has faults:\n" + "\n".join(faults)) from error
+
+
+def open_sign_on(said: IdentityFile, path: Path, sealer: Sealer, clock: Clock) -> tuple[SignOn, Provider | None]:
+    """Return who vouches for people, and the provider to close at the end. Asks nobody yet."""
+    sso, provider, directory = None, None, None
+    if said.oidc is not None:
+        one = said.oidc
+        secret = _secret(path, "oidc.clientSecret", one.client_secret, one.client_secret_env)
+        provider = Provider(one.issuer, clock)
+        scopes = tuple(dict.fromkeys(("openid", *one.scopes)))
+        settings = OidcSettings(
+            one.issuer, one.client_id, secret, scopes, one.name_claim, one.groups_claim, one.label
+        )  # fmt: skip
+        sso = Oidc(settings, sealer, clock, provider)
+    if said.ldap is not None:
+        two = said.ldap
+        password = _secret(path, "ldap.bindPassword", two.bind_password, two.bind_password_env)
+        plain = two.model_dump(exclude={"bind_password", "bind_password_env"})
+        directory = Directory(LdapSettings(**plain, bind_password=password))
+    origins = tuple(origin.rstrip("/") for origin in said.origins)
+    return SignOn(sealer, sso, directory, said.public_url or "", origins, said.require_group), provider
+
+
+def _secret(path: Path, key: str, written: str, variable: str) -> str:
+    if written and variable:
+        raise _refused(path, f"gives both {key} and {key}Env; keep one of the two")
+    if not variable:
+        return written
+    if variable not in os.environ:
+        raise _refused(path, f"names the environment variable {variable} for {key}, and it is not set")
+    return os.environ[variable]
+
+
+def _refused(path: Path, told: str) -> Refused:
+    return Refused("BadConfigurationError", f"the identity file {path} {told}", "docs/sign-on.md shows what it may say")
