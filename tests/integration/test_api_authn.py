@@ -7,9 +7,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from fastapi.routing import APIRoute
-
-from openpai.api.app import _ROUTERS
 
 from .api_world import PASSWORD, World, open_world
 
@@ -18,34 +15,6 @@ from .api_world import PASSWORD, World, open_world
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with open_world(tmp_path) as world:
         yield world
-
-
-PUBLIC = {
-    "/api/v1/",
-    "/api/v2/",
-    "/api/v2/info",
-    "/api/v1/authn/info",
-    "/api/v2/authn/info",
-    "/healthz",
-}
-PUBLIC_POSTS = {"/api/v1/authn/basic/login", "/api/v2/authn/basic/login", "/api/v1/token", "/api/v2/tokens"}
-
-
-async def test_a_guest_gets_nowhere_but_to_the_door(world: World) -> None:
-    routes = [route for module in _ROUTERS for route in module.router.routes if isinstance(route, APIRoute)]
-    asked = 0
-    for route in routes:
-        path = route.path
-        for name in ("number", "index", "attempt"):
-            path = path.replace(f"{{{name}}}", "0")
-        path = path.replace("{", "").replace("}", "")
-        for method in route.methods:
-            if route.path in PUBLIC or (method == "POST" and route.path in PUBLIC_POSTS):
-                continue
-            answer = await world.http.request(method, path)
-            assert (answer.status_code, answer.json()["code"]) == (401, "UnauthorizedUserError"), (method, path)
-            asked += 1
-    assert asked > 30
 
 
 async def test_a_login_gives_a_token_that_says_who_one_is(world: World) -> None:
@@ -64,6 +33,7 @@ async def test_a_login_gives_a_token_that_says_who_one_is(world: World) -> None:
         "iat": now_s,
         "exp": now_s + 120,
         "admin": True,
+        "scope": "all",
     }
 
 
@@ -194,44 +164,6 @@ async def test_expired_tokens_are_not_listed(world: World) -> None:
     world.clock.at_ms += 60_000
     assert len((await world.get("/tokens"))["tokens"]) == 1
     assert len(await world.users.tokens("ann")) == 1
-
-
-async def test_an_admin_lets_people_in_and_out(world: World) -> None:
-    new = {"username": "eve", "password": "secret of eve", "email": "eve@example.org"}
-    assert (await world.ask("POST", "/users", json=new)).status_code == 403
-    assert (await world.ask("POST", "/users", "root", json=new)).status_code == 201
-    again = await world.ask("POST", "/users", "root", json=new)
-    assert (again.status_code, again.json()["code"]) == (409, "ConflictUserError")
-    eve = await world.get("/users/eve", "root")
-    assert eve == {
-        "username": "eve",
-        "email": "eve@example.org",
-        "grouplist": [],
-        "extension": {},
-        "admin": False,
-        "virtualCluster": ["default"],
-        "storageConfig": [],
-    }
-    body = {"username": "eve", "password": "secret of eve"}
-    token = (await world.http.post("/api/v2/tokens", json=body)).json()["token"]
-    headers = {"Authorization": f"Bearer {token}"}
-    assert (await world.http.get("/api/v2/users/me", headers=headers)).json() == eve
-    assert (await world.ask("DELETE", "/users/eve", "root")).status_code == 200
-    assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 401
-    for name, code, status in (("eve", "NoUserError", 404), ("root", "RemoveAdminError", 403)):
-        answer = await world.ask("DELETE", f"/users/{name}", "root")
-        assert (answer.status_code, answer.json()["code"]) == (status, code)
-
-
-async def test_users_see_themselves_and_admins_see_all(world: World) -> None:
-    assert [user["username"] for user in await world.get("/users", "root")] == ["ann", "bob", "root"]
-    assert (await world.get("/users/me"))["username"] == "ann"
-    assert (await world.get("/users/ann"))["username"] == "ann"
-    for path in ("/users", "/users/bob", "/users/nobody"):
-        assert (await world.ask("GET", path)).status_code == 403
-    for name in ("nobody", "nul%00l"):
-        missing = await world.ask("GET", f"/users/{name}", "root")
-        assert (missing.status_code, missing.json()["code"]) == (404, "NoUserError")
 
 
 async def test_a_changed_password_ends_logins_but_not_applications(world: World) -> None:

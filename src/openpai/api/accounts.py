@@ -1,6 +1,7 @@
-"""Letting people in: whoever proved who they are gets a token, and is a user from their first time on.
+"""Accounts of people: finding and changing them, and letting in whoever proved who they are.
 
-Proof is somebody else's business: a password compared here, or an identity provider that vouches for them.
+Proof is a password that fits, or an identity provider that vouches for somebody; who is vouched for is a user from
+their first time on.
 """
 
 from __future__ import annotations
@@ -9,16 +10,74 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from openpai.api.context import Desk
+from fastapi import Request
+
+from openpai.api.bodies import invalid
+from openpai.api.context import Desk, desk
+from openpai.api.gate import address_of
 from openpai.api.memberships import Groups, named, vouched
+from openpai.api.people import UserWish, fulfilled
 from openpai.api.shapes.exits import Document
 from openpai.ports.accounts import AccountStore, User
 from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused
 
-USER_NAME: Final = r"^[\w.-]{1,128}$"
+# Letters of other alphabets look like ours, and a name may become part of a path or an argument of a command.
+USER_NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
 EMAIL_MAX: Final = 254
-_NAME: Final = re.compile(r"[\w.-]{1,128}")
+_NAME: Final = re.compile(USER_NAME.strip("^$"))
+
+
+def no_user(name: str) -> Refused:
+    """Return the error for a user who does not exist."""
+    return Refused("NoUserError", f"there is no user named {name!r}", "`pai user list` shows the users there are")
+
+
+async def find_user(here: Desk, name: str) -> User:
+    """Return a user; raise NoUserError."""
+    # No name has a NUL, and not every database can be asked for one.
+    user = await here.services.users.user(name) if "\x00" not in name else None
+    if user is None:
+        raise no_user(name)
+    return user
+
+
+async def all_groups(accounts: AccountStore) -> Groups:
+    """Return every group, by name."""
+    return {group.name: group for group in await accounts.groups()}
+
+
+async def change_person(here: Desk, name: str, wish: UserWish) -> User:
+    """Change a user; what they may do is different from the next request on."""
+    groups = await all_groups(here.services.users)
+    user = await here.services.users.change_user(name, lambda before: fulfilled(before, wish, groups))
+    here.sessions.forget(name)
+    return user
+
+
+def check_local(user: User) -> None:
+    """Raise for a user whose password is kept elsewhere."""
+    if user.source != "local":
+        told = f"{user.name} logs in through {user.source.upper()}; there is no password here to change"
+        raise invalid(told)
+
+
+async def check_password(request: Request, user: User, password: str) -> None:
+    """Raise ForbiddenUserError unless this is the user's password; guessing is limited as it is for logins."""
+    check_local(user)
+    here, address = desk(request), address_of(request.scope)
+    # An unattended screen must not be enough to take an account over.
+    here.logins.begin(user.name, address)
+    if not await here.passwords.matches(password, user.password_hash):
+        raise Refused("ForbiddenUserError", "the old password is wrong")
+    here.logins.succeeded(user.name, address)
+
+
+async def change_password(here: Desk, user: User, password: str) -> None:
+    """Change a password and end the user's logins; tokens of applications stay."""
+    check_local(user)
+    await here.services.users.set_password(user.name, await here.passwords.hash(password))
+    here.sessions.forget(user.name)
 
 
 async def sign_in(desk: Desk, user: User, lifetime_s: int | None = None) -> Document:
@@ -33,7 +92,7 @@ async def welcome(accounts: AccountStore, person: Vouched, now_ms: int) -> User:
     Raises ConflictUserError where the name belongs to somebody else: accounts are never merged, since whoever may
     choose a name at the provider could take an account over.
     """
-    groups = {group.name: group for group in await accounts.groups()}
+    groups = await all_groups(accounts)
     found = await accounts.user_of_subject(person.source, person.subject)
     if found is None:
         return await _first_time(accounts, person, groups, now_ms)

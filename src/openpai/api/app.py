@@ -17,13 +17,45 @@ from openpai.api.context import Desk
 from openpai.api.gate import Gate
 from openpai.api.limits import Buckets, Guesses, TooMany
 from openpai.api.passwords import Passwords
-from openpai.api.routes import authn, clusters, health, info, jobs, lists, logs, nodes, scheduling, tasks, tokens, users
+from openpai.api.routes import (
+    authn,
+    clusters,
+    groups,
+    health,
+    info,
+    jobs,
+    lists,
+    logs,
+    nodes,
+    oidc,
+    scheduling,
+    tasks,
+    tokens,
+    user_parts,
+    users,
+)
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
 from openpai.protocol.errors import Broken, PaiError, Refused
 
 # Routes are tried in this order, so what is asked most comes first.
-_ROUTERS: Final = (lists, jobs, tasks, logs, nodes, clusters, scheduling, tokens, authn, users, groups, info, health)
+_ROUTERS: Final = (
+    lists,
+    jobs,
+    tasks,
+    logs,
+    nodes,
+    clusters,
+    scheduling,
+    tokens,
+    authn,
+    oidc,
+    users,
+    user_parts,
+    groups,
+    info,
+    health,
+)
 _TOO_FAST: Final = "this client sends too many requests"
 
 

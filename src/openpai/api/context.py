@@ -11,7 +11,7 @@ from fastapi.security.base import SecurityBase
 
 from openpai.access.deciding import at_door
 from openpai.access.table import ACTIONS
-from openpai.api.limits import Buckets, Failures
+from openpai.api.limits import Buckets, Guesses
 from openpai.api.passwords import Passwords
 from openpai.api.services import Services
 from openpai.api.sessions import Caller, Sessions
@@ -25,8 +25,7 @@ class Desk:
     sessions: Sessions
     passwords: Passwords
     lists: Buckets
-    logins: Failures
-    logins_of_address: Failures
+    logins: Guesses
 
 
 def desk(request: Request) -> Desk:

@@ -1,6 +1,6 @@
 """How much one client may ask for: token buckets for requests, a short memory for failed logins.
 
-Both remember a bounded number of clients and forget the one that was quiet longest.
+All remember a bounded number of clients and forget the one that was quiet longest.
 """
 
 from __future__ import annotations
@@ -97,3 +97,37 @@ class Failures:
         failed = self._failed.get(client)
         if failed:
             failed.pop()
+
+
+class Guesses:
+    """Failed logins of the last minute, counted in three ways, so that guessing is slow from one place or from many.
+
+    Tries for one user from one address, and tries from one address for anybody, are few. Tries for one user from
+    anywhere are bounded too, but an address that this user has logged in from does not count: whoever guesses from
+    a thousand places keeps other strangers waiting, and never the user at their own desk.
+    """
+
+    def __init__(self, clock: Clock, *, per_min: int, per_min_of_address: int, per_min_of_user: int) -> None:
+        self._pairs = Failures(per_min, clock)
+        self._addresses = Failures(per_min_of_address, clock)
+        self._users = Failures(per_min_of_user, clock)
+        self._known: dict[tuple[str, str], None] = {}
+
+    def begin(self, user: str, address: str) -> None:
+        """Count a try as failed until `succeeded` says otherwise; raise TooMany after too many failures."""
+        self._pairs.begin((user, address))
+        self._addresses.begin(address)
+        if (user, address) not in self._known:
+            self._users.begin(user)
+
+    def succeeded(self, user: str, address: str) -> None:
+        """Take back the latest try: it did not fail. The user is known at this address from now on."""
+        self._pairs.succeeded((user, address))
+        self._addresses.succeeded(address)
+        if (user, address) in self._known:
+            del self._known[(user, address)]
+        else:
+            self._users.succeeded(user)
+        if len(self._known) >= CLIENTS_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[(user, address)] = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from openpai.access.deciding import check
+from openpai.access.deciding import check, refusal
 from openpai.access.model import Principal, Role, Thing
 from openpai.api.principals import principal_of
 from openpai.ports.accounts import AccountStore, Token
@@ -47,6 +47,10 @@ class Caller:
         """Raise why they may not do what they came for (or another action) to a thing."""
         check(self.principal, action or self.action, thing)
 
+    def may(self, thing: Thing, action: str | None = None) -> bool:
+        """Return whether they may do what they came for (or another action) to a thing."""
+        return refusal(self.principal, action or self.action, thing) is None
+
 
 @dataclass(frozen=True, slots=True)
 class _Believed:
@@ -71,6 +75,7 @@ class Sessions:
         self._clock = clock
         self._cache_ms = cache_ms
         self._believed: dict[str, _Believed] = {}
+        self._doubts = 0
 
     async def caller(self, authorization: str | None) -> Caller:
         """Return who sent an Authorization header; raise UnauthorizedUserError for nobody we know."""
@@ -96,22 +101,33 @@ class Sessions:
         return digest if digest in self._believed else None
 
     async def _recognise(self, digest: str, now_ms: int) -> Caller:
+        doubts = self._doubts
         found = await self._users.token(digest)
         if found is None:
             self._believed.pop(digest, None)
             raise _stranger("this token is unknown or was revoked")
         token, user = found
         caller = Caller(principal_of(user, token), token)
+        if doubts != self._doubts:
+            # Something was revoked while we asked; what we heard may be older than that.
+            return caller
         if len(self._believed) >= BELIEVED_MAX:
             del self._believed[next(iter(self._believed))]
         self._believed[digest] = _Believed(caller, now_ms + self._cache_ms)
         return caller
 
     async def open(
-        self, user: str, *, lifetime_s: int | None, is_application: bool = False, scope: str = "all", name: str = ""
+        self,
+        user: str,
+        *,
+        lifetime_s: int | None,
+        is_application: bool = False,
+        scope: str = "all",
+        name: str = "",
+        token: str = "",
     ) -> str:
-        """Return a new token of a user; None lives until it is revoked."""
-        token = secrets.token_urlsafe(32)
+        """Return a new token of a user; None lives until it is revoked. `token` is one that was made up before."""
+        token = token or secrets.token_urlsafe(32)
         now_ms = self._clock.now_ms()
         until_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
         await self._users.add_token(Token(digest_of(token), user, is_application, now_ms, until_ms, scope, name))
@@ -119,8 +135,10 @@ class Sessions:
 
     async def revoke(self, digest: str) -> bool:
         """Forget a token; return whether there was one."""
+        was_there = await self._users.revoke(digest)
+        self._doubts += 1
         self._believed.pop(digest, None)
-        return await self._users.revoke(digest)
+        return was_there
 
     async def live(self, user: str) -> tuple[Token, ...]:
         """Return a user's tokens that still open the door; those that expired are forgotten."""
@@ -131,8 +149,20 @@ class Sessions:
             await self.revoke(token.digest)
         return tuple(token for token in tokens if token not in expired)
 
+    async def revoke_all(self, user: str, *, is_application: bool | None = None) -> int:
+        """Forget a user's tokens, or only logins, or only those of applications; return how many there were."""
+        count = await self._users.revoke_all(user, is_application=is_application)
+        self.forget(user)
+        return count
+
+    def forget_all(self) -> None:
+        """Believe no token without asking the store again: rights have changed."""
+        self._doubts += 1
+        self._believed.clear()
+
     def forget(self, user: str) -> None:
         """Believe none of a user's tokens without asking the store again."""
+        self._doubts += 1
         for digest in [digest for digest, known in self._believed.items() if known.caller.user == user]:
             del self._believed[digest]
 

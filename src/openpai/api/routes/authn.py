@@ -11,10 +11,12 @@ from starlette.responses import Response
 from openpai.api.accounts import USER_NAME, sign_in
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import desk, doing
+from openpai.api.context import Desk, desk, doing
 from openpai.api.gate import address_of
 from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN
 from openpai.api.sessions import Caller
+from openpai.api.signon import let_in
+from openpai.ports.accounts import User
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["authentication"])
@@ -31,8 +33,12 @@ class Login(Body):
 @router.get("/api/v2/authn/info")
 @router.get("/api/v1/authn/info", include_in_schema=False)
 async def authn_info(request: Request) -> Response:
-    """Return how to log in."""
-    return reply({"authn_type": "basic", "loginURI": "/api/v1/authn/basic/login", "loginURIMethod": "post"})
+    """Return how to log in: with a password, or on an identity provider's page; passwords work in both cases."""
+    sign_on = desk(request).services.sign_on
+    if sign_on is None or sign_on.sso is None:
+        return reply({"authn_type": "basic", "loginURI": "/api/v1/authn/basic/login", "loginURIMethod": "post"})
+    how = {"authn_type": "OIDC", "loginURI": "/api/v1/authn/oidc/login", "loginURIMethod": "get"}
+    return reply({**how, "label": sign_on.sso.label, "passwordLoginURI": "/api/v1/authn/basic/login"})
 
 
 @router.post("/api/v2/authn/basic/login", openapi_extra=takes(Login))
@@ -45,16 +51,25 @@ async def login(request: Request) -> Response:
     here = desk(request)
     address = address_of(request.scope)
     # Counted before the hash is computed, so that many tries at once are many tries.
-    here.logins.begin((address, asked.username))
-    here.logins_of_address.begin(address)
-    user = await here.services.users.user(asked.username)
-    is_right = await here.passwords.matches(asked.password, user.password_hash if user else None)
-    if user is None or not is_right:
+    here.logins.begin(asked.username, address)
+    user = await _who(here, asked.username, asked.password)
+    if user is None:
         # The same answer for a user who does not exist: nobody learns names by guessing.
         raise Refused("IncorrectPasswordError", "the user name or the password is wrong")
-    here.logins.succeeded((address, asked.username))
-    here.logins_of_address.succeeded(address)
+    here.logins.succeeded(asked.username, address)
     return reply(await sign_in(here, user, asked.expiration))
+
+
+async def _who(here: Desk, name: str, password: str) -> User | None:
+    """Return whose name and password these are: of an account kept here, else of the directory's."""
+    user = await here.services.users.user(name)
+    if await here.passwords.matches(password, (user.password_hash or None) if user else None):
+        return user
+    sign_on = here.services.sign_on
+    if sign_on is None or sign_on.directory is None or (user is not None and user.source == "local"):
+        return None
+    person = await sign_on.directory.check(name, password)
+    return await let_in(here, sign_on, person) if person is not None else None
 
 
 @router.delete("/api/v2/authn/basic/logout")

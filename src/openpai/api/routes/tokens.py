@@ -6,23 +6,34 @@ Tokens themselves are shown once, when they are made. Lists name them by an id, 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from openpai.api.answers import reply
+from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
 from openpai.api.sessions import Caller, digest_of
 from openpai.api.shapes import users as shapes
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["tokens"])
+_tokens = APIRouter()
 _ID: Final = re.compile(r"[0-9a-f]{64}")
+YEARS_TEN_S: Final = 10 * 366 * 86_400
 
 
-@router.get("/api/v2/tokens")
-@router.get("/api/v1/token", include_in_schema=False)
+class NewApplication(Body):
+    """A token to be: what it may be used for, how many seconds it lasts (for ever if that is not said), and a name."""
+
+    name: str = Field("", max_length=255, pattern=r"^[^\x00]*$")
+    scope: Literal["all", "jobs", "read"] = "all"
+    expiration: int | None = Field(None, ge=60, le=YEARS_TEN_S)
+
+
+@_tokens.get("")
 async def tokens(request: Request, caller: Annotated[Caller, doing("token.list")]) -> Response:
     """Return the ids of one's own tokens that are valid, and what is known of each."""
     found = await desk(request).sessions.live(caller.user)
@@ -30,17 +41,31 @@ async def tokens(request: Request, caller: Annotated[Caller, doing("token.list")
     return reply({"tokens": [token.digest for token in found], "details": details})
 
 
-@router.post("/api/v2/tokens/application")
-@router.post("/api/v1/token/application", include_in_schema=False)
+@_tokens.post("/application", openapi_extra=takes(NewApplication))
 async def application_token(request: Request, caller: Annotated[Caller, doing("token.create")]) -> Response:
-    """Return a new token for an application; it lasts until it is revoked."""
-    here = desk(request)
-    token = await here.sessions.open(caller.user, lifetime_s=None, is_application=True)
-    return reply({"token": token, "application": True})
+    """Return a new token for an application; without an `expiration` it lasts until it is revoked.
+
+    The body may be left away. A token with scope `read` can change nothing, one with scope `jobs` only what concerns
+    jobs and storages; what a person does with their own account no such token can.
+    """
+    asked = await read_body(request, NewApplication) if await request.body() else NewApplication.model_validate({})
+    token = await desk(request).sessions.open(
+        caller.user, lifetime_s=asked.expiration, is_application=True, scope=asked.scope, name=asked.name
+    )
+    return reply({"token": token, "application": True, "name": asked.name, "scope": asked.scope})
 
 
-@router.delete("/api/v2/tokens/{token}")
-@router.delete("/api/v1/token/{token}", include_in_schema=False)
+@_tokens.delete("")
+async def revoke_all(
+    request: Request, caller: Annotated[Caller, doing("token.revoke")], browser: bool | None = None
+) -> Response:
+    """Revoke one's own tokens: all, or with `browser` only logins (true) or only those of applications (false)."""
+    is_application = None if browser is None else not browser
+    count = await desk(request).sessions.revoke_all(caller.user, is_application=is_application)
+    return reply({"message": "revoke successfully", "revoked": count})
+
+
+@_tokens.delete("/{token}")
 async def revoke(request: Request, caller: Annotated[Caller, doing("token.revoke")], token: str) -> Response:
     """Revoke one of one's own tokens, named by itself or by its id."""
     here = desk(request)
@@ -57,8 +82,11 @@ async def revoke(request: Request, caller: Annotated[Caller, doing("token.revoke
     return reply({"message": "revoke successfully"})
 
 
-@router.get("/api/v2/tokens/check")
-@router.get("/api/v1/token/check", include_in_schema=False)
+@_tokens.get("/check")
 async def check(request: Request, caller: Annotated[Caller, doing("token.check")]) -> Response:
     """Return what the token of this request stands for."""
     return reply(shapes.checked(caller.token, caller.is_admin))
+
+
+router.include_router(_tokens, prefix="/api/v2/tokens")
+router.include_router(_tokens, prefix="/api/v1/token", include_in_schema=False)

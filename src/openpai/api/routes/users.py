@@ -1,128 +1,207 @@
-"""People who may log in: oneself, and for administrators everybody."""
+"""People who may log in: oneself, and for administrators everybody. Of others one sees no more than the name."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from openpai.api.accounts import USER_NAME
+from openpai.access.model import Thing
+from openpai.api.accounts import (
+    USER_NAME,
+    all_groups,
+    change_password,
+    change_person,
+    check_local,
+    check_password,
+    find_user,
+)
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
 from openpai.api.context import desk, doing
+from openpai.api.memberships import granted, named
 from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN
+from openpai.api.people import UserWish, fulfilled
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
+from openpai.ports.accounts import User
 from openpai.protocol.errors import Refused
-from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 
 router = APIRouter(tags=["users"])
+_users = APIRouter()
+# Names of routes: a user called so could not be asked for.
+RESERVED = frozenset({"me"})
+Email = Annotated[str, Field(max_length=254, pattern=r"^[^\x00-\x20]*$")]
+Password = Annotated[str, Field(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
 
 
 class NewUser(Body):
     """A user to be."""
 
     username: str = Field(pattern=USER_NAME)
-    password: str = Field(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)
-    email: str = Field("", max_length=254, pattern=r"^[^\x00]*$")
+    password: Password
+    email: Email = ""
     admin: bool = False
+    viewer: bool = False
     virtualCluster: list[str] = Field(default_factory=list)  # noqa: N815
-    extension: dict[str, str] = Field(default_factory=dict, max_length=0)
+    grouplist: list[str] = Field(default_factory=list)
+    extension: dict[str, Any] = Field(default_factory=dict)
 
 
-class NewPassword(Body):
-    """A password to be; one's own is changed with the old one."""
+class UserData(Body):
+    """How a user shall be."""
 
-    newPassword: str = Field(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)  # noqa: N815
-    oldPassword: str = Field("", max_length=PASSWORD_MAX)  # noqa: N815
+    username: str
+    email: Email | None = None
+    virtualCluster: list[str] | None = None  # noqa: N815
+    admin: bool | None = None
+    viewer: bool | None = None
+    password: Password | None = None
+    extension: dict[str, Any] | None = None
 
 
-@router.get("/api/v2/users")
-@router.get("/api/v2/user", include_in_schema=False)
+class ChangeUser(Body):
+    """A change of a user: everything of them, or with `patch` what is given."""
+
+    patch: bool = False
+    data: UserData
+
+
+class MyData(Body):
+    """How one shall be oneself."""
+
+    username: str
+    email: Email | None = None
+    newPassword: Password | None = None  # noqa: N815
+    oldPassword: str | None = Field(None, max_length=PASSWORD_MAX)  # noqa: N815
+    extension: dict[str, Any] | None = None
+
+
+class ChangeMe(Body):
+    """A change of oneself; the password with the old one."""
+
+    patch: bool = False
+    data: MyData
+
+
+@_users.get("")
 async def users(request: Request, caller: Annotated[Caller, doing("user.list")]) -> Response:
-    """Return every user; for administrators."""
-    _check_admin(caller)
-    return reply([shapes.user(user) for user in await desk(request).services.users.users()])
+    """Return every user: the names, and in full oneself; administrators see all in full."""
+    found = await desk(request).services.users.users()
+    groups = await desk(request).services.users.groups()
+    may_see = [caller.may(Thing(owner=user.name), "user.details") for user in found]
+    return reply(
+        [
+            shapes.user(user, groups) if in_full else shapes.stranger(user)
+            for user, in_full in zip(found, may_see, strict=True)
+        ]
+    )
 
 
-@router.get("/api/v2/users/me")
-@router.get("/api/v2/user/me", include_in_schema=False)
-async def me(request: Request, caller: Annotated[Caller, doing("user.read")]) -> Response:
+@_users.get("/me")
+async def me(request: Request, caller: Annotated[Caller, doing("user.details")]) -> Response:
     """Return oneself."""
-    return reply(shapes.user(await _user(request, caller.user)))
+    return await _shown(request, caller, caller.user)
 
 
-@router.get("/api/v2/users/{username}")
-@router.get("/api/v2/user/{username}", include_in_schema=False)
-@router.get("/api/v1/user/{username}", include_in_schema=False)
+@_users.get("/{username}")
 async def one_user(request: Request, caller: Annotated[Caller, doing("user.read")], username: str) -> Response:
-    """Return a user: oneself, or anybody for administrators."""
-    if username != caller.user:
-        _check_admin(caller)
-    return reply(shapes.user(await _user(request, username)))
+    """Return a user: the name, or everything for themselves and administrators."""
+    return await _shown(request, caller, username)
 
 
-@router.post("/api/v2/users", status_code=201, openapi_extra=takes(NewUser))
-@router.post("/api/v2/user", include_in_schema=False)
+@_users.post("", status_code=201, openapi_extra=takes(NewUser))
 async def add_user(request: Request, caller: Annotated[Caller, doing("user.add")]) -> Response:
     """Let somebody in."""
     asked = await read_body(request, NewUser)
-    unknown = [name for name in asked.virtualCluster if name != DEFAULT_VIRTUAL_CLUSTER]
-    if unknown:
-        raise invalid(f"there is no virtual cluster {unknown[0]!r}")
+    if asked.username in RESERVED:
+        raise invalid(f"username: {asked.username!r} is a word of the API; choose another name")
     here = desk(request)
-    password_hash = await here.passwords.hash(asked.password)
-    now_ms = here.services.clock.now_ms()
-    groups = (Group(DEFAULT_GROUP), *((Group(ADMIN_GROUP),) if asked.admin else ()))
-    await here.services.users.add_user(User(asked.username, password_hash, now_ms, asked.email, groups))
+    groups = await all_groups(here.services.users)
+    blank = User(asked.username, "", here.services.clock.now_ms(), asked.email, is_viewer=asked.viewer)
+    # What the groups of the list grant is wished as well, or asking for a virtual cluster would take it away.
+    clusters = {*asked.virtualCluster, *granted(named(groups, asked.grouplist))}
+    wish = UserWish(
+        is_admin=asked.admin, virtual_clusters=sorted(clusters), groups=asked.grouplist, extension=asked.extension
+    )
+    user = fulfilled(blank, wish, groups)
+    await here.services.users.add_user(replace(user, password_hash=await here.passwords.hash(asked.password)))
     return reply({"message": f"User {asked.username} is created successfully"}, 201)
 
 
-@router.delete("/api/v2/users/{username}")
-@router.delete("/api/v2/user/{username}", include_in_schema=False)
+@_users.put("", status_code=201, openapi_extra=takes(ChangeUser))
+async def change_user(request: Request, caller: Annotated[Caller, doing("user.change")]) -> Response:
+    """Change a user: everything of them, or with `patch` what is given. A new password ends their logins."""
+    asked = await read_body(request, ChangeUser)
+    data = asked.data
+    here = desk(request)
+    user = await find_user(here, data.username)
+    if not asked.patch:
+        _check_complete(user, data)
+    if data.password is not None:
+        check_local(user)
+    wish = UserWish(
+        email=data.email,
+        is_admin=data.admin,
+        is_viewer=data.viewer,
+        virtual_clusters=data.virtualCluster,
+        extension=data.extension,
+    )
+    await change_person(here, user.name, wish)
+    if data.password is not None:
+        await change_password(here, user, data.password)
+    return reply({"message": f"update user {user.name} successfully"}, 201)
+
+
+@_users.put("/me", status_code=201, openapi_extra=takes(ChangeMe))
+async def change_me(request: Request, caller: Annotated[Caller, doing("user.change_own")]) -> Response:
+    """Change oneself; a new password needs the old one, and ends one's logins."""
+    asked = await read_body(request, ChangeMe)
+    data = asked.data
+    if data.username != caller.user:
+        told = f"{caller.user} may not change {data.username} here"
+        raise Refused("ForbiddenUserError", told, "administrators change others with PUT /api/v2/users")
+    here = desk(request)
+    user = await find_user(here, caller.user)
+    if data.newPassword is not None:
+        await check_password(request, user, data.oldPassword or "")
+    await change_person(here, user.name, UserWish(email=data.email, extension=data.extension))
+    if data.newPassword is not None:
+        await change_password(here, user, data.newPassword)
+    return reply({"message": f"update user {user.name} successfully"}, 201)
+
+
+@_users.delete("/{username}")
 async def remove_user(request: Request, caller: Annotated[Caller, doing("user.remove")], username: str) -> Response:
     """Let a user in no more; an administrator cannot be removed."""
     here = desk(request)
-    user = await _user(request, username)
+    user = await find_user(here, username)
     if user.is_admin:
-        raise Refused("RemoveAdminError", f"{username} is an administrator", "administrators cannot be removed")
+        told = f"{username} is an administrator, and administrators cannot be removed"
+        raise Refused("RemoveAdminError", told, f"first `pai user set {username} --no-admin`")
     await here.services.users.remove_user(username)
     here.sessions.forget(username)
     return reply({"message": f"user {username} is removed"})
 
 
-@router.put("/api/v2/users/{username}/password", status_code=201, openapi_extra=takes(NewPassword))
-@router.put("/api/v2/user/{username}/password", include_in_schema=False)
-async def set_password(
-    request: Request, caller: Annotated[Caller, doing("user.change_own")], username: str
-) -> Response:
-    """Change a password: one's own with the old one, anybody's for administrators. Ends that user's logins."""
-    asked = await read_body(request, NewPassword)
-    here = desk(request)
-    if username != caller.user:
-        _check_admin(caller)
-    user = await _user(request, username)
-    if username == caller.user:
-        # An unattended screen must not be enough to take an account over, so this counts like a login.
-        here.logins.begin(("password", username))
-        if not await here.passwords.matches(asked.oldPassword, user.password_hash):
-            raise Refused("ForbiddenUserError", "the old password is wrong")
-        here.logins.succeeded(("password", username))
-    await here.services.users.set_password(username, await here.passwords.hash(asked.newPassword))
-    here.sessions.forget(username)
-    return reply({"message": f"the password of {username} is changed"}, 201)
+async def _shown(request: Request, caller: Caller, name: str) -> Response:
+    user = await find_user(desk(request), name)
+    if not caller.may(Thing(owner=user.name), "user.details"):
+        return reply(shapes.stranger(user))
+    return reply(shapes.user(user, await desk(request).services.users.groups()))
 
 
-def _check_admin(caller: Caller) -> None:
-    if not caller.is_admin:
-        raise Refused("ForbiddenUserError", "only an administrator may do this", "ask an administrator")
+def _check_complete(user: User, data: UserData) -> None:
+    """Raise for a field that is missing; of those who log in elsewhere only the extension is kept here for good."""
+    needed = ("email", "virtualCluster", "admin", "password", "extension") if user.source == "local" else ("extension",)
+    lacking = [name for name in needed if getattr(data, name) is None]
+    if lacking:
+        raise invalid(f"data.{lacking[0]}: field required, unless patch is true")
 
 
-async def _user(request: Request, name: str) -> User:
-    user = await desk(request).services.users.user(name) if "\x00" not in name else None
-    if user is None:
-        raise Refused("NoUserError", f"there is no user named {name!r}")
-    return user
+router.include_router(_users, prefix="/api/v2/users")
+router.include_router(_users, prefix="/api/v2/user", include_in_schema=False)
+router.add_api_route("/api/v1/user/{username}", one_user, methods=["GET"], include_in_schema=False)

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from openpai.api.memberships import EVERYWHERE, granted
 from openpai.api.shapes.exits import Document
-from openpai.ports.accounts import Token, User
-from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
+from openpai.ports.accounts import Group, Token, User
 
 
-def user(found: User) -> Document:
-    """Return a user."""
+def user(found: User, groups: Iterable[Group]) -> Document:
+    """Return a user in full, for themselves and administrators; `groups` are all there are."""
     return {
         "username": found.name,
         "email": found.email,
-        "grouplist": [],
-        "extension": {},
+        "grouplist": [group.name for group in found.groups],
+        "extension": dict(found.extension),
         "admin": found.is_admin,
-        "virtualCluster": [DEFAULT_VIRTUAL_CLUSTER],
-        "storageConfig": [],
+        "viewer": found.is_viewer,
+        "virtualCluster": sorted(EVERYWHERE | granted(groups if found.is_admin else found.groups)),
+        "storageConfig": list(dict.fromkeys(name for group in found.groups for name in group.storages)),
+        "source": found.source,
+        "createdTime": found.created_at_ms,
     }
+
+
+def stranger(found: User) -> Document:
+    """Return what anybody may know of a user."""
+    return {"username": found.name}
+
+
+def member(found: User) -> Document:
+    """Return a member of a group."""
+    return {"username": found.name, "clusterAdmin": found.is_admin}
 
 
 def checked(token: Token, is_admin: bool) -> Document:
@@ -31,6 +46,7 @@ def checked(token: Token, is_admin: bool) -> Document:
         "iat": token.created_at_ms // 1000,
         **expiry,
         "admin": is_admin,
+        "scope": token.scope,
     }
 
 
@@ -38,7 +54,9 @@ def token(found: Token, current: Token) -> Document:
     """Return one of a user's tokens; `id` names it, and nobody can log in with it."""
     return {
         "id": found.digest,
+        "name": found.name,
         "application": found.is_application,
+        "scope": found.scope,
         "createdTime": found.created_at_ms,
         "expirationTime": found.expires_at_ms,
         "current": found.digest == current.digest,

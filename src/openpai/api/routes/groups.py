@@ -1,0 +1,195 @@
+"""Groups: what they grant, and who is in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from openpai.api.answers import reply
+from openpai.api.bodies import Body, invalid, read_body, takes
+from openpai.api.context import desk, doing
+from openpai.api.sessions import Caller
+from openpai.api.shapes import groups as shapes
+from openpai.api.shapes import users as user_shapes
+from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
+from openpai.protocol.errors import Refused
+
+router = APIRouter(tags=["groups"])
+_groups = APIRouter()
+GROUP_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
+Words = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
+ExternalName = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
+
+
+class NewGroup(Body):
+    """A group to be; what it grants is under `extension.acls`."""
+
+    groupname: str = Field(pattern=GROUP_NAME)
+    description: Words = ""
+    externalName: ExternalName = ""  # noqa: N815
+    extension: dict[str, Any] = Field(default_factory=dict)
+
+
+class GroupData(Body):
+    """How a group shall be."""
+
+    groupname: str
+    description: Words | None = None
+    externalName: ExternalName | None = None  # noqa: N815
+    extension: dict[str, Any] | None = None
+
+
+class ChangeGroup(Body):
+    """A change of a group: everything of it, or with `patch` what is given."""
+
+    patch: bool = False
+    data: GroupData
+
+
+class NewExtension(Body):
+    """What a group grants, and what else clients keep with it."""
+
+    extension: dict[str, Any]
+
+
+class NewDescription(Body):
+    """What a group is for."""
+
+    description: Words
+
+
+class NewExternalName(Body):
+    """What an identity provider calls a group."""
+
+    externalName: ExternalName  # noqa: N815
+
+
+class NewValue(Body):
+    """One value of an extension."""
+
+    data: Any
+
+
+@_groups.get("")
+async def groups(request: Request, caller: Annotated[Caller, doing("group.list")]) -> Response:
+    """Return every group and what it grants."""
+    return reply([shapes.group(group) for group in await desk(request).services.users.groups()])
+
+
+@_groups.get("/{groupname}")
+async def one_group(request: Request, caller: Annotated[Caller, doing("group.list")], groupname: str) -> Response:
+    """Return a group and what it grants."""
+    return reply(shapes.group(await _group(request, groupname)))
+
+
+@_groups.get("/{groupname}/userlist")
+async def members(request: Request, caller: Annotated[Caller, doing("group.members")], groupname: str) -> Response:
+    """Return who is in a group."""
+    group = await _group(request, groupname)
+    users = await desk(request).services.users.users()
+    found = [user for user in users if any(of.name == group.name for of in user.groups)]
+    return reply([user_shapes.member(user) for user in found])
+
+
+@_groups.post("", status_code=201, openapi_extra=takes(NewGroup))
+async def add_group(request: Request, caller: Annotated[Caller, doing("group.change")]) -> Response:
+    """Add a group."""
+    asked = await read_body(request, NewGroup)
+    group = shapes.with_extension(Group(asked.groupname, asked.description, asked.externalName), asked.extension)
+    await desk(request).services.users.add_group(group)
+    return reply({"message": "group is created successfully"}, 201)
+
+
+@_groups.put("", status_code=201, openapi_extra=takes(ChangeGroup))
+async def change_group(request: Request, caller: Annotated[Caller, doing("group.change")]) -> Response:
+    """Change a group: everything of it, or with `patch` what is given."""
+    asked = await read_body(request, ChangeGroup)
+    data = asked.data
+    lacking = [name for name, value in data.model_dump().items() if value is None]
+    if lacking and not asked.patch:
+        raise invalid(f"data.{lacking[0]}: field required, unless patch is true")
+
+    def change(group: Group) -> Group:
+        if data.description is not None:
+            group = replace(group, description=data.description)
+        if data.externalName is not None:
+            group = replace(group, external_name=data.externalName)
+        if data.extension is None:
+            return group
+        return (shapes.merged if asked.patch else shapes.with_extension)(group, data.extension)
+
+    return await _changed(request, data.groupname, change)
+
+
+@_groups.delete("/{groupname}")
+async def remove_group(request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str) -> Response:
+    """Remove a group; its members are members no longer."""
+    if groupname in (DEFAULT_GROUP, ADMIN_GROUP):
+        raise Refused("ReadOnlyGroupError", f"group {groupname!r} cannot be removed", "every platform needs it")
+    here = desk(request)
+    await _group(request, groupname)
+    await here.services.users.remove_group(groupname)
+    here.sessions.forget_all()
+    return reply({"message": f"group {groupname} is removed"})
+
+
+@_groups.put("/{groupname}/extension", status_code=201, openapi_extra=takes(NewExtension), deprecated=True)
+async def set_extension(request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str) -> Response:
+    """Replace the given keys of a group's extension; `acls` is what it grants."""
+    asked = await read_body(request, NewExtension)
+    return await _changed(request, groupname, lambda group: shapes.merged(group, asked.extension))
+
+
+@_groups.put("/{groupname}/extension/{path:path}", status_code=201, openapi_extra=takes(NewValue), deprecated=True)
+async def set_value(
+    request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str, path: str
+) -> Response:
+    """Replace one value of a group's extension, such as that at `acls/virtualClusters`."""
+    asked = await read_body(request, NewValue)
+    keys = [key for key in path.split("/") if key]
+    if not keys:
+        raise invalid("path: name a key of the extension, such as acls/admin")
+    return await _changed(request, groupname, lambda group: shapes.with_value(group, keys, asked.data))
+
+
+@_groups.put("/{groupname}/description", status_code=201, openapi_extra=takes(NewDescription), deprecated=True)
+async def set_description(
+    request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str
+) -> Response:
+    """Change what a group is said to be for."""
+    asked = await read_body(request, NewDescription)
+    return await _changed(request, groupname, lambda group: replace(group, description=asked.description))
+
+
+@_groups.put("/{groupname}/externalname", status_code=201, openapi_extra=takes(NewExternalName), deprecated=True)
+async def set_external_name(
+    request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str
+) -> Response:
+    """Change what an identity provider calls a group."""
+    asked = await read_body(request, NewExternalName)
+    return await _changed(request, groupname, lambda group: replace(group, external_name=asked.externalName))
+
+
+async def _changed(request: Request, name: str, change: Any) -> Response:
+    here = desk(request)
+    await _group(request, name)
+    await here.services.users.change_group(name, change)
+    # What members may do follows from their groups, from the next request on.
+    here.sessions.forget_all()
+    return reply({"message": f"update group {name} successfully"}, 201)
+
+
+async def _group(request: Request, name: str) -> Group:
+    group = await desk(request).services.users.group(name) if "\x00" not in name else None
+    if group is None:
+        told = f"there is no group named {name!r}"
+        raise Refused("NoGroupError", told, "`pai group list` shows the groups there are")
+    return group
+
+
+router.include_router(_groups, prefix="/api/v2/groups")
+router.include_router(_groups, prefix="/api/v2/group", include_in_schema=False)

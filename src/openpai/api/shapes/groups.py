@@ -1,0 +1,103 @@
+"""Groups in OpenPAI's shape, and back: what a group grants is under `extension.acls`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from openpai.api.bodies import Body, invalid, told
+from openpai.api.extensions import check_extension
+from openpai.api.shapes.exits import Document
+from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
+from openpai.protocol.errors import Refused
+
+Name = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class Acls(Body):
+    """What a group grants its members."""
+
+    # Clients of OpenPAI hand back whatever they were given, so a key from elsewhere is no fault.
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    admin: bool = False
+    virtualClusters: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
+    managedVirtualClusters: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
+    storageConfigs: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
+
+
+def group(found: Group) -> Document:
+    """Return a group."""
+    return {
+        "groupname": found.name,
+        "description": found.description,
+        "externalName": found.external_name,
+        "extension": extension(found),
+    }
+
+
+def extension(found: Group) -> Document:
+    """Return what a group grants, and what else clients keep with it."""
+    acls = {
+        "admin": found.is_admin,
+        "virtualClusters": list(found.virtual_clusters),
+        "managedVirtualClusters": list(found.managed),
+        "storageConfigs": list(found.storages),
+    }
+    return {**found.extension, "acls": acls}
+
+
+def with_extension(found: Group, document: Mapping[str, Any]) -> Group:
+    """Return the group with another extension; raise InvalidParametersError, or ReadOnlyGroupError for what stays."""
+    check_extension(document)
+    try:
+        acls = Acls.model_validate(document.get("acls") or {})
+    except ValidationError as error:
+        raise invalid("extension.acls: " + told(error.errors(include_url=False, include_input=False))) from None
+    _check_admin(found.name, acls.admin)
+    return replace(
+        found,
+        is_admin=acls.admin,
+        virtual_clusters=_once(acls.virtualClusters),
+        managed=_once(acls.managedVirtualClusters),
+        storages=_once(acls.storageConfigs),
+        extension={key: value for key, value in document.items() if key != "acls"},
+    )
+
+
+def merged(found: Group, document: Mapping[str, Any]) -> Group:
+    """Return the group with the given keys of its extension and of its acls replaced, and the others kept."""
+    now = extension(found)
+    acls = document.get("acls") or {}
+    if not isinstance(acls, Mapping):
+        raise invalid("extension.acls: input should be a valid dictionary")
+    return with_extension(found, {**now, **document, "acls": {**now["acls"], **acls}})
+
+
+def with_value(found: Group, path: Sequence[str], value: Any) -> Group:
+    """Return the group with one value of its extension replaced, named by the keys that lead to it."""
+    document = extension(found)
+    inner: dict[str, Any] = document
+    for key in path[:-1]:
+        step = inner.get(key)
+        # What is shared with the group as it was must not change under it.
+        inner[key] = dict(step) if isinstance(step, Mapping) else {}
+        inner = inner[key]
+    inner[path[-1]] = value
+    return with_extension(found, document)
+
+
+def _once(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def _check_admin(name: str, is_admin: bool) -> None:
+    if name == ADMIN_GROUP and not is_admin:
+        told = f"group {name!r} is what makes administrators"
+        raise Refused("ReadOnlyGroupError", told, "take its members out of it instead")
+    if name == DEFAULT_GROUP and is_admin:
+        told = f"everybody is in group {name!r}, so it makes nobody an administrator"
+        raise Refused("ReadOnlyGroupError", told, f"add administrators to the group {ADMIN_GROUP!r}")
