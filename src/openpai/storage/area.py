@@ -1,0 +1,96 @@
+"""What one person sees of a storage: blocking drivers made awaitable, paths checked, errors told."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, TypeVar
+
+from openpai.ports.storages import Entry
+from openpai.storage.driver import Driver, Names, Writer
+from openpai.storage.paths import file_parts, parts
+from openpai.storage.telling import Teller
+from openpai.storage.workers import Workers
+
+T = TypeVar("T")
+
+PIECE_BYTES: Final = 1 << 20
+
+
+class DrivenArea:
+    """`ports.storages.Area` over a driver."""
+
+    def __init__(self, driver: Driver, workers: Workers, teller: Teller) -> None:
+        self._driver = driver
+        self._workers = workers
+        self._teller = teller
+
+    async def list(self, path: str) -> tuple[Entry, ...]:
+        """Return what is in a directory; see `Area.list`."""
+        names = parts(path)
+        return await self._run(path, self._listed, names)
+
+    async def entry(self, path: str) -> Entry:
+        """Return what is known of a file or directory; see `Area.entry`."""
+        names = parts(path)
+        return await self._run(path, self._driver.entry, names) if names else Entry("", is_directory=True)
+
+    async def read(self, path: str, start: int, end: int) -> AsyncIterator[bytes]:
+        """Yield bytes of a file; see `Area.read`."""
+        reader = await self._run(path, self._driver.reader, file_parts(path))
+        try:
+            while start < end:
+                piece = await self._run(path, reader.read, start, min(PIECE_BYTES, end - start))
+                if not piece:
+                    return
+                start += len(piece)
+                yield piece
+        finally:
+            with contextlib.suppress(Exception):
+                await self._workers.run(reader.close)
+
+    async def write(self, path: str, content: AsyncIterator[bytes]) -> int:
+        """Make or replace a file; see `Area.write`."""
+        writer = await self._run(path, self._driver.writer, file_parts(path))
+        try:
+            size = await self._copy(path, content, writer)
+            await self._run(path, writer.commit)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                await self._workers.run(writer.discard)
+            raise
+        return size
+
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file or directory; see `Area.remove`."""
+        names = file_parts(path)
+        await self._run(path, lambda: self._driver.remove(names, recursive=recursive))
+
+    async def _copy(self, path: str, content: AsyncIterator[bytes], writer: Writer) -> int:
+        size = 0
+        waiting = bytearray()
+        async for piece in content:
+            waiting += piece
+            size += len(piece)
+            if len(waiting) >= PIECE_BYTES:
+                # A network packet at a time would cost a thread's turn for each.
+                await self._run(path, writer.write, bytes(waiting))
+                waiting.clear()
+        if waiting:
+            await self._run(path, writer.write, bytes(waiting))
+        return size
+
+    def _listed(self, names: Names) -> tuple[Entry, ...]:
+        try:
+            found = tuple(self._driver.list(names))
+        except FileNotFoundError:
+            if names:
+                raise
+            return ()
+        return tuple(sorted(found, key=lambda entry: entry.name))
+
+    async def _run(self, path: str, work: Callable[..., T], *given: Any) -> T:
+        try:
+            return await self._workers.run(work, *given)
+        except Exception as error:
+            raise self._teller.error(error, path) from None

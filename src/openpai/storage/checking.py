@@ -1,0 +1,94 @@
+"""Finding out whether a storage works, step by step, up to the first that fails."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import struct
+from collections.abc import AsyncIterator
+from typing import Final
+
+from openpai.ports.storages import Area, Entry, Step, Storage
+from openpai.protocol.errors import PaiError
+from openpai.storage.driver import Connection
+from openpai.storage.telling import Teller
+from openpai.storage.workers import Workers
+
+NFS_PORT: Final = 2049
+_NFS_PROGRAM: Final = 100_003
+_PATIENCE_S: Final = 10.0
+
+
+async def try_connection(connection: Connection, workers: Workers, teller: Teller) -> Step:
+    """Return how connecting went."""
+    try:
+        await workers.run(connection.probe)
+    except Exception as error:
+        told = error.message if isinstance(error, PaiError) else teller.said(error)
+        return Step("connect", False, "it does not answer" if isinstance(error, TimeoutError) else told)
+    return Step("connect", True)
+
+
+async def try_area(storage: Storage, area: Area, teller: Teller) -> tuple[Step, ...]:
+    """Return how listing went, and unless the storage is read-only, writing, reading and removing a small file."""
+    steps: list[Step] = []
+    name = f"pai-test-{secrets.token_hex(8)}"
+    content = secrets.token_bytes(64)
+    try:
+        steps.append(Step("list", True, _counted(await area.list(""))))
+        if storage.is_read_only:
+            return (*steps, Step("write", True, "not tried: the storage is read-only"))
+        try:
+            await area.write(name, _once(content))
+            steps.append(Step("write", True))
+            found = b"".join([piece async for piece in area.read(name, 0, len(content) + 1)])
+            told = "" if found == content else "it does not hold what was written to it"
+            steps.append(Step("read", not told, told))
+        finally:
+            if any(step.what == "write" for step in steps):
+                await area.remove(name)
+        steps.append(Step("remove", True))
+    except PaiError as error:
+        what = ("list", "write", "read", "remove")[min(len(steps), 3)]
+        return (*steps, Step(what, False, teller.clean(error.message)))
+    return tuple(steps)
+
+
+async def try_nfs(storage: Storage, workers: Workers, teller: Teller) -> tuple[Step, ...]:
+    """Return how connecting to an NFS server and asking it whether it serves NFS went; nothing is mounted."""
+    server = str(storage.data["server"])
+    steps: list[Step] = []
+    for what, work in (("connect", _connect), ("ask for NFS", _ask_nfs)):
+        try:
+            steps.append(Step(what, True, await workers.run(work, server)))
+        except Exception as error:
+            return (*steps, Step(what, False, f"{server} port {NFS_PORT}: {teller.said(error)}"))
+    told = "not tried: this server has it mounted nowhere (data.mountedAt); a job on the docker backend mounts it"
+    return (*steps, Step("list", True, told))
+
+
+def _counted(entries: tuple[Entry, ...]) -> str:
+    return "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+
+
+async def _once(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+def _connect(server: str) -> str:
+    with socket.create_connection((server, NFS_PORT), _PATIENCE_S) as opened:
+        return f"{opened.getpeername()[0]} port {NFS_PORT} answers"
+
+
+def _ask_nfs(server: str) -> str:
+    """Call the procedure of NFS that does nothing, in version 4 and then 3 (RFC 5531, RFC 7530)."""
+    for version in (4, 3):
+        with socket.create_connection((server, NFS_PORT), _PATIENCE_S) as opened:
+            opened.settimeout(_PATIENCE_S)
+            number = secrets.randbits(31)
+            call = struct.pack(">10I", number, 0, 2, _NFS_PROGRAM, version, 0, 0, 0, 0, 0)
+            opened.sendall(struct.pack(">I", 0x8000_0000 | len(call)) + call)
+            answer = opened.recv(4 + 24)
+        if len(answer) == 28 and struct.unpack(">7I", answer)[1:4] == (number, 1, 0) and answer[24:] == bytes(4):
+            return f"it serves NFS version {version}"
+    raise OSError("something answers there, but not NFS version 3 or 4")

@@ -1,0 +1,113 @@
+"""From what is known of a storage to a connection, through the library for its kind."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from openpai.ports.storages import Storage
+from openpai.protocol.errors import Refused
+from openpai.storage.driver import Connection
+from openpai.storage.local import LocalConnection
+from openpai.storage.remote import RemoteConnection
+from openpai.storage.smb import SmbConnection
+
+CONNECT_S: Final = 10
+READ_S: Final = 50
+
+Said = Mapping[str, Any]
+
+
+def connect(storage: Storage, secrets: Mapping[str, str]) -> Connection:
+    """Return a connection; most kinds speak to nobody before it is used. Raises BadConfigurationError, OSError."""
+    if storage.data.get("mountedAt"):
+        return LocalConnection(storage.data["mountedAt"])
+    return _MAKERS[storage.kind](storage.name, storage.data, secrets)
+
+
+def _local(_name: str, data: Said, _secrets: Said) -> Connection:
+    return LocalConnection(data["path"])
+
+
+def _nfs(name: str, _data: Said, _secrets: Said) -> Connection:
+    raise Refused(
+        "BadConfigurationError",
+        f"the storage {name} can be mounted by jobs but not browsed: this server has it mounted nowhere",
+        "mount it on this machine and say where with data.mountedAt",
+    )
+
+
+def _smb(name: str, data: Said, secrets: Said) -> Connection:
+    require("smbclient", "smb", name)
+    user = data.get("username", "")
+    login: dict[str, Any] = {"port": data["port"], "connection_timeout": CONNECT_S}
+    if user:
+        login["username"] = f"{data['domain']}\\{user}" if data.get("domain") else user
+        login["password"] = secrets.get("password", "")
+    return SmbConnection(f"\\\\{data['server']}\\{data['share']}", data.get("path", ""), **login)
+
+
+def _s3(name: str, data: Said, secrets: Said) -> Connection:
+    s3fs = require("s3fs", "s3", name)
+    key = data.get("accessKeyId")
+    files = s3fs.S3FileSystem(
+        # Without credentials the library would look for the server's own.
+        anon=not key,
+        key=key,
+        secret=secrets.get("secretAccessKey"),
+        token=secrets.get("sessionToken"),
+        endpoint_url=data.get("endpoint"),
+        client_kwargs={"region_name": data.get("region") or "us-east-1"},
+        config_kwargs={"connect_timeout": CONNECT_S, "read_timeout": READ_S, "retries": {"max_attempts": 2}},
+        **_FRESH,
+    )
+    return RemoteConnection(files, f"{data['bucket']}/{data.get('prefix', '').strip('/')}")
+
+
+def _azure_blob(name: str, data: Said, secrets: Said) -> Connection:
+    adlfs = require("adlfs", "azure", name)
+    account, key = data["accountName"], secrets.get("accountKey")
+    endpoint = data.get("endpoint")
+    more: dict[str, Any] = {"account_name": account, "anon": not secrets}
+    if key and endpoint:
+        more = {
+            "connection_string": f"DefaultEndpointsProtocol={endpoint.partition(':')[0]};AccountName={account};"
+            f"AccountKey={key};BlobEndpoint={endpoint.rstrip('/')}/{account};"
+        }
+    elif key:
+        more["account_key"] = key
+    elif secrets.get("accountSASToken"):
+        more["sas_token"] = secrets["accountSASToken"]
+    if endpoint and not key:
+        more["account_host"] = endpoint.partition("://")[2].rstrip("/")
+    files = adlfs.AzureBlobFileSystem(connection_timeout=CONNECT_S, read_timeout=READ_S, **more, **_FRESH)
+    return RemoteConnection(files, f"{data['containerName']}/{data.get('prefix', '').strip('/')}")
+
+
+def _webhdfs(name: str, data: Said, secrets: Said) -> Connection:
+    require("requests", "webhdfs", name)
+    from openpai.storage.webhdfs import open_webhdfs
+
+    files = open_webhdfs(data, secrets, (CONNECT_S, READ_S))
+    return RemoteConnection(files, data["path"], renames=True)
+
+
+_FRESH: Final = {"skip_instance_cache": True, "use_listings_cache": False}
+_MAKERS: Final[Mapping[str, Callable[[str, Said, Said], Connection]]] = {
+    "local": _local,
+    "nfs": _nfs,
+    "smb": _smb,
+    "s3": _s3,
+    "azureBlob": _azure_blob,
+    "webhdfs": _webhdfs,
+}
+
+
+def require(module: str, extra: str, storage: str) -> Any:
+    """Return a library; raise BadConfigurationError naming what to install when it is not there."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        told = f"the storage {storage} needs the Python package {module!r}, which this server does not have"
+        raise Refused("BadConfigurationError", told, f"pip install 'openpai[{extra}]'") from None

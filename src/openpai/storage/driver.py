@@ -1,0 +1,78 @@
+"""What each kind of storage must bring along: a handful of blocking calls over paths that were checked before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from openpai.ports.storages import Entry
+
+Names = Sequence[str]
+
+
+class Reader(Protocol):
+    """An open file."""
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return up to `size` bytes from `start` on; none at the end."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class Writer(Protocol):
+    """A file in the making. Nobody sees it before it is committed."""
+
+    def write(self, data: bytes) -> None:
+        """Append to it."""
+        ...
+
+    def commit(self) -> None:
+        """Let it be there, in the place of what was there before."""
+        ...
+
+    def discard(self) -> None:
+        """Let it never have been."""
+        ...
+
+
+class Driver(Protocol):
+    """One folder of one storage. Raises OSErrors and what its library raises."""
+
+    def list(self, names: Names) -> Iterable[Entry]:
+        """Return what is in a directory."""
+        ...
+
+    def entry(self, names: Names) -> Entry:
+        """Return what is known of a file or directory."""
+        ...
+
+    def reader(self, names: Names) -> Reader:
+        """Open a file."""
+        ...
+
+    def writer(self, names: Names) -> Writer:
+        """Begin a file; directories on the way are made."""
+        ...
+
+    def remove(self, names: Names, *, recursive: bool) -> None:
+        """Remove a file or an empty directory, or a whole tree when `recursive`."""
+        ...
+
+
+class Connection(Protocol):
+    """An opened storage."""
+
+    def probe(self) -> None:
+        """Speak to the storage; raise what its library raises when it is not there or lets us not in."""
+        ...
+
+    def driver(self, folder: str) -> Driver:
+        """Return what sees one folder of the storage and nothing beside it, or all of it for no folder."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...

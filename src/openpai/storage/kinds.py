@@ -1,0 +1,243 @@
+"""What an administrator may say of each kind of storage, checked, with every fault told and the credentials apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from openpai.protocol.errors import Refused
+
+_SMB_ADDRESS: Final = re.compile(r"//([^/\\]+)/([^/\\]+)(/.*)?")
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, alias_generator=to_camel, populate_by_name=False
+    )
+
+
+def _plain(text: str) -> str:
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+        raise ValueError("must be one line of text without control characters")
+    return text
+
+
+def _no_way_up(path: str) -> str:
+    if ".." in _plain(path).split("/"):
+        raise ValueError("must not contain '..'")
+    return path
+
+
+def _is_absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError("must be an absolute path, beginning with '/'")
+    return _no_way_up(path)
+
+
+def _is_url(url: str) -> str:
+    found = urlsplit(_plain(url))
+    if url and (found.scheme not in ("http", "https") or not found.hostname):
+        raise ValueError("must be the address of a server, like https://minio.example.org:9000")
+    if found.username or found.password:
+        raise ValueError("must not hold credentials: they belong into fields of their own, which are encrypted")
+    return url
+
+
+_HOST: Final = Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9._:\[\]-]+$")
+_NAME: Final = Field(min_length=1, max_length=255, pattern=r"^[^/\\\x00-\x1f]+$")
+_PATH: Final = Field("", max_length=1024)
+_TEXT: Final = Field("", max_length=255)
+_SECRET: Final = Field(SecretStr(""), max_length=4096)
+_MOUNTED_AT: Final = Field("", max_length=1024, description="Where the machines have it mounted already.")
+
+
+class Local(_Said):
+    """A directory of the machines."""
+
+    path: str = Field(min_length=1, max_length=1024)
+
+    _path = field_validator("path")(_is_absolute)
+
+
+class Nfs(_Said):
+    """An export of an NFS server."""
+
+    server: str = _HOST
+    path: str = Field(min_length=1, max_length=1024)
+    mount_options: str = Field("", max_length=255, pattern=r"^[\w=.,:/-]*$")
+    mounted_at: str = _MOUNTED_AT
+
+    _path = field_validator("path")(_is_absolute)
+    _mounted_at = field_validator("mounted_at")(lambda path: _is_absolute(path) if path else path)
+
+
+class Smb(_Said):
+    """A share of an SMB server: Samba, Windows, Azure Files."""
+
+    server: str = _HOST
+    share: str = _NAME
+    path: str = _PATH
+    username: str = Field("", max_length=255, pattern=r"^[^,\x00-\x1f]*$")
+    domain: str = Field("", max_length=255, pattern=r"^[^,\x00-\x1f]*$")
+    port: int = Field(445, ge=1, le=65535)
+    password: SecretStr = _SECRET
+    mounted_at: str = _MOUNTED_AT
+
+    _path = field_validator("path")(_no_way_up)
+    _mounted_at = field_validator("mounted_at")(lambda path: _is_absolute(path) if path else path)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_address(cls, values: Any) -> Any:
+        """Take OpenPAI's `address`, as in //server/share/path, apart."""
+        if not isinstance(values, Mapping) or "address" not in values:
+            return values
+        found = _SMB_ADDRESS.fullmatch(str(values["address"]).replace("\\", "/"))
+        if found is None:
+            raise ValueError("address must be written like //server/share")
+        rest = {name: value for name, value in values.items() if name != "address"}
+        return {"server": found[1], "share": found[2], "path": (found[3] or "").strip("/"), **rest}
+
+
+class S3(_Said):
+    """A bucket of S3 or of what speaks its language: MinIO, Ceph, SeaweedFS."""
+
+    bucket: str = Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9._-]+$")
+    prefix: str = _PATH
+    endpoint: str = _TEXT
+    region: str = Field("", max_length=64, pattern=r"^[A-Za-z0-9-]*$")
+    access_key_id: str = Field("", max_length=255, pattern=r"^[\x21-\x7e]*$")
+    secret_access_key: SecretStr = _SECRET
+    session_token: SecretStr = _SECRET
+
+    _prefix = field_validator("prefix")(_no_way_up)
+    _endpoint = field_validator("endpoint")(_is_url)
+
+
+class AzureBlob(_Said):
+    """A container of Azure Blob Storage."""
+
+    container_name: str = Field(min_length=1, max_length=63, pattern=r"^[$a-z0-9][a-z0-9-]*$")
+    account_name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9]+$")
+    prefix: str = _PATH
+    endpoint: str = _TEXT
+    account_key: SecretStr = _SECRET
+    account_sas_token: SecretStr = Field(SecretStr(""), max_length=4096, alias="accountSASToken")
+
+    _prefix = field_validator("prefix")(_no_way_up)
+    _endpoint = field_validator("endpoint")(_is_url)
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Self:
+        if self.account_key.get_secret_value() and self.account_sas_token.get_secret_value():
+            raise ValueError("give accountKey or accountSASToken, not both")
+        return self
+
+
+class WebHdfs(_Said):
+    """A directory of HDFS, through its WebHDFS or HttpFS door."""
+
+    server: str = _HOST
+    port: int = Field(9870, ge=1, le=65535)
+    path: str = Field("/", max_length=1024)
+    user: str = Field("", max_length=255, pattern=r"^[^\x00-\x1f]*$")
+    use_https: bool = False
+    password: SecretStr = _SECRET
+    delegation_token: SecretStr = _SECRET
+
+    _path = field_validator("path")(_is_absolute)
+
+    @model_validator(mode="after")
+    def _who(self) -> Self:
+        if self.delegation_token.get_secret_value() and (self.user or self.password.get_secret_value()):
+            raise ValueError("a delegationToken says who it belongs to: leave user and password away")
+        if self.password.get_secret_value() and not self.user:
+            raise ValueError("a password needs a user")
+        return self
+
+
+MODELS: Final[Mapping[str, type[_Said]]] = {
+    "local": Local,
+    "nfs": Nfs,
+    "smb": Smb,
+    "s3": S3,
+    "azureBlob": AzureBlob,
+    "webhdfs": WebHdfs,
+}
+_ALSO_CALLED: Final = {"samba": "smb"}
+
+
+class Head(_Said):
+    """What is said of every storage."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+    type: Literal["local", "nfs", "smb", "samba", "s3", "azureBlob", "webhdfs"]
+    read_only: bool = False
+    share: bool = Field(True, description="False: each user sees a folder of their own name.")
+    description: str = Field("", max_length=1024, pattern=r"^[^\x00]*$")
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A storage as it was described: what may be shown and what may not, apart."""
+
+    name: str
+    kind: str
+    data: Mapping[str, Any]
+    secrets: Mapping[str, str] = field(repr=False)
+    is_read_only: bool
+    is_shared: bool
+    description: str
+
+
+def read(document: Mapping[str, Any]) -> Draft:
+    """Return what a document says; raise InvalidParametersError with every fault in it."""
+    faults: list[str] = []
+    head = _checked(Head, document, "", faults)
+    kind = str(document.get("type"))
+    kind = _ALSO_CALLED.get(kind, kind)
+    place = None
+    if kind in MODELS and isinstance(document.get("data"), Mapping):
+        place = _checked(MODELS[kind], document["data"], "data.", faults)
+    if not isinstance(head, Head) or place is None:
+        raise Refused("InvalidParametersError", "; ".join(faults), "docs/storages.md says what each type may say")
+    values = place.model_dump(by_alias=True)
+    secrets = {name: value.get_secret_value() for name, value in values.items() if isinstance(value, SecretStr)}
+    data = {name: value for name, value in values.items() if not isinstance(value, SecretStr) and value != ""}
+    kept = {name: value for name, value in secrets.items() if value}
+    return Draft(head.name, kind, data, kept, head.read_only, head.share, head.description)
+
+
+def schema() -> dict[str, Any]:
+    """Return what a document may say as JSON Schema, one alternative for each kind."""
+    head = Head.model_json_schema(by_alias=True)
+    alternatives = []
+    for kind, model in MODELS.items():
+        properties = head["properties"] | {"type": {"const": kind}, "data": model.model_json_schema(by_alias=True)}
+        alternatives.append({**head, "title": f"{kind} storage", "properties": properties})
+    return {"oneOf": alternatives}
+
+
+def _checked(model: type[_Said], values: Any, where: str, faults: list[str]) -> _Said | None:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        faults.extend(_told(where, fault) for fault in _listed(error))
+        return None
+
+
+def _listed(error: ValidationError) -> Sequence[Mapping[str, Any]]:
+    return error.errors(include_url=False, include_input=False, include_context=False)
+
+
+def _told(where: str, fault: Mapping[str, Any]) -> str:
+    place = where + ".".join(str(part) for part in fault["loc"])
+    said = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{place.rstrip('.') or 'storage'}: {said[:1].lower()}{said[1:]}"

@@ -1,0 +1,197 @@
+"""Storages that are directories of this machine, with no way out of them.
+
+A path is resolved first, links included, and what lies outside is refused. Then it is walked down from the storage's
+own directory, name by name and following no link: who swaps a directory for a link in between gains nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+from openpai.ports.storages import Entry
+from openpai.protocol.errors import Refused, Unavailable
+from openpai.storage.driver import Names
+
+PART_PREFIX: Final = ".pai-upload-"
+_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class LocalConnection:
+    """A directory of this machine as a storage."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def driver(self, folder: str) -> LocalDriver:
+        """Return what sees one folder; see `Connection.driver`."""
+        return LocalDriver(self._root, folder)
+
+    def probe(self) -> None:
+        """Raise Unavailable when the directory is not there; see `Connection.probe`."""
+        os.close(_opened(self._root))
+
+    def close(self) -> None:
+        """Do nothing: no directory is kept open."""
+
+
+class LocalDriver:
+    """One folder of a directory."""
+
+    def __init__(self, root: str, folder: str) -> None:
+        self._root = root
+        self._folder = folder
+
+    def list(self, names: Names) -> Iterator[Entry]:
+        """Yield what is in a directory; links that lead out are left out."""
+        with self._parent((*names, "."), follows_last=False) as (directory, _):
+            handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+            try:
+                for name in os.listdir(handle):  # noqa: PTH208  # a Path cannot be given an open directory
+                    if not name.startswith(PART_PREFIX):
+                        with contextlib.suppress(OSError, Refused):
+                            yield self.entry((*names, name))
+            finally:
+                os.close(handle)
+
+    def entry(self, names: Names) -> Entry:
+        """Return what is known of a file or directory."""
+        with self._parent(names) as (directory, name):
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        shown = names[-1] if names else ""
+        modified_at_ms = found.st_mtime_ns // 1_000_000
+        if stat.S_ISDIR(found.st_mode):
+            return Entry(shown, True, 0, modified_at_ms)
+        return Entry(shown, False, found.st_size, modified_at_ms)
+
+    def reader(self, names: Names) -> LocalReader:
+        """Open a file; anything else, such as a device, is refused."""
+        with self._parent(names) as (directory, name):
+            file = os.open(name, _READ, dir_fd=directory)
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISREG(mode):
+            os.close(file)
+            raise IsADirectoryError if stat.S_ISDIR(mode) else PermissionError("it is no ordinary file")
+        return LocalReader(file)
+
+    def writer(self, names: Names) -> LocalWriter:
+        """Begin a file."""
+        with self._parent(names, makes=True) as (directory, name):
+            with contextlib.suppress(FileNotFoundError):
+                if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+                    raise IsADirectoryError
+            return LocalWriter(os.dup(directory), name)
+
+    def remove(self, names: Names, *, recursive: bool) -> None:
+        """Remove a file, a link (not what it leads to) or a directory."""
+        with self._parent(names, follows_last=False) as (directory, name):
+            if not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+                os.unlink(name, dir_fd=directory)
+            elif recursive:
+                shutil.rmtree(name, dir_fd=directory)
+            else:
+                os.rmdir(name, dir_fd=directory)
+
+    @contextlib.contextmanager
+    def _parent(self, names: Names, *, follows_last: bool = True, makes: bool = False) -> Iterator[tuple[int, str]]:
+        """Give the open directory that holds a path, and the name it has there, links resolved."""
+        down = self._resolved(names, follows_last=follows_last)
+        handle = _opened(self._root)
+        try:
+            for name in (*((self._folder,) if self._folder else ()), *down[:-1]):
+                above, handle = handle, _entered(handle, name, makes=makes)
+                os.close(above)
+            yield handle, down[-1] if down else "."
+        finally:
+            os.close(handle)
+
+    def _resolved(self, names: Names, *, follows_last: bool) -> tuple[str, ...]:
+        """Return the names of a path without links, relative to the folder; refuse what lies outside."""
+        base = os.path.realpath(os.path.join(self._root, self._folder))  # noqa: PTH118
+        if not follows_last:
+            above = self._resolved(names[:-1], follows_last=True)
+            return (*above, *names[-1:])
+        path = os.path.realpath(os.path.join(base, *names))  # noqa: PTH118
+        if path == base:
+            return ()
+        if not path.startswith(f"{base.rstrip('/')}/"):
+            raise Refused(
+                "ForbiddenUserError",
+                f"{'/'.join(names)} is a link that leads out of the storage",
+                "copy what it leads to into the storage",
+            )
+        return tuple(path[len(base.rstrip("/")) + 1 :].split("/"))
+
+
+def _opened(root: str) -> int:
+    try:
+        return os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        # Not the fault of whoever asked for a file in it: perhaps nobody has mounted it yet.
+        told = f"there is no directory {root} on this server"
+        raise Unavailable(told, "an administrator can make it, or mount what belongs there") from None
+
+
+def _entered(handle: int, name: str, *, makes: bool) -> int:
+    """Return the directory `name` of an open one, opened."""
+    if makes:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=handle)  # a Path cannot be relative to an open directory
+    return os.open(name, _DIRECTORY, dir_fd=handle)
+
+
+class LocalReader:
+    """An open file of this machine."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return bytes; see `Reader.read`."""
+        return os.pread(self._file, size, start)
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._file)
+
+
+class LocalWriter:
+    """A file in the making beside the one it will replace."""
+
+    def __init__(self, directory: int, name: str) -> None:
+        self._directory = directory
+        self._name = name
+        self._part = f"{PART_PREFIX}{secrets.token_hex(8)}"
+        try:
+            self._file = os.open(self._part, _NEW, 0o666, dir_fd=directory)
+        except OSError:
+            os.close(directory)
+            raise
+
+    def write(self, data: bytes) -> None:
+        """Append to it."""
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def commit(self) -> None:
+        """Let it be there, also after a power cut."""
+        os.fsync(self._file)
+        os.rename(self._part, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        self._close()
+
+    def discard(self) -> None:
+        """Remove it."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._part, dir_fd=self._directory)
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._file)
+        os.close(self._directory)

@@ -1,0 +1,168 @@
+"""Storages that fsspec speaks to: object stores and HDFS.
+
+A file counts when it is complete: object stores show nothing before an upload is finished, and elsewhere it is written
+under another name first. fsspec finishes a file whenever it closes it, even in a finaliser, so one that broke off is
+marked as closed without being finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from openpai.ports.storages import Entry
+from openpai.storage.driver import Names
+from openpai.storage.local import PART_PREFIX
+
+BLOCK_BYTES = 8 << 20
+
+
+class RemoteConnection:
+    """A file system of fsspec as a storage. `renames` says that files are made under another name first."""
+
+    def __init__(self, files: Any, base: str, *, renames: bool = False) -> None:
+        self._files = files
+        self._base = base.rstrip("/")
+        self._renames = renames
+
+    def driver(self, folder: str) -> RemoteDriver:
+        """Return what sees one folder; see `Connection.driver`."""
+        return RemoteDriver(self._files, f"{self._base}/{folder}" if folder else self._base, renames=self._renames)
+
+    def probe(self) -> None:
+        """Look; see `Connection.probe`. An object store knows no directory with nothing in it."""
+        try:
+            self._files.ls(self._base or "/", detail=True)
+        except FileNotFoundError:
+            self._files.ls(self._base.partition("/")[0] or "/", detail=True)
+
+    def close(self) -> None:
+        """Let go of the connections of the library that keeps some."""
+        close = getattr(getattr(self._files, "session", None), "close", None)
+        if self._renames and close is not None:
+            close()
+
+
+class RemoteDriver:
+    """One folder of a file system of fsspec."""
+
+    def __init__(self, files: Any, base: str, *, renames: bool) -> None:
+        self._files = files
+        self._base = base
+        self._renames = renames
+
+    def _path(self, names: Names) -> str:
+        return "/".join((self._base, *names)) or "/"
+
+    def list(self, names: Names) -> Iterator[Entry]:
+        """Yield what is in a directory."""
+        path = self._path(names)
+        if names and not self._files.isdir(path):
+            raise NotADirectoryError if self._files.exists(path) else FileNotFoundError
+        for found in self._files.ls(path, detail=True):
+            entry = _entry(found)
+            # An object store may hold an object that stands for the directory itself.
+            is_itself = str(found["name"]).strip("/") == path.strip("/")
+            if entry.name and not is_itself and not entry.name.startswith(PART_PREFIX):
+                yield entry
+
+    def entry(self, names: Names) -> Entry:
+        """Return what is known of a file or directory."""
+        return _entry(self._files.info(self._path(names)) | {"name": names[-1]})
+
+    def reader(self, names: Names) -> RemoteReader:
+        """Open a file."""
+        path = self._path(names)
+        if self._files.isdir(path):
+            raise IsADirectoryError
+        return RemoteReader(self._files.open(path, "rb", block_size=BLOCK_BYTES))
+
+    def writer(self, names: Names) -> RemoteWriter:
+        """Begin a file."""
+        path = self._path(names)
+        if self._files.isdir(path):
+            raise IsADirectoryError
+        for depth in range(1, len(names)):
+            if self._files.isfile(self._path(names[:depth])):
+                raise NotADirectoryError
+        part = f"{path.rpartition('/')[0]}/{PART_PREFIX}{secrets.token_hex(8)}" if self._renames else ""
+        return RemoteWriter(self._files, path, part)
+
+    def remove(self, names: Names, *, recursive: bool) -> None:
+        """Remove a file or directory."""
+        path = self._path(names)
+        if not self._files.isdir(path):
+            if not self._files.exists(path):
+                raise FileNotFoundError
+            self._files.rm_file(path)
+            return
+        if not recursive and any(True for _ in self.list(names)):
+            raise OSError(39, "the directory is not empty")
+        self._files.rm(path, recursive=True)
+
+
+class RemoteReader:
+    """An open file of fsspec."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return bytes; see `Reader.read`."""
+        self._file.seek(start)
+        return bytes(self._file.read(size))
+
+    def close(self) -> None:
+        """Close it."""
+        self._file.close()
+
+
+class RemoteWriter:
+    """A file of fsspec in the making."""
+
+    def __init__(self, files: Any, path: str, part: str) -> None:
+        self._files = files
+        self._path = path
+        self._part = part
+        self._file = files.open(part or path, "wb", block_size=BLOCK_BYTES)
+
+    def write(self, data: bytes) -> None:
+        """Append to it."""
+        self._file.write(data)
+
+    def commit(self) -> None:
+        """Finish it."""
+        self._file.close()
+        if self._part:
+            if self._files.exists(self._path):
+                self._files.rm_file(self._path)
+            self._files.mv(self._part, self._path)
+
+    def discard(self) -> None:
+        """Give it up."""
+        if not self._file.closed:
+            with contextlib.suppress(Exception):
+                self._file.discard()
+            self._file.closed = True
+        if self._part:
+            with contextlib.suppress(Exception):
+                self._files.rm_file(self._part)
+
+
+def _entry(found: dict[str, Any]) -> Entry:
+    name = str(found["name"]).rstrip("/").rpartition("/")[2]
+    is_directory = found.get("type") == "directory"
+    return Entry(name, is_directory, 0 if is_directory else int(found.get("size") or 0), _modified_at_ms(found))
+
+
+def _modified_at_ms(found: dict[str, Any]) -> int | None:
+    for key in ("LastModified", "last_modified", "mtime", "modificationTime"):
+        value = found.get(key)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1000)
+        if isinstance(value, int | float):
+            return int(value)
+    return None

@@ -1,0 +1,175 @@
+"""SMB shares, through smbprotocol itself.
+
+fsspec's own file system for SMB keeps one login per server for the whole process, so that two storages on one server
+would share whichever came first. Here each storage has its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from openpai.ports.storages import Entry
+from openpai.storage.driver import Names
+from openpai.storage.local import PART_PREFIX
+
+
+class SmbConnection:
+    """A share as a storage."""
+
+    def __init__(self, share: str, base: str, **login: Any) -> None:
+        self._share = share
+        self._base = base
+        self._login = {**login, "connection_cache": {}}
+
+    def driver(self, folder: str) -> SmbDriver:
+        """Return what sees one folder; see `Connection.driver`."""
+        base = [part for part in (*self._base.split("/"), folder) if part]
+        return SmbDriver(self._share, tuple(base), self._login)
+
+    def probe(self) -> None:
+        """Log in and look; see `Connection.probe`."""
+        for _ in self.driver("").list(()):
+            return
+
+    def close(self) -> None:
+        """Log out."""
+        from smbclient import reset_connection_cache  # type: ignore[import-untyped]
+
+        with contextlib.suppress(Exception):
+            reset_connection_cache(fail_on_error=False, connection_cache=self._login["connection_cache"])
+
+
+class SmbDriver:
+    """One folder of a share."""
+
+    def __init__(self, share: str, base: tuple[str, ...], login: dict[str, Any]) -> None:
+        import smbclient
+
+        self._smb = smbclient
+        self._share = share
+        self._base = base
+        self._login = login
+
+    def _path(self, names: Names) -> str:
+        return "\\".join((self._share, *self._base, *names))
+
+    def list(self, names: Names) -> Iterator[Entry]:
+        """Yield what is in a directory."""
+        with _as_usual():
+            for found in self._smb.scandir(self._path(names), **self._login):
+                if not found.name.startswith(PART_PREFIX):
+                    known = found.smb_info
+                    is_directory = found.is_dir(follow_symlinks=False)
+                    modified_at_ms = int(known.last_write_time.timestamp() * 1000)
+                    yield Entry(found.name, is_directory, 0 if is_directory else known.end_of_file, modified_at_ms)
+
+    def entry(self, names: Names) -> Entry:
+        """Return what is known of a file or directory."""
+        with _as_usual():
+            return _entry(names[-1], self._smb.stat(self._path(names), **self._login))
+
+    def reader(self, names: Names) -> SmbReader:
+        """Open a file."""
+        if self._is_directory(self._path(names)):
+            raise IsADirectoryError
+        with _as_usual():
+            return SmbReader(
+                self._smb.open_file(self._path(names), "rb", buffering=0, share_access="rw", **self._login)
+            )
+
+    def writer(self, names: Names) -> SmbWriter:
+        """Begin a file."""
+        path = self._path(names)
+        with contextlib.suppress(FileNotFoundError):
+            if self._is_directory(path):
+                raise IsADirectoryError
+        with _as_usual():
+            # The share itself is there; what is missing below it is made.
+            for depth in range(1, len(self._base) + len(names)):
+                with contextlib.suppress(FileExistsError), _as_usual():
+                    self._smb.mkdir("\\".join((self._share, *(*self._base, *names)[:depth])), **self._login)
+            part = self._path((*names[:-1], f"{PART_PREFIX}{secrets.token_hex(8)}"))
+            return SmbWriter(self._smb, path, part, self._login)
+
+    def remove(self, names: Names, *, recursive: bool) -> None:
+        """Remove a file or directory."""
+        path = self._path(names)
+        if not self._is_directory(path, follows=False):
+            with _as_usual():
+                self._smb.remove(path, **self._login)
+            return
+        with _as_usual():
+            if recursive:
+                for found in self._smb.scandir(path, **self._login):
+                    self.remove((*names, found.name), recursive=True)
+            self._smb.rmdir(path, **self._login)
+
+    def _is_directory(self, path: str, *, follows: bool = True) -> bool:
+        with _as_usual():
+            return stat.S_ISDIR(self._smb.stat(path, follow_symlinks=follows, **self._login).st_mode)
+
+
+@contextlib.contextmanager
+def _as_usual() -> Iterator[None]:
+    """Let the library's own errors, which name their number only, be the usual ones for that number."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or type(error).__module__ == "builtins":
+            raise
+        raise OSError(error.errno, error.strerror or str(error)) from None
+
+
+class SmbReader:
+    """An open file of a share."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return bytes; see `Reader.read`."""
+        with _as_usual():
+            self._file.seek(start)
+            return bytes(self._file.read(size))
+
+    def close(self) -> None:
+        """Close it."""
+        self._file.close()
+
+
+class SmbWriter:
+    """A file in the making beside the one it will replace."""
+
+    def __init__(self, smb: Any, path: str, part: str, login: dict[str, Any]) -> None:
+        self._smb = smb
+        self._path = path
+        self._part = part
+        self._login = login
+        self._file = smb.open_file(part, "xb", **login)
+
+    def write(self, data: bytes) -> None:
+        """Append to it."""
+        with _as_usual():
+            self._file.write(data)
+
+    def commit(self) -> None:
+        """Let it be there."""
+        with _as_usual():
+            self._file.close()
+            self._smb.replace(self._part, self._path, **self._login)
+
+    def discard(self) -> None:
+        """Remove it."""
+        with contextlib.suppress(Exception):
+            self._file.close()
+        with contextlib.suppress(Exception):
+            self._smb.remove(self._part, **self._login)
+
+
+def _entry(name: str, found: Any) -> Entry:
+    is_directory = stat.S_ISDIR(found.st_mode)
+    return Entry(name, is_directory, 0 if is_directory else found.st_size, int(found.st_mtime * 1000))

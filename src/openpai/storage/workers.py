@@ -1,0 +1,30 @@
+"""A few threads for one storage, so that one which hangs keeps nobody waiting but those who use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+THREADS: Final = 4
+PATIENCE_S: Final = 60.0
+
+
+class Workers:
+    """Runs blocking calls to one storage."""
+
+    def __init__(self, name: str, patience_s: float = PATIENCE_S) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"storage-{name}")
+        self._patience_s = patience_s
+
+    async def run(self, work: Callable[..., T], *given: Any) -> T:
+        """Return what `work` returns; raise TimeoutError when it takes longer than anybody would wait."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+        return await asyncio.wait_for(running, self._patience_s)
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
