@@ -2,14 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
+from openpai.client import model
 from openpai.client.client import Client as Client
-from openpai.client.model import JobDetail as JobDetail
-from openpai.client.model import JobSummary as JobSummary
-from openpai.client.model import NodeView as NodeView
-from openpai.client.model import TaskView as TaskView
 
 if TYPE_CHECKING:
     from openpai.client.async_client import AsyncClient as AsyncClient
+    from openpai.client.model import JobDetail as JobDetail
+    from openpai.client.model import JobSummary as JobSummary
+    from openpai.client.model import NodeView as NodeView
+    from openpai.client.model import TaskView as TaskView
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +19,4 @@ def __getattr__(name: str) -> Any:
         from openpai.client.async_client import AsyncClient
 
         return AsyncClient
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(model, name)

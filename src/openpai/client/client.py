@@ -15,18 +15,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 
 from openpai.client import credentials as kept
 from openpai.client.asking import Call, Pages, Pause, Steps
 from openpai.client.calls.jobs import newest
-from openpai.client.logs import AttemptLogs
-from openpai.client.model.logs import LogPiece
 from openpai.client.nouns import Nouns
 from openpai.client.transport import Transport
 from openpai.client.trying import TIMEOUT_S
+
+if TYPE_CHECKING:
+    from openpai.client.logs import AttemptLogs
+    from openpai.client.model import LogPiece
 
 T = TypeVar("T")
 
@@ -100,6 +102,8 @@ class Client(Nouns):
 
     def logs(self, name: str, role: str, index: int, *, attempt: int, job_attempt: int) -> AttemptLogs:
         """Return the logs of one task attempt; raise NoTaskLogError when it never began."""
+        from openpai.client.logs import AttemptLogs
+
         return AttemptLogs(self.wire, self.ask(self.log_places(name, role, index, attempt, job_attempt)))
 
     def follow(self, name: str, role: str, index: int, stream: str = "all") -> Iterator[LogPiece]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from openpai.client import model
 from openpai.client.asking import (
     Call,
     Pages,
@@ -22,10 +23,10 @@ from openpai.client.asking import (
     whole,
 )
 from openpai.client.calls.naming import Naming, segment
-from openpai.client.model.histories import Event, Wait
-from openpai.client.model.jobs import JobDetail, JobPage, JobSummary, Submitted
-from openpai.client.places import LogPlaces
 from openpai.protocol.errors import Refused, Unavailable
+
+if TYPE_CHECKING:
+    from openpai.client.places import LogPlaces
 
 POLL_FIRST_S: Final = 0.1
 POLL_MAX_S: Final = 2.0
@@ -42,7 +43,7 @@ class Jobs(Naming):
     """Jobs. `name` is `user~job`, or `job` for one's own."""
 
     @asks
-    def submit(self, text: bytes | str, *, key: str | None = None) -> Call[Submitted]:
+    def submit(self, text: bytes | str, *, key: str | None = None) -> Call[model.Submitted]:
         """Submit a job file; the platform has promised to run it when this returns.
 
         However often the request is sent, and whatever answer is lost on the way, it makes one job: `key` names the
@@ -50,39 +51,39 @@ class Jobs(Naming):
         """
         headers = {"Content-Type": "text/yaml", "Idempotency-Key": key or uuid4().hex}
         content = text.encode() if isinstance(text, str) else text
-        return Call("POST", "/jobs", whole(Submitted.read), content=content, headers=headers, is_repeatable=True)
+        return Call("POST", "/jobs", whole(model.Submitted.read), content=content, headers=headers, is_repeatable=True)
 
     @asks
-    def jobs(self, /, *, limit: int = 20, offset: int = 0, **where: Filter) -> Call[JobPage]:
+    def jobs(self, /, *, limit: int = 20, offset: int = 0, **where: Filter) -> Call[model.JobPage]:
         """Return one page of jobs, newest first. `where` takes the API's filters: username, vc, state, keyword, ..."""
         return self._page(where, limit, offset)
 
     @pages
-    def all_jobs(self, /, *, page: int = PAGE, **where: Filter) -> Pages[JobPage, JobSummary]:
+    def all_jobs(self, /, *, page: int = PAGE, **where: Filter) -> Pages[model.JobPage, model.JobSummary]:
         """Yield every job that matches, newest first, reading `page` of them at a time."""
         seen: set[str] = set()
 
-        def fresh(answer: JobPage) -> tuple[JobSummary, ...]:
+        def fresh(answer: model.JobPage) -> tuple[model.JobSummary, ...]:
             # Jobs that are submitted meanwhile push others from one page onto the next.
             found = tuple(job for job in answer.jobs if job.full_name not in seen)
             seen.update(job.full_name for job in answer.jobs)
             return found
 
-        def after(answer: JobPage) -> Call[JobPage] | None:
+        def after(answer: model.JobPage) -> Call[model.JobPage] | None:
             offset = answer.offset + len(answer.jobs)
             return self._page(where, page, offset) if answer.jobs and offset < answer.total else None
 
         return Pages(self._page(where, page, 0), fresh, after)
 
-    def _page(self, where: Mapping[str, Filter], limit: int, offset: int) -> Call[JobPage]:
+    def _page(self, where: Mapping[str, Filter], limit: int, offset: int) -> Call[model.JobPage]:
         params = {"limit": str(limit), "offset": str(offset), "withTotalCount": "true", **said(**where)}
-        return Call("GET", "/jobs", whole(lambda answer: JobPage.read(answer, offset)), params)
+        return Call("GET", "/jobs", whole(lambda answer: model.JobPage.read(answer, offset)), params)
 
     @asks
-    def job(self, name: str, attempt: int | None = None) -> Call[JobDetail]:
+    def job(self, name: str, attempt: int | None = None) -> Call[model.JobDetail]:
         """Return a job with its tasks: in its newest attempt, or in attempt number `attempt`."""
         path = self.path(name) if attempt is None else f"{self.path(name)}/attempts/{attempt}"
-        return Call("GET", path, whole(JobDetail.read))
+        return Call("GET", path, whole(model.JobDetail.read))
 
     @asks
     def config(self, name: str) -> Call[str]:
@@ -90,14 +91,14 @@ class Jobs(Naming):
         return Call("GET", f"{self.path(name)}/config", as_text)
 
     @asks
-    def events(self, name: str, kind: str | None = None) -> Call[tuple[Event, ...]]:
+    def events(self, name: str, kind: str | None = None) -> Call[tuple[model.Event, ...]]:
         """Return the job's history, newest first; `kind` keeps only Normal or only Warning events."""
-        return Call("GET", f"{self.path(name)}/events", listed(Event.read, "data"), said(type=kind))
+        return Call("GET", f"{self.path(name)}/events", listed(model.Event.read, "data"), said(type=kind))
 
     @asks
-    def why(self, name: str) -> Call[tuple[Wait, ...]]:
+    def why(self, name: str) -> Call[tuple[model.Wait, ...]]:
         """Return why the job waits; empty when nothing of it waits."""
-        return Call("GET", f"{self.path(name)}/why", listed(Wait.read, "waits"))
+        return Call("GET", f"{self.path(name)}/why", listed(model.Wait.read, "waits"))
 
     @asks
     def stop(self, name: str) -> Call[None]:
@@ -120,12 +121,12 @@ class Jobs(Naming):
         return Call("DELETE", f"{self.path(name)}/tag", nothing, json={"value": tag}, is_repeatable=False)
 
     @proceeds
-    def wait(self, name: str, timeout_s: float | None = None) -> Steps[JobDetail]:
+    def wait(self, name: str, timeout_s: float | None = None) -> Steps[model.JobDetail]:
         """Return the job once it is over; raise Unavailable when that takes longer than `timeout_s`."""
         waited_s, pause_s = 0.0, POLL_FIRST_S
-        ask = Call("GET", self.path(name), whole(JobDetail.read))
+        ask = Call("GET", self.path(name), whole(model.JobDetail.read))
         while True:
-            job: JobDetail = yield ask
+            job: model.JobDetail = yield ask
             if job.is_final:
                 return job
             if timeout_s is not None and waited_s + pause_s > timeout_s:
@@ -140,11 +141,13 @@ class Jobs(Naming):
 
     def log_places(self, name: str, role: str, index: int, attempt: int, job_attempt: int) -> Call[LogPlaces]:
         """Return the call for where the logs of one task attempt are."""
+        from openpai.client.places import LogPlaces
+
         path = f"{task_path(self.path(name), role, index, job_attempt)}/{attempt}/logs"
         return Call("GET", path, whole(LogPlaces.read))
 
 
-def newest(job: JobDetail, role: str, index: int) -> dict[str, int]:
+def newest(job: model.JobDetail, role: str, index: int) -> dict[str, int]:
     """Return which attempt of the job and of a task is the newest; raise NoTaskLogError when it has not begun."""
     task = job.task(role, index)
     if task is None or task.attempt is None or job.attempt is None:

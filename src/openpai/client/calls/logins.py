@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
+from openpai.client import model
 from openpai.client.asking import Call, as_it_came, asks, listed, nothing, said, whole
 from openpai.client.calls.naming import segment
-from openpai.client.model.people import Checked, Login, NewToken, TokenView
 
 
 class Logins:
@@ -21,17 +21,17 @@ class Logins:
         return Call("GET", "/info", as_it_came)
 
     @asks
-    def login(self, username: str, password: str, expiration_s: int | None = None) -> Call[Login]:
+    def login(self, username: str, password: str, expiration_s: int | None = None) -> Call[model.Login]:
         """Return a new login; this client does not use its token by itself."""
         body: dict[str, Any] = {"username": username, "password": password}
         if expiration_s is not None:
             body["expiration"] = expiration_s
-        return Call("POST", "/authn/basic/login", whole(Login.read), json=body)
+        return Call("POST", "/authn/basic/login", whole(model.Login.read), json=body)
 
     @asks
-    def check(self) -> Call[Checked]:
+    def check(self) -> Call[model.Checked]:
         """Return what this client's token stands for."""
-        return Call("GET", "/tokens/check", whole(Checked.read))
+        return Call("GET", "/tokens/check", whole(model.Checked.read))
 
     @asks
     def whoami(self) -> Call[str]:
@@ -44,16 +44,16 @@ class Logins:
         return Call("DELETE", "/authn/basic/logout", nothing)
 
     @asks
-    def tokens(self) -> Call[tuple[TokenView, ...]]:
+    def tokens(self) -> Call[tuple[model.TokenView, ...]]:
         """Return one's own tokens."""
-        return Call("GET", "/tokens", listed(TokenView.read, "details"))
+        return Call("GET", "/tokens", listed(model.TokenView.read, "details"))
 
     @asks
-    def new_token(self, *, name: str = "", scope: str = "all", expiration_s: int | None = None) -> Call[NewToken]:
+    def new_token(self, *, name: str = "", scope: str = "all", expiration_s: int | None = None) -> Call[model.NewToken]:
         """Return a new token for a program; `scope` is all, jobs or read, and without a time it never expires."""
         body = {"name": name, "scope": scope, "expiration": expiration_s}
         wanted = {key: value for key, value in body.items() if value not in ("", None)}
-        return Call("POST", "/tokens/application", whole(NewToken.read), json=wanted)
+        return Call("POST", "/tokens/application", whole(model.NewToken.read), json=wanted)
 
     @asks
     def revoke_token(self, token: str) -> Call[None]:

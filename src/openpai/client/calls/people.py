@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from openpai.client import model
 from openpai.client.asking import Call, asks, listed, nothing, whole
 from openpai.client.calls.naming import segment
-from openpai.client.model.people import Group, User
 
 
 def _told(**fields: Any) -> dict[str, Any]:
@@ -28,14 +28,14 @@ class Users:
     """People who may log in."""
 
     @asks
-    def users(self) -> Call[tuple[User, ...]]:
+    def users(self) -> Call[tuple[model.User, ...]]:
         """Return every user, by name."""
-        return Call("GET", "/users", listed(User.read))
+        return Call("GET", "/users", listed(model.User.read))
 
     @asks
-    def user_details(self, name: str) -> Call[User]:
+    def user_details(self, name: str) -> Call[model.User]:
         """Return one user."""
-        return Call("GET", _user(name), whole(User.read))
+        return Call("GET", _user(name), whole(model.User.read))
 
     @asks
     def add_user(
@@ -120,14 +120,14 @@ class Groups:
     """People who are granted the same."""
 
     @asks
-    def groups(self) -> Call[tuple[Group, ...]]:
+    def groups(self) -> Call[tuple[model.Group, ...]]:
         """Return every group, by name."""
-        return Call("GET", "/groups", listed(Group.read))
+        return Call("GET", "/groups", listed(model.Group.read))
 
     @asks
-    def group(self, name: str) -> Call[Group]:
+    def group(self, name: str) -> Call[model.Group]:
         """Return one group."""
-        return Call("GET", _group(name), whole(Group.read))
+        return Call("GET", _group(name), whole(model.Group.read))
 
     @asks
     def members(self, name: str) -> Call[tuple[str, ...]]:
@@ -158,7 +158,7 @@ class Groups:
     @asks
     def change_group(
         self,
-        group: Group,
+        group: model.Group,
         *,
         description: str | None = None,
         external_name: str | None = None,

@@ -7,10 +7,9 @@ from typing import Any
 
 import httpx
 
+from openpai.client import model
 from openpai.client.asking import Call, as_it_came, asks, nothing, said, whole
 from openpai.client.calls.naming import Naming, segment
-from openpai.client.model.nodes import NodeView
-from openpai.client.model.sharing import ClusterConfig, VirtualCluster
 
 
 def _vc(name: str) -> str:
@@ -21,32 +20,32 @@ def _node(name: str) -> str:
     return f"/nodes/{segment(name, 'a node')}"
 
 
-def _by_name(response: httpx.Response) -> tuple[VirtualCluster, ...]:
-    return tuple(VirtualCluster.read(name, document) for name, document in response.json().items())
+def _by_name(response: httpx.Response) -> tuple[model.VirtualCluster, ...]:
+    return tuple(model.VirtualCluster.read(name, document) for name, document in response.json().items())
 
 
 class Sharing(Naming):
     """Who is promised what, and who goes first."""
 
     @asks
-    def virtual_clusters(self) -> Call[tuple[VirtualCluster, ...]]:
+    def virtual_clusters(self) -> Call[tuple[model.VirtualCluster, ...]]:
         """Return every virtual cluster, by name."""
         return Call("GET", "/virtual-clusters", _by_name)
 
     @asks
-    def virtual_cluster(self, name: str) -> Call[VirtualCluster]:
+    def virtual_cluster(self, name: str) -> Call[model.VirtualCluster]:
         """Return one virtual cluster."""
-        return Call("GET", _vc(name), whole(lambda document: VirtualCluster.read(name, document)))
+        return Call("GET", _vc(name), whole(lambda document: model.VirtualCluster.read(name, document)))
 
     @asks
-    def promise(self, name: str, wish: str) -> Call[ClusterConfig]:
+    def promise(self, name: str, wish: str) -> Call[model.ClusterConfig]:
         """Promise a virtual cluster something, such as `3 nodes`; it is made if it is new."""
-        return Call("PUT", _vc(name), whole(ClusterConfig.read), json={"wish": wish})
+        return Call("PUT", _vc(name), whole(model.ClusterConfig.read), json={"wish": wish})
 
     @asks
-    def remove_virtual_cluster(self, name: str) -> Call[ClusterConfig]:
+    def remove_virtual_cluster(self, name: str) -> Call[model.ClusterConfig]:
         """Remove a virtual cluster that no job uses."""
-        return Call("DELETE", _vc(name), whole(ClusterConfig.read), is_repeatable=False)
+        return Call("DELETE", _vc(name), whole(model.ClusterConfig.read), is_repeatable=False)
 
     @asks
     def sku_types(self, virtual_cluster: str | None = None) -> Call[Mapping[str, Any]]:
@@ -54,19 +53,19 @@ class Sharing(Naming):
         return Call("GET", "/cluster/sku-types", as_it_came, said(vc=virtual_cluster))
 
     @asks
-    def cluster_config(self) -> Call[ClusterConfig]:
+    def cluster_config(self) -> Call[model.ClusterConfig]:
         """Return what was promised to whom."""
-        return Call("GET", "/cluster/config", whole(ClusterConfig.read))
+        return Call("GET", "/cluster/config", whole(model.ClusterConfig.read))
 
     @asks
     def configure(
         self, *, wishes: str | None = None, hived: str | None = None, version: int | None = None
-    ) -> Call[ClusterConfig]:
+    ) -> Call[model.ClusterConfig]:
         """Promise something else from now on, as wishes or in HiveD's format; nobody is stopped for it."""
         told = {"wishes": wishes, "hived": hived, "version": version}
         body = {key: value for key, value in told.items() if value is not None}
         # With a version a second try would be refused although the first one was granted.
-        return Call("PUT", "/cluster/config", whole(ClusterConfig.read), json=body, is_repeatable=version is None)
+        return Call("PUT", "/cluster/config", whole(model.ClusterConfig.read), json=body, is_repeatable=version is None)
 
     @asks
     def inspect(self, what: str = "clusterstatus") -> Call[Any]:
@@ -96,12 +95,12 @@ class Sharing(Naming):
         is_drained: bool | None = None,
         bad_devices: Collection[int] | None = None,
         reason: str = "",
-    ) -> Call[NodeView]:
+    ) -> Call[model.NodeView]:
         """Drain a node or give it back, or say which of its GPUs are bad; nothing is stopped for it."""
         devices = None if bad_devices is None else sorted(bad_devices)
         told = {"drained": is_drained, "badDevices": devices, "reason": reason}
         body = {key: value for key, value in told.items() if value is not None}
-        return Call("PUT", _node(name), whole(NodeView.read), json=body)
+        return Call("PUT", _node(name), whole(model.NodeView.read), json=body)
 
     @asks
     def forget_node(self, name: str) -> Call[None]:

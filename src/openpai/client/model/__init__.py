@@ -4,21 +4,74 @@ Names are in snake case and times are milliseconds since the epoch. Whatever a n
 fields is not lost: `document` holds its answer as it came, and `--json` prints that.
 """
 
-from openpai.client.model.histories import Event as Event
-from openpai.client.model.histories import Wait as Wait
-from openpai.client.model.jobs import JobDetail as JobDetail
-from openpai.client.model.jobs import JobPage as JobPage
-from openpai.client.model.jobs import JobSummary as JobSummary
-from openpai.client.model.jobs import Submitted as Submitted
-from openpai.client.model.logs import LogPiece as LogPiece
-from openpai.client.model.nodes import Amount as Amount
-from openpai.client.model.nodes import NodeView as NodeView
-from openpai.client.model.people import Checked as Checked
-from openpai.client.model.people import Group as Group
-from openpai.client.model.people import Login as Login
-from openpai.client.model.people import NewToken as NewToken
-from openpai.client.model.people import TokenView as TokenView
-from openpai.client.model.people import User as User
-from openpai.client.model.tasks import FINAL_STATES as FINAL_STATES
-from openpai.client.model.tasks import SUCCEEDED as SUCCEEDED
-from openpai.client.model.tasks import TaskView as TaskView
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from openpai.client.model.histories import Event as Event
+    from openpai.client.model.histories import Wait as Wait
+    from openpai.client.model.jobs import JobDetail as JobDetail
+    from openpai.client.model.jobs import JobPage as JobPage
+    from openpai.client.model.jobs import JobSummary as JobSummary
+    from openpai.client.model.jobs import Submitted as Submitted
+    from openpai.client.model.logs import LogPiece as LogPiece
+    from openpai.client.model.nodes import Amount as Amount
+    from openpai.client.model.nodes import NodeView as NodeView
+    from openpai.client.model.people import Checked as Checked
+    from openpai.client.model.people import Group as Group
+    from openpai.client.model.people import Login as Login
+    from openpai.client.model.people import NewToken as NewToken
+    from openpai.client.model.people import TokenView as TokenView
+    from openpai.client.model.people import User as User
+    from openpai.client.model.sharing import ClusterConfig as ClusterConfig
+    from openpai.client.model.sharing import Estimate as Estimate
+    from openpai.client.model.sharing import Resources as Resources
+    from openpai.client.model.sharing import VirtualCluster as VirtualCluster
+    from openpai.client.model.tasks import FINAL_STATES as FINAL_STATES
+    from openpai.client.model.tasks import SUCCEEDED as SUCCEEDED
+    from openpai.client.model.tasks import TaskView as TaskView
+
+# Making a data class takes half a millisecond, there are many, and each command of the terminal needs a few.
+_PLACE: Final = {
+    "histories": (
+        "Event",
+        "Wait",
+    ),
+    "jobs": (
+        "JobDetail",
+        "JobPage",
+        "JobSummary",
+        "Submitted",
+    ),
+    "logs": ("LogPiece",),
+    "nodes": (
+        "Amount",
+        "NodeView",
+    ),
+    "people": (
+        "Checked",
+        "Group",
+        "Login",
+        "NewToken",
+        "TokenView",
+        "User",
+    ),
+    "sharing": (
+        "ClusterConfig",
+        "Estimate",
+        "Resources",
+        "VirtualCluster",
+    ),
+    "tasks": (
+        "FINAL_STATES",
+        "SUCCEEDED",
+        "TaskView",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for place, names in _PLACE.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{place}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
