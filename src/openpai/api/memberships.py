@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, AccountStore, Group
+from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 
@@ -62,21 +62,6 @@ def vouched(groups: Groups, held: Collection[Group], external: Collection[str]) 
 def granted(groups: Iterable[Group]) -> set[str]:
     """Return the virtual clusters that groups grant; whoever manages one may use it too."""
     return {name for group in groups for name in (*group.virtual_clusters, *group.managed)}
-
-
-async def ensure_vc_groups(accounts: AccountStore, names: Iterable[str]) -> None:
-    """Make a group for each virtual cluster that has none of its name; asking twice is harmless.
-
-    A group that exists stays as it is: what it grants was decided by somebody.
-    """
-    known = {group.name for group in await accounts.groups()}
-    for name in sorted(set(names) - known - EVERYWHERE):
-        try:
-            await accounts.add_group(Group(name, f"may use virtual cluster {name}", virtual_clusters=(name,)))
-        except Refused as error:
-            # Another server was faster; there is one now, which is all that was wanted.
-            if error.code != "ConflictGroupError":
-                raise
 
 
 def _standing_for(groups: Groups, virtual_cluster: str) -> Group:
