@@ -29,25 +29,24 @@ async def ensure_vc_groups(accounts: AccountStore, names: Iterable[str]) -> None
                 raise
 
 
-async def forget_vc_group(accounts: AccountStore, name: str) -> None:
-    """Let no group grant a virtual cluster that was removed, and remove the group of its name if it grants no more.
+async def forget_vc_groups(accounts: AccountStore, names: Iterable[str]) -> None:
+    """Let no group grant virtual clusters that were removed; the group of their name goes, if it grants no more.
 
     Otherwise whoever makes another virtual cluster of that name would share it with people they never thought of.
     """
-    if name in EVERYWHERE:
-        return
+    gone = set(names) - EVERYWHERE
     for group in await accounts.groups():
-        if name in group.virtual_clusters or name in group.managed:
-            left = await accounts.change_group(group.name, lambda before: _without(before, name))
-            if left.name == name and _is_bare(left):
-                await accounts.remove_group(name)
+        if gone.intersection(group.virtual_clusters) or gone.intersection(group.managed):
+            left = await accounts.change_group(group.name, lambda before: _without(before, gone))
+            if left.name in gone and _is_bare(left):
+                await accounts.remove_group(left.name)
 
 
-def _without(group: Group, virtual_cluster: str) -> Group:
+def _without(group: Group, gone: set[str]) -> Group:
     return replace(
         group,
-        virtual_clusters=tuple(name for name in group.virtual_clusters if name != virtual_cluster),
-        managed=tuple(name for name in group.managed if name != virtual_cluster),
+        virtual_clusters=tuple(name for name in group.virtual_clusters if name not in gone),
+        managed=tuple(name for name in group.managed if name not in gone),
     )
 
 

@@ -14,6 +14,7 @@ from openpai.api.context import desk, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import clusters as shapes
 from openpai.api.shapes.nodes import node_gpus
+from openpai.api.vc_groups import ensure_vc_groups, forget_vc_groups
 from openpai.ports.platform import ClusterConfig
 from openpai.protocol.errors import Refused
 
@@ -82,14 +83,19 @@ async def promise(request: Request, caller: Annotated[Caller, doing("vc.change")
     if not wish:
         told = "a virtual cluster is promised machines or GPUs, not a percentage"
         raise Refused("InvalidParametersError", told, 'send {"wish": "3 nodes"} or {"wish": "8 GPUs of A100"}')
-    config = await desk(request).services.platform.promise(vc, wish, caller.user)
+    here = desk(request)
+    config = await here.services.platform.promise(vc, wish, caller.user)
+    await ensure_vc_groups(here.services.users, [vc])
     return _changed(f"virtual cluster {vc} is promised {wish}", config, 201)
 
 
 @router.delete("/api/v2/virtual-clusters/{vc}")
 async def remove(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
     """Remove a virtual cluster that no job uses; what it was promised goes to `default`."""
-    config = await desk(request).services.platform.promise(vc, None, caller.user)
+    here = desk(request)
+    config = await here.services.platform.promise(vc, None, caller.user)
+    await forget_vc_groups(here.services.users, [vc])
+    here.sessions.forget_all()
     return _changed(f"virtual cluster {vc} is removed", config)
 
 
@@ -129,9 +135,15 @@ async def configure(request: Request, caller: Annotated[Caller, doing("cluster.c
     wish = await read_body(request, Config)
     if (wish.wishes is None) == (wish.hived is None):
         raise invalid("say either `wishes` or `hived`")
-    config = await desk(request).services.platform.configure(
+    here = desk(request)
+    before = {view.name for view in await here.services.platform.virtual_clusters()}
+    config = await here.services.platform.configure(
         wishes=wish.wishes, hived=wish.hived, version=wish.version, by=caller.user
     )
+    after = {view.name for view in await here.services.platform.virtual_clusters()}
+    await ensure_vc_groups(here.services.users, after)
+    await forget_vc_groups(here.services.users, before - after)
+    here.sessions.forget_all()
     return reply(shapes.cluster_config(config))
 
 
