@@ -227,7 +227,7 @@ class SqlJobStore:
             connection,
             self._upsert_task,
             [
-                rows.task_columns(change.after.job.id, change.job_attempt, task, slot)
+                rows.task_columns(change.after, change.job_attempt, task, slot)
                 for change in changes
                 for task, slot in change.tasks
             ],

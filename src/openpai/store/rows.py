@@ -170,11 +170,13 @@ def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
     )
 
 
-def task_columns(job: str, job_attempt: int, task: Task, slot: Slot | None) -> dict[str, Any]:
+def task_columns(of: JobRecord, job_attempt: int, task: Task, slot: Slot | None) -> dict[str, Any]:
     """Return a task attempt as a row."""
     report = task.report
     return {
-        "job": job,
+        "job": of.job.id,
+        "owner": of.user,
+        "virtual_cluster": of.virtual_cluster,
         "job_attempt": job_attempt,
         "role": task.id.role,
         "task_index": task.id.index,

@@ -108,14 +108,25 @@ task_attempts: Final = sa.Table(
     sa.Column("devices", sa.Text),
     sa.Column("ports", sa.Text),
     sa.Column("seat", sa.String(255)),
-    # What it holds, for the account of hours; devices it holds beyond what it asked for count as GPUs of nobody.
+    # What it holds and whose it is, for the account of hours, which is read out of one index without the rows.
+    sa.Column("owner", sa.String(255), nullable=False, server_default=""),
+    sa.Column("virtual_cluster", sa.String(255), nullable=False, server_default=""),
     sa.Column("gpus", sa.Integer),
     sa.Column("cpus", sa.Integer),
     sa.Column("memory_mb", sa.Integer),
     sa.Column("report", sa.Text),
     sa.Column("diagnosis", sa.Text),
     _one_of("phase", TaskPhase),
-    sa.Index("ix_task_attempts_ended", "ended_at_ms"),
+    sa.Index(
+        "ix_task_attempts_held",
+        "ended_at_ms",
+        "granted_at_ms",
+        "owner",
+        "virtual_cluster",
+        "gpus",
+        "cpus",
+        "memory_mb",
+    ),
 )
 
 grants: Final = sa.Table(

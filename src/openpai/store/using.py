@@ -16,7 +16,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from openpai.ports.usage import UseRow
-from openpai.store.schema import jobs, past_use, task_attempts
+from openpai.store.schema import past_use, task_attempts
 
 DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
@@ -78,10 +78,8 @@ _PAST: Final = ("gpu_ms", "cpu_ms", "memory_mb_ms", "task_attempts")
 
 def _held_by(connection: sa.Connection, ids: Sequence[str], until_ms: int) -> list[tuple[int, Whose, list[float]]]:
     columns = (task_attempts.c.granted_at_ms, task_attempts.c.ended_at_ms, *(task_attempts.c[name] for name in _HELD))
-    query = (
-        sa.select(jobs.c.owner, jobs.c.virtual_cluster, *columns)
-        .join(jobs, jobs.c.id == task_attempts.c.job)
-        .where(task_attempts.c.job.in_(ids), task_attempts.c.granted_at_ms.is_not(None))
+    query = sa.select(task_attempts.c.owner, task_attempts.c.virtual_cluster, *columns).where(
+        task_attempts.c.job.in_(ids), task_attempts.c.granted_at_ms.is_not(None)
     )
     sums: defaultdict[tuple[int, Whose], list[float]] = defaultdict(lambda: [0.0] * 4)
     for row in connection.execute(query):
@@ -101,32 +99,31 @@ def _by_first_and_last_day(period: Period) -> sa.Select[Any]:
     end = sa.case((sa.or_(ended.is_(None), ended > period.to_ms), period.to_ms), else_=ended)
     spans = (
         sa.select(
-            task_attempts.c.job,
+            task_attempts.c.owner,
+            task_attempts.c.virtual_cluster,
             start.label("start"),
             # A clock that was set back between grant and end makes no negative hours.
             sa.case((end < start, start), else_=end).label("end"),
             *(sa.func.coalesce(task_attempts.c[name], 0).label(name) for name in _HELD),
         )
         .where(granted < period.to_ms, sa.or_(ended > period.from_ms, ended.is_(None)))
+        .where(*_whose(task_attempts, period))
         .subquery()
     )
     first = spans.c.start // DAY_MS
     last = sa.case((spans.c.end > spans.c.start, spans.c.end - 1), else_=spans.c.start) // DAY_MS
     until = sa.case((last > first, (first + 1) * DAY_MS), else_=spans.c.end)
     head, tail = until - spans.c.start, sa.case((last > first, spans.c.end - last * DAY_MS), else_=0)
-    days = (first.label("first"), last.label("last"), jobs.c.owner, jobs.c.virtual_cluster)
-    return (
-        sa.select(
-            *days,
-            sa.func.count().label("attempts"),
-            *(_sum(spans.c[name] * head).label(f"head_{name}") for name in _HELD),
-            *(_sum(spans.c[name] * tail).label(f"tail_{name}") for name in _HELD),
-            *(_sum(spans.c[name]).label(name) for name in _HELD),
-        )
-        .join(jobs, jobs.c.id == spans.c.job)
-        .where(*_whose(jobs, period))
-        .group_by("first", "last", jobs.c.owner, jobs.c.virtual_cluster)
-    )
+    return sa.select(
+        first.label("first"),
+        last.label("last"),
+        spans.c.owner,
+        spans.c.virtual_cluster,
+        sa.func.count().label("attempts"),
+        *(_sum(spans.c[name] * head).label(f"head_{name}") for name in _HELD),
+        *(_sum(spans.c[name] * tail).label(f"tail_{name}") for name in _HELD),
+        *(_sum(spans.c[name]).label(name) for name in _HELD),
+    ).group_by("first", "last", spans.c.owner, spans.c.virtual_cluster)
 
 
 def _of_deleted_jobs(period: Period) -> sa.Select[Any]:

@@ -45,7 +45,16 @@ def _widen_jobs() -> None:
         table.add_column(sa.Column("gpus", sa.Integer))
         table.add_column(sa.Column("cpus", sa.Integer))
         table.add_column(sa.Column("memory_mb", sa.Integer))
-        table.create_index("ix_task_attempts_ended", ["ended_at_ms"])
+        table.add_column(sa.Column("owner", sa.String(255), nullable=False, server_default=""))
+        table.add_column(sa.Column("virtual_cluster", sa.String(255), nullable=False, server_default=""))
+        held = ["ended_at_ms", "granted_at_ms", "owner", "virtual_cluster", "gpus", "cpus", "memory_mb"]
+        table.create_index("ix_task_attempts_held", held)
+    op.execute(
+        "UPDATE task_attempts SET"
+        " owner = (SELECT jobs.owner FROM jobs WHERE jobs.id = task_attempts.job),"
+        " virtual_cluster = (SELECT jobs.virtual_cluster FROM jobs WHERE jobs.id = task_attempts.job)"
+        " WHERE EXISTS (SELECT 1 FROM jobs WHERE jobs.id = task_attempts.job)"
+    )
 
 
 def _add_tables() -> None:
