@@ -44,6 +44,7 @@ STATUS_OF: Final[dict[str, int]] = {
     "ConflictUserError": 409,
     "ConflictGroupError": 409,
     "ConflictVcError": 409,
+    "ConflictTokenError": 409,
     "ConflictStorageError": 409,
     "ConflictSettingError": 409,
     "RemoveRunningVcError": 409,

@@ -158,7 +158,11 @@ class SqlAccountStore:
                 raise no_user(token.user)
             # Nobody else would ever do it for somebody who logs in every day and never lists their tokens.
             connection.execute(expired)
-            connection.execute(tokens.insert(), columns)
+            try:
+                with connection.begin_nested():
+                    connection.execute(tokens.insert(), columns)
+            except exc.IntegrityError as error:
+                raise Refused("ConflictTokenError", "there is such a token already", "make a new one") from error
 
         await self._database.write(work)
 
