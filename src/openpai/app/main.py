@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
+from openpai.app.replay import plan, replay
 from openpai.app.settings import PORT_DEFAULT, BackendName, Settings
 from openpai.app.simulate import simulate
 from openpai.cli.main import app, run
+from openpai.cli.scheduler import app as scheduler_app
+from openpai.cli.vc import app as vc_app
 
 DATA_DIR_DEFAULT = Path("~/.local/share/openpai")
 
@@ -63,5 +66,7 @@ def up(
 
 
 app.command()(simulate)
+vc_app.command()(plan)
+scheduler_app.command()(replay)
 
 __all__ = ["app", "run"]

@@ -1,4 +1,4 @@
-"""`pai job list`, `show`, `events`, `why` and `config`: what there is to know about jobs."""
+"""`pai job list`, `show`, `events` and `config`: what there is to know about jobs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def show(
 
     output.say(tables.job_facts(job, _now_ms()))
     for wait in waits:
-        output.say(tables.wait_told(wait))
+        output.say(tables.wait_told(wait, _now_ms()))
     if told := tables.diagnosis(job):
         output.say(told)
     if len(job.roles) > 1 or len(job.tasks) > tables.TASKS_SHOWN:
@@ -98,27 +98,6 @@ def events(
 
     output.say(event_list(found[::-1]))
     output.next_step(f"pai job show {name}")
-
-
-def why(name: Name, json: output.Json = False) -> None:
-    """Say why a job waits, and what would change it."""
-    with session.connect() as pai:
-        waits = pai.why(name)
-        state = "" if waits else pai.job(name).state
-    if json:
-        output.document({"waits": [wait.document for wait in waits]})
-        return
-    if not waits:
-        from openpai.cli.words import styled
-
-        output.say(f"{name} does not wait: it is {styled(state)}.")
-        output.next_step(f"pai job show {name}")
-        return
-    from openpai.cli.tables import wait_told
-
-    for wait in waits:
-        output.say(wait_told(wait))
-    output.next_step("pai node list", f"pai job stop {name}")
 
 
 def config(name: Name, json: output.Json = False) -> None:

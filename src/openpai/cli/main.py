@@ -24,6 +24,8 @@ COMMANDS: Final = {
     "logout": ("openpai.cli.login:logout", "Revoke the token kept for a server and forget it."),
     "job": ("openpai.cli.job:app", "Jobs: submit, watch, read, stop."),
     "node": ("openpai.cli.node:app", "The machines that run jobs."),
+    "vc": ("openpai.cli.vc:app", "Virtual clusters: who is promised what."),
+    "scheduler": ("openpai.cli.scheduler:app", "The scheduler: its decisions and its fairness."),
     "protocol": ("openpai.cli.protocol:app", "The language of job files."),
 }
 EPILOG = f"""A first job: pai login, then pai job submit FILE --watch

@@ -1,50 +1,31 @@
-"""`pai node`: the machines."""
+"""`pai node`: the machines, and taking them out of service."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from openpai.cli import output, session, words
+from openpai.cli.lazy import group
+from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from openpai.client import NodeView
 
-app = typer.Typer(help="The machines that run jobs.", no_args_is_help=True, rich_markup_mode=None)
+COMMANDS: Final = {
+    "list": ("openpai.cli.node:list_", "List the machines and how much of each is in use."),
+    "drain": ("openpai.cli.node:drain", "Let a machine take nothing new; what runs there runs on."),
+    "undrain": ("openpai.cli.node:undrain", "Let a drained machine take jobs again."),
+    "mark-bad": ("openpai.cli.node:mark_bad", "Say which GPUs of a machine are bad; nobody is given them."),
+    "forget": ("openpai.cli.node:forget", "Forget a machine that is gone for good."),
+}
+app = group("The machines that run jobs.", COMMANDS)
+
+Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the machine, as `pai node list` shows it.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for those who wonder.")]
 
 
-@app.callback()
-def _group() -> None:
-    """Keep `node` a group while it has one command only."""
-
-
-def _table(nodes: tuple[NodeView, ...]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("NODE", overflow="fold")
-    table.add_column("ADDRESS", overflow="fold")
-    for heading in ("CPUS", "MEMORY", "GPUS", "TASKS"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("STATE", overflow="fold")
-    for node in nodes:
-        table.add_row(
-            escape(node.name),
-            node.address,
-            f"{node.cpus.used}/{node.cpus.total}",
-            f"{words.memory(node.memory_mb.used)}/{words.memory(node.memory_mb.total)}",
-            f"{node.gpus.used}/{node.gpus.total}",
-            str(node.tasks),
-            "[green]healthy[/]" if node.is_healthy else f"[red]{escape(node.told) or 'not healthy'}[/]",
-        )
-    return table
-
-
-@app.command("list")
 def list_(json: output.Json = False) -> None:
     """List the machines and how much of each is in use."""
     with session.connect() as pai:
@@ -54,8 +35,81 @@ def list_(json: output.Json = False) -> None:
         return
     if not nodes:
         output.say("No nodes: the platform's backend has found no machine to run jobs on.")
+        output.next_step("pai up --help")
         return
-    output.say(_table(nodes))
-    gpus = sum(node.gpus.total - node.gpus.used for node in nodes if node.is_healthy)
-    cpus = sum(node.cpus.total - node.cpus.used for node in nodes if node.is_healthy)
+    from openpai.cli.bars import node_list
+
+    output.say(node_list(nodes))
+    open_ = [node for node in nodes if node.is_healthy and not node.is_drained]
+    gpus = sum(max(0, node.gpus.total - node.gpus.used - len(node.bad_devices)) for node in open_)
+    cpus = sum(node.cpus.total - node.cpus.used for node in open_)
     output.say(f"[dim]{words.plural(len(nodes), 'node')}; free: {cpus} CPUs, {gpus} GPUs (columns: used/total)[/]")
+
+
+def drain(node: Node, reason: Reason = "", json: output.Json = False) -> None:
+    """Let a machine take nothing new; what runs there runs on."""
+    with session.connect() as pai:
+        found = pai.change_node(node, is_drained=True, reason=reason)
+    if json:
+        output.document(found.document)
+        return
+    left = words.plural(found.tasks, "task")
+    output.say(f"{found.name} takes nothing new; {left} {'runs' if found.tasks == 1 else 'run'} there to the end.")
+    output.next_step("pai node list", f"pai node undrain {found.name}")
+
+
+def undrain(node: Node, json: output.Json = False) -> None:
+    """Let a drained machine take jobs again."""
+    with session.connect() as pai:
+        found = pai.change_node(node, is_drained=False)
+    _told(found, f"{found.name} takes jobs again.", json)
+
+
+def mark_bad(
+    node: Node,
+    devices: Annotated[
+        str, typer.Argument(metavar="GPUS", help="Numbers of the bad GPUs, such as 0,3; `none` when all are good.")
+    ],
+    reason: Reason = "",
+    json: output.Json = False,
+) -> None:
+    """Say which GPUs of a machine are bad; nobody is given them.
+
+    The numbers replace those said before. Jobs that hold a bad GPU run on.
+    """
+    numbers = _numbers(devices)
+    with session.connect() as pai:
+        found = pai.change_node(node, bad_devices=numbers, reason=reason)
+    bad = ", ".join(map(str, found.bad_devices))
+    _told(found, f"Bad GPUs of {found.name}: {bad}." if bad else f"All GPUs of {found.name} are good.", json)
+
+
+def forget(node: Node, json: output.Json = False) -> None:
+    """Forget a machine that is gone for good, so that nothing is promised on it any more."""
+    with session.connect() as pai:
+        pai.forget_node(node)
+    if json:
+        output.document({"name": node, "forgotten": True})
+        return
+    output.say(f"{node} is forgotten.")
+    output.next_step("pai node list", "pai vc list")
+
+
+def _numbers(text: str) -> list[int]:
+    if text.strip().lower() == "none":
+        return []
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [-1]
+    if min(numbers) < 0:
+        raise Refused("InvalidParametersError", f"{text!r} are no GPU numbers", "write them as 0,3 or say none")
+    return numbers
+
+
+def _told(found: NodeView, told: str, is_json: bool) -> None:
+    if is_json:
+        output.document(found.document)
+        return
+    output.say(told)
+    output.next_step("pai node list")

@@ -12,6 +12,7 @@ from openpai.cli.words import ago, clock_time, counts, ran_for, span, styled
 
 if TYPE_CHECKING:
     from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait
+    from openpai.client.model.sharing import Estimate
 
 TASKS_SHOWN: Final = 30
 
@@ -144,12 +145,26 @@ def event_list(events: Sequence[Event]) -> Table:
     return table
 
 
-def wait_told(wait: Wait) -> str:
-    """Return one reason to wait as Rich markup: why, what would change it, and who is ahead."""
+def wait_told(wait: Wait, now_ms: int) -> str:
+    """Return one reason to wait as Rich markup: why, what would change it, who is ahead, and when it may start."""
     lines = [f"[yellow]{escape(wait.told)}[/] [dim]({escape(wait.code)})[/]"]
     if wait.unblock:
         lines.append(f"  would change it: {escape(wait.unblock)}")
     if wait.position:
         ahead = f"; ahead of it: {escape(', '.join(wait.ahead[:5]))}" if wait.ahead else ""
         lines.append(f"  place in the queue: {wait.position}{ahead}")
+    if wait.estimate is not None:
+        lines.append(f"  may start: {_expected(wait.estimate, now_ms)}")
     return "\n".join(lines)
+
+
+def _expected(estimate: Estimate, now_ms: int) -> str:
+    earliest, latest = estimate.earliest_ms, estimate.latest_ms
+    basis = escape(estimate.basis)
+    if earliest is None:
+        return basis if basis.startswith("unknown") else f"unknown: {basis}"
+    soonest = span(max(0, earliest - now_ms) / 1000)
+    if latest is None:
+        return f"in {soonest} at the earliest ({basis})"
+    last = span(max(0, latest - now_ms) / 1000)
+    return f"in {soonest if soonest == last else f'{soonest} to {last}'} ({basis})"

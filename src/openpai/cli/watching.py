@@ -90,7 +90,7 @@ def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
     parts: list[RenderableType] = [head]
     if glance.is_away:
         parts.append(Text("the platform does not answer; trying again ...", style="red"))
-    parts.extend(tables.wait_told(wait) for wait in glance.waits[:3])
+    parts.extend(tables.wait_told(wait, now_ms) for wait in glance.waits[:3])
     if 0 < total <= TASKS_LIVE:
         parts.append(tables.task_list(job.tasks, now_ms))
     elif total:

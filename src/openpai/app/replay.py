@@ -1,0 +1,134 @@
+"""`pai vc plan` and `pai scheduler replay`: the scheduler at work away from the server, on what the server told.
+
+A plan turns the machines there are and a sentence of wishes into a whole configuration. A replay takes a snapshot of
+the scheduler and works out again what becomes of those who wait. Neither changes anything on the platform.
+"""
+
+from __future__ import annotations
+
+import json as reader
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from openpai.cli import output, session
+from openpai.cli.vc import read, write
+from openpai.protocol.errors import Refused
+
+REPLAYED_MAX = 20
+"""So many waiting gangs are looked at when none is named."""
+
+
+def plan(
+    wishes: Annotated[
+        str, typer.Argument(metavar="WISHES", help='Who gets how much: "team-a: 3 nodes, team-b: 8 GPUs of A100".')
+    ],
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the configuration there.")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Write a configuration for the machines there are, in HiveD's format.
+
+    Whatever is not promised goes to the virtual cluster `default`. Nothing is changed; `pai vc apply` does that.
+    """
+    from openpai.scheduler.hived.planning import plan as planned
+    from openpai.scheduler.hived.planning import read_wishes
+    from openpai.scheduler.model import Node
+
+    asked = read_wishes(_with_rest(wishes))
+    with session.connect() as pai:
+        seen = pai.nodes()
+    if not seen:
+        raise Refused("BadConfigurationError", "there are no machines to promise", "see pai node list")
+    nodes = [
+        (Node(node.name, node.cpus.total, node.memory_mb.total, node.gpus.total), node.gpu_model)
+        for node in sorted(seen, key=lambda node: node.name)
+    ]
+    text = planned(nodes, asked)
+    if file is not None:
+        write(file, text)
+    if json:
+        output.document({"hived": text})
+    elif file is None:
+        sys.stdout.write(text)
+    else:
+        output.say(f"Written to {file}.")
+        output.next_step(f"pai vc apply {file}")
+
+
+def _with_rest(wishes: str) -> str:
+    names = [piece.partition(":")[0].strip() for piece in wishes.split(",")]
+    return wishes if "default" in names else f"{wishes}, default: rest"
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A snapshot that `pai scheduler snapshot` took.")],
+    gang: Annotated[
+        str | None, typer.Option("--gang", metavar="NAME", help="A waiting gang, or its job as `user~job`.")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Work out again, from a snapshot, what becomes of those who wait, and why.
+
+    Runs here, without a server: the same scheduler on the same state gives the same answers.
+    """
+    from openpai.scheduler.hived.replaying import answer
+
+    data = _snapshot(file)
+    waiting = [row["gang"] for row in data.get("waiting", ())]
+    named = [each for each in waiting if gang in (None, each["id"], each["job"])]
+    if gang is not None and not named:
+        told = f"no gang named {gang!r} waits in {file}"
+        some = ", ".join(dict.fromkeys(each["job"] or each["id"] for each in waiting[:5]))
+        raise Refused("NoJobError", told, f"those that wait: {some}" if some else "nothing waits in it")
+    answers = [answer(data, each["id"]) | {"job": each["job"]} for each in named[:REPLAYED_MAX]]
+    if json:
+        output.document({"now_ms": data.get("now_ms"), "waiting": len(waiting), "answers": answers})
+        return
+    if not answers:
+        output.say("Nothing waits in this snapshot.")
+        output.next_step("pai scheduler snapshot -o FILE")
+        return
+    for each in answers:
+        _tell(each, data["now_ms"])
+    if len(named) > len(answers):
+        output.say(f"[dim]{len(named) - len(answers)} more wait; name one with --gang[/]")
+
+
+def _snapshot(file: Path) -> Mapping[str, Any]:
+    try:
+        data = reader.loads(read(file))
+    except ValueError as error:
+        raise Refused("InvalidParametersError", f"{file} is not JSON: {error}", "name a snapshot's file") from error
+    if not isinstance(data, dict) or "now_ms" not in data or "core" not in data:
+        raise Refused("InvalidParametersError", f"{file} is no snapshot", "take one with `pai scheduler snapshot`")
+    return data
+
+
+def _tell(answer: Mapping[str, Any], now_ms: int) -> None:
+    from rich.markup import escape
+
+    from openpai.cli.tables import wait_told
+    from openpai.client.model.histories import Wait
+
+    output.say(f"[bold]{escape(answer['job'] or answer['gang'])}[/]")
+    decision = answer["decision"]
+    if "place" in decision:
+        spots = ", ".join(f"{spot['node']} {spot['devices']}" for spot in decision["place"])
+        output.say(f"  is placed: {escape(spots)}")
+    elif "preempt" in decision:
+        output.say(f"  makes {escape(', '.join(decision['preempt']))} leave: {escape(decision['told'])}")
+    elif answer["why"] is not None:
+        output.say(f"  waits: {wait_told(Wait.read(_as_told(answer['why'])), now_ms)}")
+
+
+def _as_told(why: Mapping[str, Any]) -> Mapping[str, Any]:
+    estimate = why.get("estimate")
+    if estimate is None:
+        return why
+    times = {"earliestTime": estimate["earliest_ms"], "latestTime": estimate["latest_ms"]}
+    return {**why, "estimate": {**times, "basis": estimate["basis"]}}

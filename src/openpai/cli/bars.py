@@ -1,0 +1,168 @@
+"""Virtual clusters, nodes and cells drawn as bars, so that a glance says what is used, free and broken.
+
+One letter stands for one device where there is room, and for a share of them where there is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.markup import escape
+from rich.table import Table
+
+from openpai.cli import words
+
+if TYPE_CHECKING:
+    from openpai.client.model.nodes import NodeView
+    from openpai.client.model.sharing import VirtualCluster
+
+BAR_WIDTH: Final = 10
+WIDE_BAR: Final = 32
+USED, BORROWED, RESERVED, FREE, BAD = "█", "▒", "◧", "·", "×"
+LEGEND: Final = f"{USED} used  {BORROWED} used beyond the promise  {RESERVED} claimed  {FREE} free  {BAD} bad"
+
+
+def bar(used: int, good: int, total: int, width: int = BAR_WIDTH) -> str:
+    """Return how much of something is used, free and bad; whatever is not nothing can be seen."""
+    if total <= 0:
+        return " " * width
+    bad = _cells(total - good, total, width)
+    full = min(_cells(used, total, width), width - bad)
+    return USED * full + FREE * (width - full - bad) + BAD * bad
+
+
+def _cells(part: int, total: int, width: int) -> int:
+    if part <= 0:
+        return 0
+    return max(1, min(width, part * width // total))
+
+
+def vc_list(found: Sequence[VirtualCluster]) -> Table:
+    """Return a table of virtual clusters."""
+    has_gpus = any(vc.total.gpus for vc in found)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("VC", overflow="fold")
+    table.add_column("GPUS" if has_gpus else "CPUS", no_wrap=True)
+    for heading in ("", *(("CPUS",) if has_gpus else ()), "RUNS", "WAITS"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("SKUS", overflow="fold")
+    for vc in found:
+        cpus = _of_three(vc.used.cpus, vc.guaranteed.cpus, vc.total.cpus)
+        amounts = (vc.used.gpus, vc.guaranteed.gpus, vc.total.gpus)
+        shown = amounts if has_gpus else (vc.used.cpus, vc.guaranteed.cpus, vc.total.cpus)
+        table.add_row(
+            escape(vc.name), bar(*shown), _of_three(*shown), *((cpus,) if has_gpus else ()), str(vc.running),
+            str(vc.waiting), escape(skus(vc)) or "-",
+        )  # fmt: skip
+    return table
+
+
+def _of_three(used: int, good: int, total: int) -> str:
+    return f"{used}/{good}/{total}"
+
+
+def skus(vc: VirtualCluster) -> str:
+    """Return what a virtual cluster was promised, as in `24 A100, 8 V100`."""
+    return ", ".join(f"{count} {name}" for name, count in vc.skus)
+
+
+def vc_facts(vc: VirtualCluster) -> Table:
+    """Return one virtual cluster, a resource a line."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("RESOURCE", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for heading in ("USED", "HEALTHY", "PROMISED", "BORROWED"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    rows = (
+        ("GPUs", "gpus", str),
+        ("CPUs", "cpus", str),
+        ("memory", "memory_mb", words.memory),
+    )
+    for told, key, put in rows:
+        used, good, total, borrowed = (getattr(each, key) for each in (vc.used, vc.guaranteed, vc.total, vc.borrowed))
+        table.add_row(told, bar(used, good, total, WIDE_BAR // 2), put(used), put(good), put(total), put(borrowed))
+    return table
+
+
+def node_list(nodes: Sequence[NodeView]) -> Table:
+    """Return a table of machines."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("NODE", overflow="fold")
+    table.add_column("GPUS", no_wrap=True)
+    for heading in ("", "CPUS", "MEMORY", "TASKS"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("STATE", overflow="fold")
+    for node in nodes:
+        good = node.gpus.total - len(node.bad_devices)
+        table.add_row(
+            escape(node.name),
+            bar(node.gpus.used, good, node.gpus.total, 8),
+            f"{node.gpus.used}/{node.gpus.total}",
+            f"{node.cpus.used}/{node.cpus.total}",
+            f"{words.memory(node.memory_mb.used)}/{words.memory(node.memory_mb.total)}",
+            str(node.tasks),
+            node_state(node),
+        )
+    return table
+
+
+def node_state(node: NodeView) -> str:
+    """Return how a machine is, as Rich markup."""
+    parts = []
+    if not node.is_healthy:
+        parts.append(f"[red]{escape(node.told) or 'not healthy'}[/]")
+    if node.is_drained:
+        because = f": {escape(node.drained_because)}" if node.drained_because else ""
+        parts.append(f"[yellow]drained{because}[/]")
+    if node.bad_devices:
+        parts.append(f"[red]bad GPUs {', '.join(map(str, node.bad_devices))}[/]")
+    return ", ".join(parts) or "[green]healthy[/]"
+
+
+Cell = Mapping[str, Any]
+
+
+def cell_lines(cells: Sequence[Cell], depth: int = 0) -> Iterator[str]:
+    """Yield cells as lines, each down to the machine with a letter for each of its devices, as Rich markup."""
+    for cell in cells:
+        children = cell.get("cellChildren") or ()
+        is_upper = children and not cell.get("isNodeLevel") and _has_nodes(cell)
+        parts = [f"{'  ' * depth}{escape(str(cell.get('cellAddress', '')))}", f"[dim]{cell.get('cellType', '')}[/]"]
+        owners = [cell["vc"]] if cell.get("vc") else []
+        if not is_upper:
+            parts.append("".join(_letter(leaf) for leaf in _leaves(cell)))
+            owners += _owners(children)
+        parts += [f"[cyan]{escape(str(owner))}[/]" for owner in dict.fromkeys(owners)]
+        if cell.get("cellHealthiness") == "Bad":
+            parts.append("[red]bad[/]")
+        if at := cell.get("physicalCell"):
+            parts.append(f"[dim]on {escape(str(at.get('cellAddress', '')))}[/]")
+        yield " ".join(parts)
+        if is_upper:
+            yield from cell_lines(children, depth + 1)
+
+
+def _owners(cells: Sequence[Cell]) -> list[str]:
+    return [owner for cell in cells for owner in (cell.get("vc"), *_owners(cell.get("cellChildren") or ())) if owner]
+
+
+def _has_nodes(cell: Cell) -> bool:
+    return any(child.get("isNodeLevel") or _has_nodes(child) for child in cell.get("cellChildren") or ())
+
+
+def _leaves(cell: Cell) -> Iterator[Cell]:
+    children = cell.get("cellChildren") or ()
+    if not children:
+        yield cell
+    for child in children:
+        yield from _leaves(child)
+
+
+def _letter(leaf: Cell) -> str:
+    state = leaf.get("cellState")
+    if state == "Used":
+        return BORROWED if leaf.get("cellPriority") == -1 else USED
+    if state in ("Reserving", "Reserved"):
+        return RESERVED
+    return FREE if leaf.get("cellHealthiness") == "Healthy" else BAD

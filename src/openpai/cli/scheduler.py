@@ -1,0 +1,83 @@
+"""`pai scheduler`: snapshots of the scheduler's state, and how long what people have used counts against them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from openpai.cli import output, session
+from openpai.cli.lazy import group
+from openpai.protocol.errors import Refused
+
+COMMANDS: Final = {
+    "snapshot": ("openpai.cli.scheduler:snapshot", "Take a snapshot of the scheduler, to look at its decisions later."),
+    "fairness": ("openpai.cli.scheduler:fairness", "Show or set how long what a user has used counts against them."),
+}
+app = group("The scheduler: its decisions and its fairness.", COMMANDS)
+
+
+def snapshot(
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there [default: print it].")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Take a snapshot of the scheduler, to look at its decisions later.
+
+    It names users and jobs, and holds neither job files nor secrets.
+    """
+    import json as writer
+
+    from openpai.cli.vc import write
+
+    with session.connect() as pai:
+        found = pai.scheduler_snapshot()
+    if file is None:
+        output.document(found)
+        return
+    write(file, writer.dumps(found) + "\n")
+    if json:
+        output.document({"file": str(file), "waiting": len(found.get("waiting", ()))})
+        return
+    output.say(f"Written to {file}: {len(found.get('waiting', ()))} waiting, {len(found.get('held', ()))} running.")
+    output.next_step(f"pai scheduler replay {file}")
+
+
+def fairness(
+    hours: Annotated[
+        str | None,
+        typer.Argument(metavar="HOURS", help="After so long half of it is forgotten; `off` compares no use."),
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Show or set how long what a user has used counts against them.
+
+    Among equally urgent jobs of a virtual cluster, those of whoever used less lately go first.
+    """
+    wish = None if hours is None else _hours(hours)
+    with session.connect() as pai:
+        found = pai.fairness() if hours is None else pai.set_fairness(wish)
+    if json:
+        output.document(found)
+        return
+    half_life = found.get("halfLifeHours")
+    if half_life is None:
+        output.say("Off: only priority, rank and age order the queue.")
+        output.next_step("pai scheduler fairness 24")
+        return
+    output.say(f"Who used less lately goes first; half of what was used is forgotten after {half_life:g} hours.")
+    output.next_step("pai scheduler fairness off")
+
+
+def _hours(text: str) -> float | None:
+    if text.lower() == "off":
+        return None
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = -1.0
+    if not 0 < hours <= 24 * 365:
+        raise Refused("InvalidParametersError", f"{text!r} is no number of hours", "say a number above 0, or off")
+    return hours

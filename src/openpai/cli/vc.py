@@ -1,0 +1,205 @@
+"""`pai vc`: virtual clusters, what they were promised, and promising something else while everything runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from openpai.cli import output, session, words
+from openpai.cli.lazy import group
+from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client.model.sharing import ClusterConfig
+
+COMMANDS: Final = {
+    "list": ("openpai.cli.vc:list_", "List the virtual clusters: what they were promised and what of it is in use."),
+    "show": ("openpai.cli.vc:show", "Show one virtual cluster, a resource a line."),
+    "set": ("openpai.cli.vc:set_", "Promise a virtual cluster something; it is made if it is new."),
+    "remove": ("openpai.cli.vc:remove", "Remove a virtual cluster that no job uses."),
+    "config": ("openpai.cli.vc:config", "Show what was promised to whom, and the configuration that follows."),
+    "apply": ("openpai.cli.vc:apply", "Promise everything anew, from a file in HiveD's format or from wishes."),
+    "inspect": ("openpai.cli.vc:inspect", "Draw the cells of the cluster, or those of a virtual cluster."),
+}
+app = group("Virtual clusters: who is promised what.", COMMANDS)
+
+Vc = Annotated[str, typer.Argument(metavar="NAME", help="Name of the virtual cluster.")]
+
+
+def list_(json: output.Json = False) -> None:
+    """List the virtual clusters: what they were promised and what of it is in use."""
+    with session.connect() as pai:
+        found = pai.virtual_clusters()
+    if json:
+        output.document({vc.name: vc.document for vc in found})
+        return
+    from openpai.cli import bars
+
+    output.say(bars.vc_list(found))
+    output.say("[dim]columns: used/healthy/promised; RUNS and WAITS count gangs, which are jobs or tasks of them[/]")
+    if len(found) == 1:
+        output.next_step('pai vc set team-a "1 node"', "pai node list")
+        return
+    output.next_step(f"pai vc show {_quoted(found[0].name)}")
+
+
+def show(name: Vc, json: output.Json = False) -> None:
+    """Show one virtual cluster, a resource a line."""
+    with session.connect() as pai:
+        vc = pai.virtual_cluster(name)
+        types = pai.sku_types(name) if not json and vc.skus else {}
+    if json:
+        output.document({"name": name, **vc.document})
+        return
+    from rich.markup import escape
+
+    from openpai.cli import bars
+
+    output.say(f"[bold]{escape(vc.name)}[/]: {words.plural(vc.running, 'gang')} running, {vc.waiting} waiting")
+    output.say(bars.vc_facts(vc))
+    for kind, count in vc.skus:
+        sku = types.get(kind) or {}
+        each = f", each {sku['cpu']} CPUs, {words.memory(sku['memory'])}, {sku['gpu']} GPU" if sku else ""
+        output.say(f"SKU {escape(kind)}: {count}{each}")
+    if not vc.skus:
+        output.say("It was promised nothing: only opportunistic jobs (jobPriorityClass: oppo) run in it.")
+        output.next_step(f'pai vc set {_quoted(name)} "1 node"')
+        return
+    output.next_step(f"pai job list --all --vc {_quoted(name)}", f"pai vc inspect {_quoted(name)}")
+
+
+def set_(
+    name: Vc,
+    wish: Annotated[
+        str, typer.Argument(metavar="WISH", help='Such as "3 nodes", "8 GPUs of A100" or "8 GPUs of A100 + 2 nodes".')
+    ],
+    json: output.Json = False,
+) -> None:
+    """Promise a virtual cluster something; it is made if it is new.
+
+    It counts at once. Jobs that run are never stopped for it.
+    """
+    with session.connect() as pai:
+        changed = pai.promise(name, wish)
+    _changed(changed, f"{name} is promised {wish}.", json)
+
+
+def remove(name: Vc, json: output.Json = False) -> None:
+    """Remove a virtual cluster that no job uses."""
+    with session.connect() as pai:
+        changed = pai.remove_virtual_cluster(name)
+    _changed(changed, f"{name} is removed; what it was promised goes to default.", json)
+
+
+def config(
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the configuration there.")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Show what was promised to whom, and the configuration that follows."""
+    with session.connect() as pai:
+        found = pai.cluster_config()
+    if file is not None:
+        write(file, found.hived)
+    if json:
+        output.document(found.document)
+        return
+    for problem in found.problems:
+        output.warn(problem)
+    wishes = "a whole configuration" if found.wishes is None else found.wishes or "everything to default"
+    output.aside(f"version {found.version}; promised: {wishes}")
+    if file is None:
+        sys.stdout.write(found.hived)
+        return
+    output.say(f"Written to {file}.")
+    output.next_step(f"pai vc apply {file}")
+
+
+def apply(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Configuration in HiveD's format; - reads it from the input.")
+    ] = None,
+    wishes: Annotated[
+        str | None, typer.Option("--wishes", metavar="TEXT", help='Instead of a file: "team-a: 3 nodes, b: 8 GPUs".')
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--if-version", metavar="N", min=0, help="Refuse if it is at another version by now.")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Promise everything anew, from a file in HiveD's format or from wishes.
+
+    It counts at once, or is refused with every fault. Jobs that run are never stopped for it.
+    """
+    if (file is None) == (wishes is None):
+        raise Refused("InvalidParametersError", "give either a file or --wishes", "see pai vc apply --help")
+    hived = None if file is None else read(file)
+    with session.connect() as pai:
+        changed = pai.configure(wishes=wishes, hived=hived, version=version)
+    _changed(changed, "The cluster is shared anew.", json)
+
+
+def inspect(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A virtual cluster [default: the machines].")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Draw the cells of the cluster, or those of a virtual cluster.
+
+    With --json in the shapes of HiveD's own inspection.
+    """
+    from openpai.client.calls.naming import segment
+
+    below = "virtualclusters/" + segment(name, "a virtual cluster") if name else "physicalcluster"
+    with session.connect() as pai:
+        cells = pai.inspect(f"clusterstatus/{below}")
+    if json:
+        output.document(cells)
+        return
+    from openpai.cli import bars
+
+    if not cells:
+        output.say("No cells: nothing was promised." if name else "No cells: the platform has found no machine.")
+        output.next_step(f'pai vc set {_quoted(name)} "1 node"' if name else "pai node list")
+        return
+    for line in bars.cell_lines(cells):
+        output.say(line)
+    output.say(f"[dim]{bars.LEGEND}[/]")
+
+
+def _changed(changed: ClusterConfig, told: str, is_json: bool) -> None:
+    if is_json:
+        output.document(changed.document)
+        return
+    output.say(told)
+    for problem in changed.problems:
+        output.warn(problem)
+    if changed.demoted:
+        output.warn(f"these run on without their guarantee: {', '.join(changed.demoted)}")
+    output.next_step("pai vc list", "pai vc config")
+
+
+def read(file: Path) -> str:
+    """Return a text file, or the input for `-`; raise Refused when it cannot be read."""
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Refused("InvalidParametersError", f"cannot read {file}: {reason}", "check the path") from error
+
+
+def write(file: Path, text: str) -> None:
+    """Write a text file; raise Refused when that cannot be done."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Refused("InvalidParametersError", f"cannot write {file}: {error.strerror}", "check the path") from error
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if " " in name else name
