@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -85,7 +87,9 @@ class Directory:
             told = f"the directory {self._settings.url} does not answer as it should ({type(error).__name__})"
             raise Unavailable(told, "try again in a moment, or log in with a local account") from error
 
-    def _connected(self, dn: str, password: str) -> Any:
+    @contextmanager
+    def _connected(self, dn: str, password: str) -> Iterator[Any]:
+        """Yield a connection; its `bound` says whether the directory took the name and the password."""
         ldap = self._ldap
         tls = ldap.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=self._settings.ca_file or None)
         server = ldap.Server(self._settings.url, tls=tls, connect_timeout=TIMEOUT_S, get_info=ldap.NONE)
@@ -98,11 +102,14 @@ class Directory:
             read_only=True,
             auto_referrals=False,
         )
-        connection.open()
-        if self._settings.start_tls:
-            connection.start_tls()
-        connection.bind()
-        return connection
+        try:
+            connection.open()
+            if self._settings.start_tls:
+                connection.start_tls()
+            connection.bind()
+            yield connection
+        finally:
+            connection.unbind()
 
     def _find(self, connection: Any, name: str) -> dict[str, Any] | None:
         """Return the one entry of a user name, None if there is none or more than one."""

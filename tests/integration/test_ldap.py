@@ -1,0 +1,122 @@
+"""Logging in with a directory's password, against a real directory, and what somebody might try instead."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from openpai.identity.directory import Directory, LdapSettings
+from openpai.ports.accounts import Group
+from openpai.protocol.errors import Refused
+
+from .api_world import World, open_world
+from .ldap_server import BASE, LdapServer, ldap_server
+from .sign_on import free_port, sign_on_with
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LdapServer]:
+    with ldap_server(tmp_path_factory.mktemp("ldap")) as server:
+        yield server
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path) as world:
+        yield world
+
+
+def settings_of(server: LdapServer) -> LdapSettings:
+    return LdapSettings(
+        url=server.url,
+        user_base=f"ou=people,{BASE}",
+        bind_dn=f"cn=search,{BASE}",
+        bind_password="secret",
+        group_base=f"ou=groups,{BASE}",
+    )
+
+
+async def log_in(world: World, name: str, password: str) -> httpx.Response:
+    return await world.http.post("/api/v2/authn/basic/login", json={"username": name, "password": password})
+
+
+async def test_somebody_logs_in_with_the_directorys_password(world: World, server: LdapServer) -> None:
+    await world.users.add_group(Group("team", external_name="vision", virtual_clusters=("vision",)))
+    sign_on_with(world, None, directory=Directory(settings_of(server)))
+    answer = await log_in(world, "erin", "erin's word")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["user"] == "erin"
+    erin = await world.users.user("erin")
+    assert erin is not None
+    assert (erin.source, erin.email, erin.password_hash) == ("ldap", "erin@example.org", "")
+    assert {group.name for group in erin.groups} == {"default", "team"}
+    again = await log_in(world, "erin", "erin's word")
+    assert again.status_code == 200
+    assert (await log_in(world, "erin", "grace's word")).json()["code"] == "IncorrectPasswordError"
+
+
+@pytest.mark.parametrize("is_over_tls", [True, False])
+async def test_the_connection_is_sealed_and_the_directory_has_to_prove_itself(
+    server: LdapServer, is_over_tls: bool
+) -> None:
+    url = server.secure_url if is_over_tls else server.url
+    trusting = replace(settings_of(server), url=url, start_tls=not is_over_tls, ca_file=server.ca_file)
+    assert await Directory(trusting).check("erin", "erin's word") is not None
+    with pytest.raises(Exception, match="does not answer as it should"):
+        await Directory(replace(trusting, ca_file="")).check("erin", "erin's word")
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [
+        ("erin", ""),
+        ("", "erin's word"),
+        ("*", "erin's word"),
+        ("er*", "erin's word"),
+        ("erin)(uid=*", "erin's word"),
+        ("*)(|(uid=*", "x"),
+        ("nobody", "erin's word"),
+        ("erin\x00", "erin's word"),
+    ],
+)
+async def test_neither_empty_passwords_nor_filters_let_anybody_in(server: LdapServer, name: str, password: str) -> None:
+    assert await Directory(settings_of(server)).check(name, password) is None
+
+
+async def test_a_name_with_odd_letters_is_found_as_it_is(server: LdapServer) -> None:
+    person = await Directory(settings_of(server)).check("frank*", "frank's word")
+    assert person is not None
+    assert (person.name, person.groups) == ("frank*", frozenset())
+
+
+async def test_an_account_kept_here_is_never_the_directorys(world: World, server: LdapServer) -> None:
+    await world.ask("POST", "/users", "root", json={"username": "grace", "password": "local word"})
+    sign_on_with(world, None, directory=Directory(settings_of(server)))
+    assert (await log_in(world, "grace", "grace's word")).status_code == 400
+    assert (await log_in(world, "grace", "local word")).status_code == 200
+
+
+async def test_accounts_kept_here_log_in_while_the_directory_is_down(world: World, server: LdapServer) -> None:
+    down = replace(settings_of(server), url=f"ldap://127.0.0.1:{free_port()}")
+    sign_on_with(world, None, directory=Directory(down))
+    answer = await log_in(world, "erin", "erin's word")
+    assert (answer.status_code, answer.json()["code"]) == (503, "UnavailableError")
+    assert (await log_in(world, "ann", "correct horse")).status_code == 200
+
+
+async def test_a_platform_that_may_not_search_says_so(server: LdapServer) -> None:
+    with pytest.raises(Exception, match="does not let the platform search"):
+        await Directory(replace(settings_of(server), bind_password="wrong")).check("erin", "erin's word")
+
+
+def test_passwords_are_not_sent_in_clear_over_a_network() -> None:
+    settings = LdapSettings("ldap://directory.example.org", "ou=people")
+    with pytest.raises(Refused, match="in clear"):
+        Directory(settings)
+    Directory(replace(settings, start_tls=True))
+    with pytest.raises(Refused, match="is none"):
+        Directory(LdapSettings("directory.example.org", "ou=people"))
