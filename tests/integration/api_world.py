@@ -40,12 +40,14 @@ from openpai.ports.platform import NodeView
 from openpai.ports.store import Saved, Slot
 from openpai.protocol.writing import load_spec
 from openpai.scheduler.model import Wait, Why
+from openpai.storage.shelf import StorageShelf
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
+from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
 
@@ -210,18 +212,21 @@ async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
         groups = (Group(DEFAULT_GROUP), *((Group(ADMIN_GROUP),) if name == "root" else ()))
         await users.add_user(User(name, _HASH, clock.at_ms, groups=groups))
     logs = FileLogs(root / "logs", over.__contains__, period_s=0.02)
-    wishes = Here(store, Vault(Fernet.generate_key().decode()), clock, Names())
+    vault = Vault(Fernet.generate_key().decode())
+    wishes = Here(store, vault, clock, Names())
     manners = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
     world: World
     kept = SqlSettingsStore(database)
+    storages = StorageShelf(SqlStorageStore(database), vault, clock, keep_out=(root / "logs",))
     services = Services(
         wishes, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
-        usage=SqlUsageStore(database),
+        usage=SqlUsageStore(database), storages=storages,
     )  # fmt: skip
     api = create_api(services)
     transport = httpx.ASGITransport(api, client=("192.0.2.7", 4711))
     async with httpx.AsyncClient(transport=transport, base_url="http://pai") as http:
         world = World(api, http, clock, store, wishes, queries, users, logs, root / "logs", database, over)
         yield world
+    storages.close()
     await logs.close()
     database.close()

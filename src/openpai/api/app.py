@@ -20,6 +20,7 @@ from openpai.api.passwords import Passwords
 from openpai.api.routes import (
     authn,
     clusters,
+    files,
     groups,
     health,
     info,
@@ -29,6 +30,7 @@ from openpai.api.routes import (
     nodes,
     oidc,
     scheduling,
+    storages,
     tasks,
     tokens,
     user_parts,
@@ -53,6 +55,8 @@ _ROUTERS: Final = (
     users,
     user_parts,
     groups,
+    storages,
+    files,
     info,
     health,
 )
@@ -114,6 +118,7 @@ def create_api(services: Services) -> FastAPI:
         sessions=desk.sessions,
         requests=Buckets(settings.requests, services.clock, _TOO_FAST),
         body_max_bytes=settings.body_max_bytes,
+        upload_max_bytes=settings.upload_max_bytes,
     )
     return api
 

@@ -6,6 +6,7 @@ what nobody foresaw is logged with its traceback and told to the client as nothi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from openpai.api.sessions import Sessions
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
 _log = structlog.get_logger(__name__)
+
+_FILE: Final = re.compile(r"/api/v2/storages/[^/]+/files/.")
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -38,18 +41,22 @@ _SAFE_DATA: Final[Headers] = (
 class Gate:
     """ASGI middleware around the whole API."""
 
-    def __init__(self, app: ASGIApp, *, sessions: Sessions, requests: Buckets, body_max_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, sessions: Sessions, requests: Buckets, body_max_bytes: int, upload_max_bytes: int
+    ) -> None:
         self._app = app
         self._sessions = sessions
         self._requests = requests
         self._body_max_bytes = body_max_bytes
+        self._upload_max_bytes = upload_max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through and see to it that it is answered."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        passage = _Passage(scope, receive, send, self._body_max_bytes)
+        limit_bytes = self._upload_max_bytes if _is_upload(scope) else self._body_max_bytes
+        passage = _Passage(scope, receive, send, limit_bytes)
         try:
             if scope["path"] != "/healthz":
                 left = self._requests.take(self._client(passage))
@@ -77,6 +84,11 @@ class Gate:
             # Too late for an error: breaking the connection is the only way left to say that this is not all.
             raise error
         await refusal(error)(passage.scope, passage.receive, passage.send)
+
+
+def _is_upload(scope: Scope) -> bool:
+    """Return whether a request puts a file into a storage: its body goes there piece by piece and is never held."""
+    return scope["method"] == "PUT" and _FILE.match(scope["path"]) is not None
 
 
 def address_of(scope: Scope) -> str:

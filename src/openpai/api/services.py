@@ -11,6 +11,7 @@ from openpai.ports.identity import PasswordDirectory, Sealer, SingleSignOn
 from openpai.ports.logs import LogReader
 from openpai.ports.platform import Platform
 from openpai.ports.settings import SettingsStore
+from openpai.ports.storages import Storages
 from openpai.ports.store import JobQueries
 from openpai.ports.usage import UsageStore
 
@@ -38,6 +39,8 @@ class Settings:
     login_failures_per_min_of_user: int = 30
     """From addresses that the user has not logged in from, all together."""
     body_max_bytes: int = 1024 * 1024
+    upload_max_bytes: int = 1024**4
+    """Of one file that is put into a storage."""
     token_lifetime_s: int = 86_400
     """How long a login lasts that does not say."""
     token_cache_ms: int = 3_000
@@ -83,3 +86,4 @@ class Services:
     """Quotas, what was used, and the audit log."""
     sign_on: SignOn | None = field(default=None, kw_only=True)
     """Who else vouches for people."""
+    storages: Storages = field(kw_only=True)

@@ -28,12 +28,14 @@ from openpai.logs.retention import Limits, Retention
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.clock import Clock
 from openpai.scheduler.fifo import FifoScheduler
+from openpai.storage.shelf import StorageShelf
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
+from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault, key_from
 
@@ -83,6 +85,8 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
             holder=_holder(data),
             housekeeping=_retention(settings, data, queries, clock).run_once,
         )
+        storages = StorageShelf(SqlStorageStore(database), vault, clock, keep_out=(data.root,))
+        stack.callback(storages.close)
         house = House(None, leadership, made_up, logs.hang_up)
         manners = Manners(version=version("openpai"))
         house.api = create_api(
@@ -90,6 +94,7 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
                 wishes, queries, users, logs, clock, manners, lambda: house.is_ready,
                 cluster_settings=SqlSettingsStore(database),
                 usage=SqlUsageStore(database),
+                storages=storages,
             )
         )  # fmt: skip
         yield house

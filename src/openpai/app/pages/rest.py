@@ -17,11 +17,13 @@ from openpai.app.world import SystemClock, SystemIdentities
 from openpai.logs.files import FileLogs
 from openpai.orchestrator.wishes import Wishes
 from openpai.protocol.errors import STATUS_OF
+from openpai.storage.shelf import StorageShelf
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
+from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
 
@@ -65,7 +67,8 @@ def openapi() -> dict[str, Any]:
     with TemporaryDirectory() as directory:
         database = Database("sqlite://", inline=True)
         clock = SystemClock()
-        wishes = Wishes(SqlJobStore(database), Vault(Fernet.generate_key().decode()), clock, SystemIdentities())
+        vault = Vault(Fernet.generate_key().decode())
+        wishes = Wishes(SqlJobStore(database), vault, clock, SystemIdentities())
         logs = FileLogs(Path(directory), lambda key: True)
         users = SqlAccountStore(database)
         queries, cluster_settings = SqlJobQueries(database), SqlSettingsStore(database)
@@ -73,6 +76,7 @@ def openapi() -> dict[str, Any]:
         services = Services(
             wishes, queries, users, logs, clock, manners,
             cluster_settings=cluster_settings, usage=SqlUsageStore(database),
+            storages=StorageShelf(SqlStorageStore(database), vault, clock),
         )  # fmt: skip
         try:
             return create_api(services).openapi()

@@ -1,0 +1,147 @@
+"""What is in a storage: browsing, downloading with ranges, uploading as a stream, removing.
+
+Nobody gets out of the storage, nor where it has a folder for each user out of their own; `openpai.storage` sees to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from openpai.api.answers import reply
+from openpai.api.bodies import invalid
+from openpai.api.context import doing
+from openpai.api.routes.storages import shelf, storage_for
+from openpai.api.sessions import Caller
+from openpai.api.shapes import storages as shapes
+from openpai.ports.storages import Area, Entry
+from openpai.protocol.errors import Refused
+
+router = APIRouter(tags=["storages"])
+
+ENTRIES_MAX: Final = 10_000
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_DOWNLOAD: Final = {
+    200: {"content": _BYTES, "description": "The file."},
+    206: {"content": _BYTES, "description": "The bytes that `Range` asked for."},
+    416: {"description": "The file has no such bytes."},
+}
+
+
+@router.get("/api/v2/storages/{name}/files")
+async def entries(
+    request: Request,
+    caller: Annotated[Caller, doing("storage.read")],
+    name: str,
+    path: str = "",
+    offset: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=ENTRIES_MAX)] = ENTRIES_MAX,
+) -> Response:
+    """Return what is in a directory of a storage, by name."""
+    found = await (await _area(request, caller, name)).list(path)
+    shown = [shapes.entry(each) for each in found[offset : offset + limit]]
+    return reply({"storage": name, "path": path.strip("/"), "totalCount": len(found), "entries": shown})
+
+
+@router.get("/api/v2/storages/{name}/files/{path:path}", response_class=Response, responses=_DOWNLOAD)
+async def download(
+    request: Request, caller: Annotated[Caller, doing("storage.read")], name: str, path: str
+) -> Response:
+    """Return a file, or the part of it that a `Range` header asks for."""
+    area = await _area(request, caller, name)
+    found = await area.entry(path)
+    if found.is_directory:
+        told = f"{path or '/'} in storage {name} is a directory"
+        raise Refused("InvalidParametersError", told, "list it with `?path=`, and download the files in it one by one")
+    headers = _headers(found)
+    asked = _asked(request.headers.get("range"), found.size)
+    if asked is None:
+        told = f"{path} has {found.size} bytes, and none of those that were asked for"
+        body = {"code": "InvalidParametersError", "message": told}
+        return reply(body, 416, {"Content-Range": f"bytes */{found.size}"})
+    start, end = asked
+    is_part = "range" in request.headers and (start, end) != (0, found.size)
+    if is_part:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{found.size}"
+    headers["Content-Length"] = str(end - start)
+    content = await _begun(area.read(path, start, end))
+    return StreamingResponse(content, 206 if is_part else 200, headers, "application/octet-stream")
+
+
+@router.put(
+    "/api/v2/storages/{name}/files/{path:path}",
+    status_code=201,
+    openapi_extra={"requestBody": {"required": True, "content": _BYTES}},
+)
+async def upload(request: Request, caller: Annotated[Caller, doing("storage.write")], name: str, path: str) -> Response:
+    """Make or replace a file with the body of the request; nobody sees it before it is complete."""
+    area = await _area(request, caller, name)
+    size = await area.write(path, request.stream())
+    return reply({"storage": name, "path": path.strip("/"), "size": size}, 201)
+
+
+@router.delete("/api/v2/storages/{name}/files/{path:path}")
+async def remove(
+    request: Request,
+    caller: Annotated[Caller, doing("storage.write")],
+    name: str,
+    path: str,
+    recursive: bool = False,
+) -> Response:
+    """Remove a file or an empty directory, or with `recursive` a directory and all that is in it."""
+    area = await _area(request, caller, name)
+    await area.remove(path, recursive=recursive)
+    return reply({"message": f"{path.strip('/')} is removed from storage {name}"})
+
+
+async def _area(request: Request, caller: Caller, name: str) -> Area:
+    storage = await storage_for(request, caller, name)
+    if caller.action == "storage.write" and storage.is_read_only:
+        told = f"the storage {name} is read-only"
+        raise Refused("ReadOnlyStorageError", told, "an administrator can let it be written to")
+    return await shelf(request).area(name, caller.user)
+
+
+def _headers(found: Entry) -> dict[str, str]:
+    headers = {
+        "Accept-Ranges": "bytes",
+        # Encoded, so that no name can break out of the header.
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(found.name, safe='')}",
+    }
+    if found.modified_at_ms is not None:
+        headers["ETag"] = f'"{found.modified_at_ms:x}-{found.size:x}"'
+    return headers
+
+
+def _asked(header: str | None, size: int) -> tuple[int, int] | None:
+    """Return from where up to where the file is wanted, None when it has nothing there."""
+    if header is None:
+        return 0, size
+    found = _RANGE.fullmatch(header.strip())
+    if found is None or not any(found.groups()):
+        raise invalid(f"the range {header!r} cannot be read; write it like bytes=0-1023")
+    first, last = found.groups()
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1) if last else size
+    return (start, end) if start < end else None
+
+
+async def _begun(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Return the same content with its beginning fetched, so that what fails there can still be told."""
+    first = await anext(content, b"")
+
+    async def whole() -> AsyncIterator[bytes]:
+        if first:
+            yield first
+        async for piece in content:
+            yield piece
+
+    return whole()

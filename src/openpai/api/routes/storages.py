@@ -1,0 +1,183 @@
+"""Storages: which there are, where they are, who is granted them, and whether they work."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import ConfigDict
+from starlette.responses import Response
+
+from openpai.access.deciding import refusal
+from openpai.access.model import Thing
+from openpai.api.answers import reply
+from openpai.api.bodies import Body, read_body
+from openpai.api.context import desk, doing
+from openpai.api.sessions import Caller
+from openpai.api.shapes import storages as shapes
+from openpai.api.shapes.exits import Document
+from openpai.ports.storages import Storage, Storages
+from openpai.protocol.errors import Refused
+from openpai.storage.kinds import schema
+
+router = APIRouter(tags=["storages"])
+
+Names = Annotated[list[str] | None, Query(description="Only these.")]
+_TAKES: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema()}}}}
+
+
+class Said(Body):
+    """A storage as it is described; what it may say depends on its type, and is checked where that is known."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+def shelf(request: Request) -> Storages:
+    """Return the storages of the server a request came to."""
+    return desk(request).services.storages
+
+
+async def storage_for(request: Request, caller: Caller, name: str, action: str | None = None) -> Storage:
+    """Return the storage a path names; raise NoStorageError or ForbiddenUserError."""
+    storage = await shelf(request).get(name)
+    caller.check(Thing(storage=storage.name, label=f"the storage {storage.name}"), action)
+    return storage
+
+
+async def _visible(request: Request, caller: Caller) -> list[Storage]:
+    every = await shelf(request).all()
+    return [each for each in every if refusal(caller.principal, "storage.read", Thing(storage=each.name)) is None]
+
+
+def _is_default(caller: Caller, storage: Storage) -> bool:
+    return storage.name in caller.principal.default_storages
+
+
+@router.get("/api/v2/storages")
+async def storages(
+    request: Request, caller: Annotated[Caller, doing("storage.list")], default: bool = False
+) -> Response:
+    """Return the storages one is granted, or only the default ones of one's groups."""
+    found = await _visible(request, caller)
+    shown = [shapes.listed(each, is_default=_is_default(caller, each)) for each in found]
+    return reply({"storages": [each for each in shown if each["default"] or not default]})
+
+
+@router.post("/api/v2/storages", status_code=201, openapi_extra=_TAKES)
+async def add_storage(request: Request, caller: Annotated[Caller, doing("storage.change")]) -> Response:
+    """Add a storage. Credentials go into `data`, are encrypted, and never come back; nothing is connected yet."""
+    said = await read_body(request, Said)
+    storage = await shelf(request).add(said.model_dump())
+    return reply(await _detail(request, caller, storage), 201)
+
+
+@router.get("/api/v2/storages/{name}")
+async def storage(request: Request, caller: Annotated[Caller, doing("storage.read")], name: str) -> Response:
+    """Return where a storage is, without its credentials."""
+    return reply(await _detail(request, caller, await storage_for(request, caller, name)))
+
+
+@router.put("/api/v2/storages/{name}", status_code=201, openapi_extra=_TAKES)
+async def change_storage(request: Request, caller: Annotated[Caller, doing("storage.change")], name: str) -> Response:
+    """Replace a storage. Credentials that are left out stay, unless it moves to another place."""
+    said = (await read_body(request, Said)).model_dump()
+    if said.get("name", name) != name:
+        told = f"the storage {name!r} cannot be renamed to {said['name']!r}"
+        raise Refused("InvalidParametersError", told, "add it under the new name, grant that, and remove the old one")
+    return reply(await _detail(request, caller, await shelf(request).change(name, said)), 201)
+
+
+@router.delete("/api/v2/storages/{name}")
+async def remove_storage(request: Request, caller: Annotated[Caller, doing("storage.change")], name: str) -> Response:
+    """Forget a storage and who was granted it; the data in it stays."""
+    groups = await shelf(request).groups(name)
+    await shelf(request).remove(name)
+    await _forget_members(request, *groups)
+    return reply({"message": f"storage {name} is removed; its data is still where it was"})
+
+
+@router.post("/api/v2/storages/{name}/test")
+async def check_storage(request: Request, caller: Annotated[Caller, doing("storage.change")], name: str) -> Response:
+    """Connect to a storage; list, and unless it is read-only write, read and remove a small file; say what failed."""
+    steps = await shelf(request).check(name)
+    return reply(
+        {"name": name, "ok": all(step.is_ok for step in steps), "steps": [shapes.step(each) for each in steps]}
+    )
+
+
+@router.put("/api/v2/storages/{name}/groups/{group}", status_code=201)
+async def grant(
+    request: Request,
+    caller: Annotated[Caller, doing("storage.change")],
+    name: str,
+    group: str,
+    default: Annotated[bool, Query(description="Make it the group's default storage.")] = False,
+) -> Response:
+    """Let a group use a storage; the first storage of a group is its default one."""
+    await shelf(request).grant(name, group, is_default=default)
+    await _forget_members(request, group)
+    return reply({"message": f"group {group} may use the storage {name}"}, 201)
+
+
+@router.delete("/api/v2/storages/{name}/groups/{group}")
+async def revoke(
+    request: Request, caller: Annotated[Caller, doing("storage.change")], name: str, group: str
+) -> Response:
+    """Let a group use a storage no longer; jobs that run go on."""
+    await shelf(request).revoke(name, group)
+    await _forget_members(request, group)
+    return reply({"message": f"group {group} may no longer use the storage {name}"})
+
+
+@router.get("/api/v2/storage/config", deprecated=True)
+async def configs(
+    request: Request,
+    caller: Annotated[Caller, doing("storage.list")],
+    names: Annotated[list[str] | None, Query()] = None,
+) -> Response:
+    """Return storages as OpenPAI's older clients know them: how jobs mount them."""
+    found = await _named(request, caller, names)
+    return reply([shapes.config(each, is_default=_is_default(caller, each)) for each in found])
+
+
+@router.get("/api/v2/storage/config/{name}", deprecated=True)
+async def one_config(request: Request, caller: Annotated[Caller, doing("storage.read")], name: str) -> Response:
+    """Return one storage as OpenPAI's older clients know it: how jobs mount it."""
+    found = await storage_for(request, caller, name)
+    return reply(shapes.config(found, is_default=_is_default(caller, found)))
+
+
+@router.get("/api/v2/storage/server", deprecated=True)
+async def servers(
+    request: Request,
+    caller: Annotated[Caller, doing("storage.list")],
+    names: Annotated[list[str] | None, Query()] = None,
+) -> Response:
+    """Return storages as OpenPAI's older clients know them: where they are."""
+    return reply([shapes.server(each) for each in await _named(request, caller, names)])
+
+
+@router.get("/api/v2/storage/server/{name}", deprecated=True)
+async def one_server(request: Request, caller: Annotated[Caller, doing("storage.read")], name: str) -> Response:
+    """Return one storage as OpenPAI's older clients know it: where it is."""
+    return reply(shapes.server(await storage_for(request, caller, name)))
+
+
+async def _detail(request: Request, caller: Caller, storage: Storage) -> Document:
+    may_change = refusal(caller.principal, "storage.change") is None
+    groups = await shelf(request).groups(storage.name) if may_change else None
+    return shapes.detail(storage, is_default=_is_default(caller, storage), groups=groups)
+
+
+async def _named(request: Request, caller: Caller, names: list[str] | None) -> list[Storage]:
+    if names is None:
+        return await _visible(request, caller)
+    return [await storage_for(request, caller, name, "storage.read") for name in names]
+
+
+async def _forget_members(request: Request, *groups: str) -> None:
+    """Let a grant count at once, also for those whose tokens are believed for another moment."""
+    here = desk(request)
+    for group in groups:
+        for member in await here.services.users.members(group):
+            here.sessions.forget(member)

@@ -1,0 +1,67 @@
+"""Storages in OpenPAI's shapes, and what is in them. Credentials are in none: no function here is given any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openpai.api.shapes.exits import Document
+from openpai.ports.storages import Entry, Step, Storage
+
+# What OpenPAI calls it; other kinds are called the same.
+_TYPE = {"smb": "samba"}
+
+
+def listed(storage: Storage, *, is_default: bool) -> Document:
+    """Return a storage as an entry of the list."""
+    return {
+        "name": storage.name,
+        "share": storage.is_shared,
+        "volumeName": storage.name,
+        "default": is_default,
+        "type": _TYPE.get(storage.kind, storage.kind),
+        "readOnly": storage.is_read_only,
+        "description": storage.description,
+    }
+
+
+def detail(storage: Storage, *, is_default: bool, groups: Sequence[str] | None = None) -> Document:
+    """Return a storage in full; `groups` are told to those who may change it."""
+    shown = {**listed(storage, is_default=is_default), "data": _data(storage)}
+    if storage.data.get("mountOptions"):
+        shown["mountOptions"] = str(storage.data["mountOptions"]).split(",")
+    if groups is not None:
+        shown |= {"groups": list(groups), "hasCredentials": storage.sealed is not None}
+    return shown | {"createdTime": storage.created_at_ms}
+
+
+def config(storage: Storage, *, is_default: bool) -> Document:
+    """Return a storage as OpenPAI's older clients know one: how jobs mount it."""
+    path = "" if storage.is_shared else "%USER"
+    permission = "r" if storage.is_read_only else "rw"
+    mount = {"mountPoint": f"/mnt/{storage.name}", "path": path, "server": storage.name, "permission": permission}
+    return {"name": storage.name, "default": is_default, "servers": [storage.name], "mountInfos": [mount]}
+
+
+def server(storage: Storage) -> Document:
+    """Return a storage as OpenPAI's older clients know one: where it is."""
+    kind = _TYPE.get(storage.kind, storage.kind)
+    return {"spn": storage.name, "type": kind, "data": _data(storage), "extension": {}}
+
+
+def entry(found: Entry) -> Document:
+    """Return a file or directory."""
+    kind = "directory" if found.is_directory else "file"
+    return {"name": found.name, "type": kind, "size": found.size, "modifiedTime": found.modified_at_ms}
+
+
+def step(tried: Step) -> Document:
+    """Return one thing that was tried."""
+    return {"step": tried.what, "ok": tried.is_ok, "message": tried.told}
+
+
+def _data(storage: Storage) -> Document:
+    data = dict(storage.data)
+    if storage.kind == "smb":
+        rest = f"/{data['path'].strip('/')}" if data.get("path") else ""
+        data["address"] = f"//{data['server']}/{data['share']}{rest}"
+    return data
