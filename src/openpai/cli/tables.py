@@ -163,8 +163,11 @@ def _expected(estimate: Estimate, now_ms: int) -> str:
     basis = escape(estimate.basis)
     if earliest is None:
         return basis if basis.startswith("unknown") else f"unknown: {basis}"
-    soonest = span(max(0, earliest - now_ms) / 1000)
-    if latest is None:
-        return f"in {soonest} at the earliest ({basis})"
-    last = span(max(0, latest - now_ms) / 1000)
-    return f"in {soonest if soonest == last else f'{soonest} to {last}'} ({basis})"
+    soonest_s, last_s = ((at_ms - now_ms) / 1000 if at_ms is not None else None for at_ms in (earliest, latest))
+    if soonest_s is None or soonest_s <= 0:
+        when = "at any moment" if last_s is None or last_s <= 0 else f"within {span(last_s)}"
+    elif last_s is None:
+        when = f"in {span(soonest_s)} at the earliest"
+    else:
+        when = f"in {span(soonest_s)} to {span(last_s)}" if span(soonest_s) != span(last_s) else f"in {span(last_s)}"
+    return f"{when} ({basis})"

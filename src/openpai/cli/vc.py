@@ -39,7 +39,7 @@ def list_(json: output.Json = False) -> None:
     from openpai.cli import bars
 
     output.say(bars.vc_list(found))
-    output.say("[dim]columns: used/healthy/promised; RUNS and WAITS count gangs, which are jobs or tasks of them[/]")
+    output.say("[dim]columns: used/healthy/promised; RUNS and WAITS count gangs[/]")
     if len(found) == 1:
         output.next_step('pai vc set team-a "1 node"', "pai node list")
         return

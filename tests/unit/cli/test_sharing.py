@@ -1,0 +1,277 @@
+"""What the commands about sharing print, ask for, and refuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from openpai.cli.bars import BAD, BORROWED, FREE, RESERVED, USED, bar, cell_lines
+
+
+def resources(gpu, cpu=0):
+    return {"cpu": cpu, "memory": 1024 * cpu, "gpu": gpu, "vCores": cpu, "GPUs": gpu}
+
+
+VISION = {
+    "resourcesUsed": resources(8, 16),
+    "resourcesGuaranteed": resources(16, 32),
+    "resourcesTotal": resources(24, 48),
+    "resourcesBorrowed": resources(2, 4),
+    "skus": {"A100": 24},
+    "runningGangs": 3,
+    "waitingGangs": 1,
+}
+EMPTY = {key: resources(0) for key in VISION if key.startswith("resources")} | {
+    "skus": {},
+    "runningGangs": 0,
+    "waitingGangs": 0,
+}
+NODE = {
+    "name": "gpu-01",
+    "healthy": True,
+    "gpus": {"total": 8, "used": 3},
+    "cpus": {"total": 64, "used": 6},
+    "memoryMB": {"total": 65536, "used": 1024},
+    "tasks": 2,
+    "drained": False,
+    "badDevices": [],
+}
+CONFIG = {"wishes": "vision: 3 nodes", "hived": "virtualClusters: {}\n", "version": 4, "problems": [], "demoted": []}
+
+
+def leaf(state, priority=-2, health="Healthy", **more):
+    return {"cellType": "A100", "cellState": state, "cellPriority": priority, "cellHealthiness": health, **more}
+
+
+@pytest.mark.parametrize(
+    ("used", "good", "total", "drawn"),
+    [
+        (0, 10, 10, FREE * 10),
+        (5, 10, 10, USED * 5 + FREE * 5),
+        (1, 1000, 1000, USED + FREE * 9),
+        (10, 8, 10, USED * 8 + BAD * 2),
+        (0, 0, 10, BAD * 10),
+        (0, 0, 0, " " * 10),
+    ],
+)
+def test_a_bar_is_as_wide_as_promised_and_shows_whatever_is_not_nothing(used, good, total, drawn):
+    assert bar(used, good, total) == drawn
+
+
+def test_virtual_clusters_fit_eighty_columns_and_say_used_healthy_and_promised(pai, platform):
+    platform.on("GET", "/virtual-clusters", {"vision" * 10: VISION, "default": EMPTY})
+    told = pai("vc", "list")
+    rows = told.out.splitlines()
+    assert max(map(len, rows)) <= 80
+    assert any("8/16/24" in row and "16/32/48" in row for row in rows)
+    assert any(USED * 3 + FREE * 4 + BAD * 3 in row for row in rows)
+    assert pai("vc", "list", "--json").json()["default"]["skus"] == {}
+
+
+def test_a_cluster_nobody_shares_yet_says_how_to_share_it(pai, platform):
+    platform.on("GET", "/virtual-clusters", {"default": VISION})
+    assert "pai vc set" in pai("vc", "list").out
+
+
+def test_one_virtual_cluster_is_shown_a_resource_a_line(pai, platform):
+    platform.on("GET", "/virtual-clusters/vision", VISION)
+    platform.on("GET", "/cluster/sku-types", {"A100": {"cpu": 2, "memory": 2048, "gpu": 1}})
+    told = pai("vc", "show", "vision").out
+    assert "3 gangs running, 1 waiting" in told
+    assert "SKU A100: 24, each 2 CPUs, 2 GB, 1 GPU" in told
+    gpus = next(line for line in told.splitlines() if line.startswith("GPUs"))
+    assert gpus.split()[-4:] == ["8", "16", "24", "2"]
+
+
+def test_a_virtual_cluster_without_a_promise_says_what_runs_in_it(pai, platform):
+    platform.on("GET", "/virtual-clusters/team", EMPTY)
+    told = pai("vc", "show", "team").out
+    assert "opportunistic" in told
+    assert 'pai vc set team "1 node"' in told
+
+
+def test_a_promise_is_sent_and_its_problems_told(pai, platform):
+    changed = CONFIG | {"problems": ["node gpu-9 is away"], "demoted": ["ann~train"]}
+    platform.on("PUT", "/virtual-clusters/vision", changed, status=201)
+    told = pai("vc", "set", "vision", "3 nodes")
+    assert told.code == 0
+    assert json.loads(platform.requests[0].content) == {"wish": "3 nodes"}
+    assert "gpu-9 is away" in told.err
+    assert "ann~train" in told.err
+
+
+def test_a_virtual_cluster_in_use_is_not_removed(pai, platform):
+    refusal = {"code": "RemoveRunningVcError", "message": "2 jobs use vision", "advice": "stop them"}
+    platform.on("DELETE", "/virtual-clusters/vision", refusal, status=409)
+    told = pai("vc", "remove", "vision")
+    assert (told.code, told.out) == (5, "")
+    assert "2 jobs use vision" in told.err
+
+
+def test_the_configuration_is_printed_as_it_can_be_applied_again(pai, platform, tmp_path):
+    platform.on("GET", "/cluster/config", CONFIG)
+    platform.on("PUT", "/cluster/config", CONFIG)
+    assert pai("vc", "config").out == CONFIG["hived"]
+    file = tmp_path / "cluster.yaml"
+    assert pai("vc", "config", "-o", str(file)).code == 0
+    assert pai("vc", "apply", str(file), "--if-version", "4").code == 0
+    assert json.loads(platform.requests[-1].content) == {"hived": CONFIG["hived"], "version": 4}
+    assert pai("vc", "apply", "--wishes", "vision: 3 nodes").code == 0
+    assert json.loads(platform.requests[-1].content) == {"wishes": "vision: 3 nodes"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["nowhere.yaml"], ["f.yaml", "--wishes", "x: 1 node"]])
+def test_apply_needs_one_thing_that_can_be_read(pai, platform, arguments):
+    told = pai("vc", "apply", *arguments)
+    assert (told.code, platform.requests) == (2, [])
+
+
+def test_cells_are_drawn_down_to_the_machine_with_a_letter_for_each_device():
+    node = {
+        "cellType": "A100-NODE",
+        "cellAddress": "0/gpu-01",
+        "isNodeLevel": True,
+        "cellHealthiness": "Bad",
+        "cellChildren": [
+            {"cellType": "A100-2", "vc": "vision", "cellChildren": [leaf("Used", 10), leaf("Used", -1)]},
+            {"cellType": "A100-2", "vc": "speech", "cellChildren": [leaf("Reserved", 10), leaf("Free")]},
+            leaf("Free", health="Bad"),
+        ],
+    }
+    top = {"cellType": "A100-POOL", "cellAddress": "0", "cellHealthiness": "Healthy", "cellChildren": [node]}
+    upper, lower = cell_lines([top])
+    assert upper.startswith("0 ")
+    assert USED + BORROWED + RESERVED + FREE + BAD in lower
+    assert lower.index("vision") < lower.index("speech") < lower.index("bad")
+
+
+def test_inspection_without_cells_says_what_to_do(pai, platform):
+    platform.on("GET", "/scheduler/inspect/clusterstatus/virtualclusters/team", [])
+    assert "pai vc set team" in pai("vc", "inspect", "team").out
+
+
+def test_nodes_show_who_takes_nothing_new_and_count_only_what_can_be_had(pai, platform):
+    drained = NODE | {"name": "gpu-02", "drained": True, "drainedBecause": "new fan"}
+    broken = NODE | {"name": "gpu-03", "badDevices": [7]}
+    platform.on("GET", "/nodes", [NODE, drained, broken])
+    told = pai("node", "list").out
+    assert max(map(len, told.splitlines())) <= 80
+    assert "drained: new fan" in told
+    assert "free: 116 CPUs, 9 GPUs" in told
+
+
+def test_a_node_is_drained_given_back_and_its_devices_marked(pai, platform):
+    platform.on("PUT", "/nodes/gpu-01", NODE | {"drained": True}, NODE, NODE | {"badDevices": [0, 3]}, NODE)
+    assert "2 tasks run there to the end" in pai("node", "drain", "gpu-01", "--reason", "new fan").out
+    assert pai("node", "undrain", "gpu-01").code == 0
+    assert "0, 3" in pai("node", "mark-bad", "gpu-01", "3,0").out
+    assert "All GPUs" in pai("node", "mark-bad", "gpu-01", "none").out
+    sent = [json.loads(request.content) for request in platform.requests]
+    assert sent == [
+        {"drained": True, "reason": "new fan"},
+        {"drained": False, "reason": ""},
+        {"badDevices": [0, 3], "reason": ""},
+        {"badDevices": [], "reason": ""},
+    ]
+
+
+@pytest.mark.parametrize("devices", ["", "a", "1,-2", "1;2"])
+def test_device_numbers_are_checked_before_anything_is_sent(pai, platform, devices):
+    assert pai("node", "mark-bad", "gpu-01", "--", devices).code == 2
+    assert platform.requests == []
+
+
+def test_forgetting_a_node_is_one_request(pai, platform):
+    platform.on("DELETE", "/nodes/gpu-01", {"status": 200})
+    assert pai("node", "forget", "gpu-01").code == 0
+    assert platform.asked == [("DELETE", "/api/v2/nodes/gpu-01")]
+
+
+def wait(**more):
+    return {
+        "code": "NOT_ENOUGH_FREE",
+        "told": "vision has 0 of 24 GPUs free",
+        "unblock": "a job of vision ends",
+        "ahead": ["bob~big", "eve~next"],
+        "position": 3,
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("earliest", "latest", "basis", "told"),
+    [
+        (1_060_000, 8_200_000, "time limits", "in 1m 00s to 2h 00m (time limits)"),
+        (1_060_000, 1_060_000, "time limits", "in 1m 00s (time limits)"),
+        (1_060_000, None, "run times", "in 1m 00s at the earliest (run times)"),
+        (1_000, 1_060_000, "run times", "within 1m 00s (run times)"),
+        (1_000, 2_000, "run times", "at any moment (run times)"),
+        (None, None, "unknown: nothing ended yet", "may start: unknown: nothing ended yet"),
+    ],
+)
+def test_why_tells_who_is_ahead_what_would_change_it_and_when(
+    pai, platform, monkeypatch, earliest, latest, basis, told
+):
+    estimate = {"earliestTime": earliest, "latestTime": latest, "basis": basis}
+    monkeypatch.setattr("time.time", lambda: 1_000.0)
+    platform.on("GET", "/jobs/ann~train/why", {"waits": [wait(estimate=estimate)]})
+    out = " ".join(pai("job", "why", "train").out.split())
+    for expected in ("vision has 0 of 24", "a job of vision ends", "queue: 3; ahead of it: bob~big, eve~next", told):
+        assert expected in out
+
+
+def test_why_tells_a_reason_once_however_many_tasks_have_it(pai, platform):
+    platform.on("GET", "/jobs/ann~train/why", {"waits": [wait()] * 500})
+    told = pai("job", "why", "train").out
+    assert told.count("vision has 0 of 24") == 1
+    assert "499 more like it" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"), [(["--front"], "front"), (["--back"], "back"), (["--rank", "7"], 7), (["--rank=-7"], -7)]
+)
+def test_a_job_is_moved_to_the_front_the_back_or_a_rank(pai, platform, arguments, value):
+    platform.on("PUT", "/jobs/ann~train/rank", {"status": 200})
+    assert pai("job", "move", "train", *arguments).code == 0
+    assert json.loads(platform.requests[0].content) == {"value": value}
+
+
+@pytest.mark.parametrize("arguments", [[], ["--front", "--back"], ["--front", "--rank", "0"]])
+def test_a_move_says_one_place(pai, platform, arguments):
+    assert pai("job", "move", "train", *arguments).code == 2
+    assert platform.requests == []
+
+
+def test_priority_and_checkpoint_are_told_to_the_platform(pai, platform):
+    platform.on("PUT", "/jobs/ann~train/priority", {"status": 200})
+    platform.on("POST", "/jobs/ann~train/checkpoint", {"status": 200})
+    assert "prod" in pai("job", "priority", "train", "prod").out
+    assert pai("job", "checkpoint", "train").code == 0
+    assert json.loads(platform.requests[0].content) == {"value": "prod"}
+    assert pai("job", "priority", "train", "highest").code == 2
+
+
+def test_fairness_is_shown_set_and_switched_off(pai, platform):
+    platform.on("GET", "/scheduler/fairness", {"halfLifeHours": 24.0})
+    platform.on("PUT", "/scheduler/fairness", {"halfLifeHours": 1.5}, {"halfLifeHours": None})
+    assert "after 24 hours" in pai("scheduler", "fairness").out
+    assert "after 1.5 hours" in pai("scheduler", "fairness", "1.5").out
+    assert "Off" in pai("scheduler", "fairness", "off").out
+    sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
+    assert sent == [{"halfLifeHours": 1.5}, {"halfLifeHours": None}]
+
+
+@pytest.mark.parametrize("hours", ["0", "-1", "nan", "inf", "soon"])
+def test_hours_are_checked_before_anything_is_sent(pai, platform, hours):
+    assert pai("scheduler", "fairness", "--", hours).code == 2
+    assert platform.requests == []
+
+
+def test_a_snapshot_goes_where_it_is_wanted(pai, platform, tmp_path):
+    platform.on("GET", "/scheduler/snapshot", {"format": 1, "waiting": [{}], "held": []})
+    file = tmp_path / "s.json"
+    assert "1 waiting, 0 running" in " ".join(pai("scheduler", "snapshot", "-o", str(file)).out.split())
+    assert json.loads(file.read_text())["format"] == 1
+    assert pai("scheduler", "snapshot").json()["format"] == 1
+    assert pai("scheduler", "snapshot", "-o", str(tmp_path / "no" / "s.json")).code == 2
