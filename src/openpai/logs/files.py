@@ -7,7 +7,8 @@ there is. A reader who follows is a cursor over a file: it costs no thread, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import shutil
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 THREADS: Final = 4
 READ_MAX_BYTES: Final = 1024 * 1024
+_REMOVED_AT_ONCE: Final = 100
 
 
 class FileLogs:
@@ -83,6 +85,12 @@ class FileLogs:
         if not any(watch.sizes.values()) and await self._in_thread(_streams_in, directory) is None:
             raise no_logs(key)
 
+    async def remove(self, keys: Sequence[AttemptKey]) -> None:
+        """Let go of the logs of these attempts; see `LogReader.remove`."""
+        for start in range(0, len(keys), _REMOVED_AT_ONCE):
+            some = [directory_of(self._root, key) for key in keys[start : start + _REMOVED_AT_ONCE]]
+            await self._in_thread(_remove, some)
+
     def hang_up(self) -> None:
         """Break off every followed stream at once, so that a server which stops need not wait for its readers."""
         self._watcher.hang_up()
@@ -122,6 +130,11 @@ class FileLogs:
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+
+
+def _remove(directories: Sequence[str]) -> None:
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _streams_in(directory: str) -> tuple[str, ...] | None:

@@ -5,7 +5,7 @@ A log is bytes in named streams. Offsets count from the first byte the task ever
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -34,6 +34,10 @@ class LogReader(Protocol):
 
     async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
         """Return at most `limit` bytes from `offset`; a negative offset counts from the end."""
+        ...
+
+    async def remove(self, keys: Sequence[AttemptKey]) -> None:
+        """Let go of the logs of these attempts, which are over; harmless where there are none."""
         ...
 
     def follow(self, key: AttemptKey, streams: tuple[str, ...], offsets: dict[str, int]) -> AsyncIterator[LogChunk]:

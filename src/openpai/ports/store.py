@@ -212,6 +212,14 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in the list: the job it stands behind, and what that job is ordered by."""
+
+    value: str | int | None
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobFilter:
     """Which jobs to list. Conditions are joined by AND; the values of one condition by OR; empty means any."""
 
@@ -232,6 +240,8 @@ class JobFilter:
     """jobName, submissionTime, username, vc, retries, totalTaskNumber, totalGpuNumber, state, completionTime or
     jobPriority; jobs without a value for it go last ascending and first descending."""
     is_ascending: bool = False
+    after: Cursor | None = None
+    """List what comes after this place; cheap however far away that is, as an offset is not."""
     offset: int = 0
     limit: int = 5000
 
@@ -242,6 +252,8 @@ class JobPage:
 
     jobs: tuple[JobRow, ...]
     total: int | None
+    end: Cursor | None = None
+    """Where the page ends; None when no job comes after it."""
 
 
 class JobStore(Protocol):
@@ -304,11 +316,19 @@ class JobQueries(Protocol):
     """What entrances ask about jobs."""
 
     async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
-        """Return one page of jobs."""
+        """Return one page of jobs. A total that takes long to count may be some seconds old."""
         ...
 
     async def job(self, user: str, name: str) -> JobRow | None:
-        """Return one job."""
+        """Return one job that is not archived."""
+        ...
+
+    async def job_of_id(self, job: str) -> JobRow | None:
+        """Return one job by its id, archived or not."""
+        ...
+
+    async def running(self) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
+        """Return every task attempt that holds something, with its job."""
         ...
 
     async def config(self, job: str) -> str | None:
@@ -340,4 +360,19 @@ class JobQueries(Protocol):
 
     async def remove_tag(self, job: str, tag: str) -> bool:
         """Take a tag off a job; return whether it was there."""
+        ...
+
+    async def archive(self, job: str, at_ms: int) -> bool:
+        """Put a job away, so that its name is free; return False for one that is not final."""
+        ...
+
+    async def unarchive(self, job: str) -> None:
+        """Give an archived job its name back; raise Refused ConflictJobError when that is taken. Else harmless."""
+        ...
+
+    async def delete(self, job: str) -> tuple[AttemptKey, ...] | None:
+        """Forget a job and everything about it but the hours it used; return the task attempts it had.
+
+        None for a job that is not final, which is kept.
+        """
         ...

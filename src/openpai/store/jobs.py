@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.dialects import postgresql, sqlite
 
-from openpai.lifecycle.model import JOB_FINAL
+from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.store import Change, JobRecord, LeaseLost, NewJob, Saved
 from openpai.protocol.errors import Refused
 from openpai.store import rows
@@ -17,7 +17,7 @@ from openpai.store.database import Database
 from openpai.store.schema import events, grants, inbox, job_attempts, jobs, lease, task_attempts
 
 LEADER: Final = "leader"
-_FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
+_ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
 _CHANGING: Final = (
     "version",
     "phase",
@@ -106,7 +106,7 @@ class SqlJobStore:
 
     async def active(self) -> tuple[JobRecord, ...]:
         """Return every job that is not final; see `JobStore.active`."""
-        is_active = jobs.c.phase.not_in(_FINAL)
+        is_active = jobs.c.phase.in_(_ACTIVE)
         query = sa.select(jobs).where(is_active).order_by(jobs.c.submitted_at_ms, jobs.c.id)
         current = sa.and_(task_attempts.c.job == jobs.c.id, task_attempts.c.job_attempt == jobs.c.attempt)
         attempts_query = sa.select(task_attempts).join(jobs, current).where(is_active)

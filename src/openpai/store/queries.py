@@ -1,33 +1,29 @@
-"""Answering questions about jobs: lists with every filter, details, attempts, events and tags."""
+"""Answering questions about jobs: lists, details, attempts and events; and tags, archiving and deleting."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from openpai.lifecycle.model import AttemptKey, TaskId
-from openpai.ports.store import EventRow, JobAttemptRow, JobFilter, JobPage, JobRow, TaskAttemptRow
-from openpai.store import rows
+from openpai.lifecycle.model import JOB_FINAL, AttemptKey, TaskId
+from openpai.ports.store import Cursor, EventRow, JobAttemptRow, JobFilter, JobPage, JobRow, TaskAttemptRow
+from openpai.protocol.errors import Refused
+from openpai.store import listing, rows
 from openpai.store.database import Database
-from openpai.store.schema import events, job_attempts, jobs, tags, task_attempts
+from openpai.store.schema import events, idempotency, inbox, job_attempts, jobs, tags, task_attempts
+from openpai.store.totals import Totals
+from openpai.store.using import keep_use
 
-_LISTED: Final = tuple(column for column in jobs.columns if column.name not in ("plan", "spec", "config", "sealed"))
-_RETRIES: Final = jobs.c.retries_counted + jobs.c.retries_free
-_ORDERS: Final[Mapping[str, Any]] = {
-    "jobName": jobs.c.name,
-    "submissionTime": jobs.c.submitted_at_ms,
-    "username": jobs.c.owner,
-    "vc": jobs.c.virtual_cluster,
-    "retries": _RETRIES,
-    "totalTaskNumber": jobs.c.tasks_total,
-    "totalGpuNumber": jobs.c.gpus_total,
-    "state": jobs.c.phase,
-    "completionTime": jobs.c.ended_at_ms,
-    "jobPriority": jobs.c.priority_class,
-}
+_FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
+_SAME: Final = tuple(jobs.c[field.name] for field in fields(JobRow) if field.name not in ("user", "outcome", "tags"))
+_SHOWN: Final = (*_SAME, jobs.c.owner, jobs.c.outcome)
+_IDS_AT_ONCE: Final = 500
+_OF_JOB: Final = (job_attempts, task_attempts, events, tags, idempotency, inbox)
 
 
 class SqlJobQueries:
@@ -36,28 +32,79 @@ class SqlJobQueries:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._position = sa.func.instr if database.is_sqlite else sa.func.strpos
+        self._totals = Totals()
 
     async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
         """Return one page of jobs; see `JobQueries.jobs`."""
-        condition = _condition(where, self._position)
-        query = sa.select(*_LISTED).where(condition).order_by(*_order(where)).offset(where.offset).limit(where.limit)
-        counting = sa.select(sa.func.count()).select_from(jobs).where(condition)
+        matching = listing.condition(where, self._position)
+        if count and not listing.is_newest_first(where):
+            # Both read the whole index, so neither waits for the other.
+            page, total = await asyncio.gather(self._page(where, matching), self._total(matching))
+            return replace(page, total=total)
+        page = await self._page(where, matching)
+        if not count:
+            return page
+        is_all = page.end is None and where.after is None and (page.jobs or where.offset == 0)
+        total = where.offset + len(page.jobs) if is_all else await self._total(matching)
+        return replace(page, total=total)
+
+    async def _page(self, where: JobFilter, matching: listing.Condition) -> JobPage:
+        key = listing.key(where)
+        query = sa.select(jobs.c.id, key.label("key")).where(matching).order_by(*listing.order(where))
+        if where.after is not None:
+            query = query.where(listing.after(where, where.after))
+        query = query.offset(where.offset).limit(where.limit + 1)
 
         def work(connection: sa.Connection) -> JobPage:
-            found = connection.execute(query).mappings().all()
-            tagged = _tags(connection, [row["id"] for row in found])
-            total = connection.execute(counting).scalar_one() if count else None
-            return JobPage(tuple(_job_row(row, tagged.get(row["id"], ())) for row in found), total)
+            found = connection.execute(query).all()
+            ids = [row.id for row in found[: where.limit]]
+            rows_by_id = {row.id: row for row in _shown(connection, ids)}
+            is_more = len(found) > where.limit > 0
+            end = Cursor(found[where.limit - 1].key, ids[-1]) if is_more else None
+            return JobPage(tuple(rows_by_id[id_] for id_ in ids if id_ in rows_by_id), None, end)
 
         return await self._database.read(work)
 
+    async def _total(self, matching: listing.Condition) -> int:
+        query = sa.select(sa.func.count()).select_from(jobs).where(matching)
+        compiled = query.compile(self._database.engine)
+        asked = f"{compiled} {sorted(compiled.params.items())}"
+
+        async def counted() -> int:
+            return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
+
+        return await self._totals.of(asked, counted)
+
     async def job(self, user: str, name: str) -> JobRow | None:
         """Return one job; see `JobQueries.job`."""
-        query = sa.select(*_LISTED).where(jobs.c.owner == user, jobs.c.name == name, jobs.c.archive_key == "")
+        return await self._one(jobs.c.owner == user, jobs.c.name == name, jobs.c.archive_key == "")
+
+    async def job_of_id(self, job: str) -> JobRow | None:
+        """Return one job by its id; see `JobQueries.job_of_id`."""
+        return await self._one(jobs.c.id == job)
+
+    async def _one(self, *where: listing.Condition) -> JobRow | None:
+        query = sa.select(*_SHOWN).where(*where)
 
         def work(connection: sa.Connection) -> JobRow | None:
             row = connection.execute(query).mappings().first()
             return _job_row(row, _tags(connection, [row["id"]]).get(row["id"], ())) if row else None
+
+        return await self._database.read(work)
+
+    async def running(self) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
+        """Return what holds something, with its job; see `JobQueries.running`."""
+        t = task_attempts.c
+        current = sa.and_(t.job == jobs.c.id, t.job_attempt == jobs.c.attempt)
+        holds = sa.and_(t.node.is_not(None), t.ended_at_ms.is_(None))
+        query = sa.select(task_attempts).join(jobs, current).where(jobs.c.phase.in_(listing.ACTIVE), holds)
+        query = query.order_by(t.job, t.role, t.task_index)
+
+        def work(connection: sa.Connection) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
+            found = [_task_row(dict(row)) for row in connection.execute(query).mappings()]
+            ids = list(dict.fromkeys(row.key.job for row in found))
+            rows_by_id = {row.id: row for row in _shown(connection, ids)}
+            return tuple((rows_by_id[row.key.job], row) for row in found)
 
         return await self._database.read(work)
 
@@ -102,6 +149,7 @@ class SqlJobQueries:
             try:
                 with connection.begin_nested():
                     connection.execute(tags.insert(), {"job": job, "tag": tag})
+                    connection.execute(sa.update(jobs).where(jobs.c.id == job).values(is_tagged=True))
             except exc.IntegrityError:
                 return
 
@@ -110,58 +158,75 @@ class SqlJobQueries:
     async def remove_tag(self, job: str, tag: str) -> bool:
         """Take a tag off a job; see `JobQueries.remove_tag`."""
         gone = sa.delete(tags).where(tags.c.job == job, tags.c.tag == tag)
-        return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
+        rest = sa.exists().where(tags.c.job == jobs.c.id)
+
+        def work(connection: sa.Connection) -> bool:
+            was_there = connection.execute(gone).rowcount > 0
+            if was_there:
+                connection.execute(sa.update(jobs).where(jobs.c.id == job).values(is_tagged=rest))
+            return was_there
+
+        return await self._database.write(work)
+
+    async def archive(self, job: str, at_ms: int) -> bool:
+        """Put a final job away; see `JobQueries.archive`."""
+        away = sa.update(jobs).where(jobs.c.id == job, jobs.c.phase.in_(_FINAL))
+        away = away.values(archive_key=jobs.c.id, archived_at_ms=sa.func.coalesce(jobs.c.archived_at_ms, at_ms))
+        return await self._database.write(lambda connection: connection.execute(away).rowcount > 0)
+
+    async def unarchive(self, job: str) -> None:
+        """Give an archived job its name back; see `JobQueries.unarchive`."""
+        back = sa.update(jobs).where(jobs.c.id == job).values(archive_key="", archived_at_ms=None)
+
+        def work(connection: sa.Connection) -> None:
+            try:
+                with connection.begin_nested():
+                    connection.execute(back)
+            except exc.IntegrityError as error:
+                told = "another job has the name of this one by now"
+                raise Refused("ConflictJobError", told, "archive or delete that one first") from error
+
+        await self._database.write(work)
+
+    async def delete(self, job: str) -> tuple[AttemptKey, ...] | None:
+        """Forget a final job; see `JobQueries.delete`."""
+        t = task_attempts.c
+        attempts = sa.select(t.job, t.job_attempt, t.role, t.task_index, t.attempt).where(t.job == job)
+        is_final = sa.select(jobs.c.id).where(jobs.c.id == job, jobs.c.phase.in_(_FINAL)).with_for_update()
+
+        def work(connection: sa.Connection) -> tuple[AttemptKey, ...] | None:
+            if connection.execute(is_final).first() is None:
+                return None
+            keys = tuple(AttemptKey(*row) for row in connection.execute(attempts))
+            keep_use(connection, [job])
+            for table in _OF_JOB:
+                connection.execute(sa.delete(table).where(table.c.job == job))
+            connection.execute(sa.delete(jobs).where(jobs.c.id == job))
+            return keys
+
+        return await self._database.write(work)
 
 
-def _condition(where: JobFilter, position: Any) -> sa.ColumnElement[bool]:
-    parts: list[sa.ColumnElement[bool]] = [jobs.c.archive_key != "" if where.is_archived else jobs.c.archive_key == ""]
-    if where.users:
-        parts.append(jobs.c.owner.in_(where.users))
-    if where.virtual_clusters:
-        parts.append(jobs.c.virtual_cluster.in_(where.virtual_clusters))
-    if where.phases:
-        parts.append(jobs.c.phase.in_(where.phases))
-    if where.priority_classes:
-        named = [name for name in where.priority_classes if name is not None]
-        either: list[sa.ColumnElement[bool]] = [jobs.c.priority_class.in_(named)]
-        if None in where.priority_classes:
-            either.append(jobs.c.priority_class.is_(None))
-        parts.append(sa.or_(*either))
-    if where.keyword:
-        # These functions tell capitals from small letters on both databases; LIKE does not on SQLite.
-        names = (jobs.c.owner, jobs.c.name, jobs.c.virtual_cluster)
-        parts.append(sa.or_(*(position(name, where.keyword) > 0 for name in names)))
-    if where.tags_any:
-        parts.append(jobs.c.id.in_(sa.select(tags.c.job).where(tags.c.tag.in_(where.tags_any))))
-    if where.tags_none:
-        parts.append(jobs.c.id.not_in(sa.select(tags.c.job).where(tags.c.tag.in_(where.tags_none))))
-    return sa.and_(*parts)
-
-
-def _order(where: JobFilter) -> tuple[Any, ...]:
-    column = _ORDERS.get(where.order, jobs.c.submitted_at_ms)
-    first = column.asc() if where.is_ascending else column.desc()
-    if column.nullable if isinstance(column, sa.Column) else False:
-        first = first.nulls_last() if where.is_ascending else first.nulls_first()
-    return (first, jobs.c.id.asc() if where.is_ascending else jobs.c.id.desc())
+def _shown(connection: sa.Connection, ids: Sequence[str]) -> list[JobRow]:
+    found: list[JobRow] = []
+    for start in range(0, len(ids), _IDS_AT_ONCE):
+        some = list(ids[start : start + _IDS_AT_ONCE])
+        tagged = _tags(connection, some)
+        query = sa.select(*_SHOWN).where(jobs.c.id.in_(some))
+        found += [_job_row(row, tagged.get(row["id"], ())) for row in connection.execute(query).mappings()]
+    return found
 
 
 def _tags(connection: sa.Connection, ids: list[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for start in range(0, len(ids), 500):
-        query = sa.select(tags).where(tags.c.job.in_(ids[start : start + 500])).order_by(tags.c.job, tags.c.tag)
-        for row in connection.execute(query):
-            found[row.job] = (*found.get(row.job, ()), row.tag)
+    for row in connection.execute(sa.select(tags).where(tags.c.job.in_(ids)).order_by(tags.c.job, tags.c.tag)):
+        found[row.job] = (*found.get(row.job, ()), row.tag)
     return found
 
 
 def _job_row(row: Any, tagged: tuple[str, ...]) -> JobRow:
-    values = dict(row)
-    for internal in ("version", "priority", "time_limit_ms", "checkpoint_at_ms", "archive_key"):
-        del values[internal]
-    values["user"] = values.pop("owner")
-    values["outcome"] = rows.outcome_from(values["outcome"])
-    return JobRow(**values, tags=tagged)
+    same = {column.name: row[column.name] for column in _SAME}
+    return JobRow(**same, user=row["owner"], outcome=rows.outcome_from(row["outcome"]), tags=tagged)
 
 
 def _attempt_row(row: Any) -> JobAttemptRow:

@@ -32,6 +32,19 @@ def _one_of(column: str, words: type[JobPhase | TaskPhase]) -> sa.CheckConstrain
     return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
 
 
+_LISTED: Final = (
+    "name",
+    "virtual_cluster",
+    "phase",
+    "priority_class",
+    "is_tagged",
+    "gpus_total",
+    "tasks_total",
+    "retries_counted",
+    "retries_free",
+    "ended_at_ms",
+)
+
 jobs: Final = sa.Table(
     "jobs",
     metadata,
@@ -69,10 +82,13 @@ jobs: Final = sa.Table(
     sa.Column("archived_at_ms", MS),
     # An archived job keeps its name under its own id, so that the name is free again.
     sa.Column("archive_key", sa.String(32), nullable=False, server_default=""),
+    sa.Column("is_tagged", sa.Boolean, nullable=False, server_default=sa.false()),
     _one_of("phase", JobPhase),
     sa.UniqueConstraint("owner", "name", "archive_key"),
-    sa.Index("ix_jobs_submitted", "submitted_at_ms", "id"),
-    sa.Index("ix_jobs_owner_submitted", "owner", "submitted_at_ms"),
+    # The list of jobs is filtered, searched, sorted and counted in an index that holds all it needs, so that a
+    # million rows with their files need not be read for it.
+    sa.Index("ix_jobs_listing", "archive_key", "submitted_at_ms", "id", "owner", *_LISTED),
+    sa.Index("ix_jobs_of_owner", "owner", "archive_key", "submitted_at_ms", "id", *_LISTED),
     sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
 )
 

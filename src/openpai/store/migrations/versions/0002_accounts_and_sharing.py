@@ -38,8 +38,16 @@ def _widen_jobs() -> None:
         table.add_column(sa.Column("is_private", sa.Boolean, nullable=False, server_default=sa.false()))
         table.add_column(sa.Column("archived_at_ms", sa.BigInteger))
         table.add_column(sa.Column("archive_key", sa.String(32), nullable=False, server_default=""))
+        table.add_column(sa.Column("is_tagged", sa.Boolean, nullable=False, server_default=sa.false()))
         table.drop_constraint("uq_jobs_owner_name", type_="unique")
         table.create_unique_constraint("uq_jobs_owner_name_archive_key", ["owner", "name", "archive_key"])
+        table.drop_index("ix_jobs_submitted")
+        table.drop_index("ix_jobs_owner_submitted")
+        listed = ["name", "virtual_cluster", "phase", "priority_class", "is_tagged", "gpus_total", "tasks_total"]
+        listed += ["retries_counted", "retries_free", "ended_at_ms"]
+        table.create_index("ix_jobs_listing", ["archive_key", "submitted_at_ms", "id", "owner", *listed])
+        table.create_index("ix_jobs_of_owner", ["owner", "archive_key", "submitted_at_ms", "id", *listed])
+    op.execute("UPDATE jobs SET is_tagged = (1 = 1) WHERE id IN (SELECT job FROM tags)")
     with op.batch_alter_table("task_attempts") as table:
         table.add_column(sa.Column("seat", sa.String(255)))
         table.add_column(sa.Column("gpus", sa.Integer))

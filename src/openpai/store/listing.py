@@ -1,0 +1,130 @@
+"""The list of jobs as SQL: which jobs match, in which order, and where a page begins.
+
+Everything a filter, a search or an order needs stands in two indexes, `ix_jobs_listing` and `ix_jobs_of_owner`: a
+question about a million jobs reads one of them and only then the rows of the page. The databases are kept from
+other plans by wrapping columns whose own index would lead them through the rows, which are some twenty times larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from openpai.lifecycle.model import JOB_FINAL, JobPhase
+from openpai.ports.store import Cursor, JobFilter
+from openpai.store.schema import jobs, tags
+
+Condition = sa.ColumnElement[bool]
+
+ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
+_ORDERS: Final[Mapping[str, Any]] = {
+    "jobName": jobs.c.name,
+    "submissionTime": jobs.c.submitted_at_ms,
+    "username": jobs.c.owner,
+    "vc": jobs.c.virtual_cluster,
+    "retries": jobs.c.retries_counted + jobs.c.retries_free,
+    "totalTaskNumber": jobs.c.tasks_total,
+    "totalGpuNumber": jobs.c.gpus_total,
+    "state": jobs.c.phase,
+    "completionTime": jobs.c.ended_at_ms,
+    "jobPriority": jobs.c.priority_class,
+}
+_NULLABLE: Final = frozenset({"completionTime", "jobPriority"})
+_WORDS: Final = frozenset({"jobName", "username", "vc", "state", "jobPriority"})
+
+
+def is_newest_first(where: JobFilter) -> bool:
+    """Return whether a page can be read off the index without sorting."""
+    return _name(where) == "submissionTime" and len(where.users) < 2
+
+
+def condition(where: JobFilter, position: Callable[..., Any]) -> Condition:
+    """Return what a job has to be to match; the cursor is no part of it."""
+    is_active = bool(where.phases) and set(where.phases) <= set(ACTIVE)
+    parts = [_archived(where, by_index=not is_active), *_listed(where, by_index=is_active)]
+    if where.keyword:
+        # These functions tell capitals from small letters on both databases; LIKE does not on SQLite.
+        names = (jobs.c.owner, jobs.c.name, jobs.c.virtual_cluster)
+        parts.append(sa.or_(*(position(name, where.keyword) > 0 for name in names)))
+    if where.submitted_from_ms is not None:
+        parts.append(jobs.c.submitted_at_ms >= where.submitted_from_ms)
+    if where.submitted_to_ms is not None:
+        parts.append(jobs.c.submitted_at_ms < where.submitted_to_ms)
+    if where.tags_any:
+        parts += [jobs.c.is_tagged, _has_tag(where.tags_any)]
+    if where.tags_none:
+        parts.append(sa.or_(sa.not_(jobs.c.is_tagged), sa.not_(_has_tag(where.tags_none))))
+    return sa.and_(*parts)
+
+
+def _archived(where: JobFilter, *, by_index: bool) -> Condition:
+    if where.is_archived:
+        return jobs.c.archive_key > ""
+    return jobs.c.archive_key == "" if by_index else _apart(jobs.c.archive_key) == ""
+
+
+def _listed(where: JobFilter, *, by_index: bool) -> Iterable[Condition]:
+    if where.users:
+        yield jobs.c.owner.in_(where.users)
+    if where.virtual_clusters:
+        yield jobs.c.virtual_cluster.in_(where.virtual_clusters)
+    if where.phases:
+        phase = jobs.c.phase if by_index and not where.users else _apart(jobs.c.phase)
+        yield phase.in_(where.phases)
+    if where.priority_classes:
+        named = [name for name in where.priority_classes if name is not None]
+        either: list[Condition] = [jobs.c.priority_class.in_(named)]
+        if None in where.priority_classes:
+            either.append(jobs.c.priority_class.is_(None))
+        yield sa.or_(*either)
+
+
+def _apart(column: sa.Column[str]) -> sa.ColumnElement[str]:
+    """Return the same value in a form that no index is looked up by."""
+    return sa.func.coalesce(column, "")
+
+
+def _has_tag(wanted: Sequence[str]) -> Condition:
+    return sa.exists().where(tags.c.job == jobs.c.id, tags.c.tag.in_(wanted)).correlate(jobs)
+
+
+def order(where: JobFilter) -> tuple[Any, ...]:
+    """Return the order of the list; the id decides between equals, so that pages neither overlap nor leave gaps."""
+    column, id_ = _ORDERS[_name(where)], jobs.c.id
+    first, second = (column.asc(), id_.asc()) if where.is_ascending else (column.desc(), id_.desc())
+    if _name(where) in _NULLABLE:
+        first = first.nulls_last() if where.is_ascending else first.nulls_first()
+    return (first, second)
+
+
+def key(where: JobFilter) -> Any:
+    """Return what the list is ordered by."""
+    return _ORDERS[_name(where)]
+
+
+def fits(where: JobFilter, cursor: Cursor) -> bool:
+    """Return whether a cursor can belong to a list in this order."""
+    if cursor.value is None:
+        return _name(where) in _NULLABLE
+    return isinstance(cursor.value, str) == (_name(where) in _WORDS)
+
+
+def after(where: JobFilter, cursor: Cursor) -> Condition:
+    """Return what a job has to be to come after a place in the list."""
+    column, value, id_ = _ORDERS[_name(where)], cursor.value, jobs.c.id
+    beyond_id = id_ > cursor.job if where.is_ascending else id_ < cursor.job
+    if value is None:
+        same = sa.and_(column.is_(None), beyond_id)
+        return same if where.is_ascending else sa.or_(column.is_not(None), same)
+    if _name(where) not in _NULLABLE:
+        here, there = sa.tuple_(column, id_), sa.tuple_(sa.literal(value, column.type), sa.literal(cursor.job))
+        return here > there if where.is_ascending else here < there
+    beyond = column > value if where.is_ascending else column < value
+    parts = [beyond, sa.and_(column == value, beyond_id)]
+    return sa.or_(*parts, column.is_(None)) if where.is_ascending else sa.or_(*parts)
+
+
+def _name(where: JobFilter) -> str:
+    return where.order if where.order in _ORDERS else "submissionTime"

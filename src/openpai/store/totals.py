@@ -1,0 +1,61 @@
+"""Counts that are remembered for a while, the longer the longer they took to count.
+
+Counting what matches among a million jobs reads a whole index. People who look at the same list want the same
+number again every few seconds; with this, counting one list takes no more than a twentieth of a core however often
+it is asked for. What is counted quickly is counted every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+QUICK_S: Final = 0.02
+BELIEVED_TIMES: Final = 20
+BELIEVED_S_MAX: Final = 10.0
+TOTALS_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    total: int
+    until_s: float
+
+
+class Totals:
+    """Remembers totals by the question, and lets those who ask for a slow one at the same time wait for one count."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+        self._counting: dict[str, asyncio.Future[int]] = {}
+
+    async def of(self, asked: str, count: Callable[[], Awaitable[int]]) -> int:
+        """Return the total for a question, counted now or not long ago."""
+        known = self._known.get(asked)
+        if known is None:
+            return await self._counted(asked, count)
+        if self._clock() < known.until_s:
+            return known.total
+        counting = self._counting.get(asked)
+        if counting is None:
+            counting = asyncio.ensure_future(self._counted(asked, count))
+            self._counting[asked] = counting
+            counting.add_done_callback(lambda _: self._counting.pop(asked, None))
+        # One who goes away must not take the count from the others.
+        return await asyncio.shield(counting)
+
+    async def _counted(self, asked: str, count: Callable[[], Awaitable[int]]) -> int:
+        began_s = self._clock()
+        total = await count()
+        now_s = self._clock()
+        took_s = now_s - began_s
+        self._known.pop(asked, None)
+        if took_s > QUICK_S:
+            if len(self._known) >= TOTALS_MAX:
+                del self._known[next(iter(self._known))]
+            self._known[asked] = _Known(total, now_s + min(took_s * BELIEVED_TIMES, BELIEVED_S_MAX))
+        return total
