@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from openpai.access.model import Action, Role, Scope
@@ -92,3 +93,31 @@ _ACTIONS: Final = (
 )  # fmt: skip
 
 ACTIONS: Final = {action.name: action for action in _ACTIONS}
+
+OPEN: Final[Mapping[str, str]] = {
+    "* /api/v1/": "info.read",
+    "* /api/v2/": "info.read",
+    "* /api/v2/info": "info.read",
+    "GET /healthz": "health.read",
+    "GET /api/v1/authn/info": "info.read",
+    "GET /api/v2/authn/info": "info.read",
+    "POST /api/v1/authn/basic/login": "login",
+    "POST /api/v2/authn/basic/login": "login",
+    "POST /api/v1/token": "login",
+    "POST /api/v2/tokens": "login",
+    "GET /api/v1/authn/oidc/login": "login",
+    "GET /api/v2/authn/oidc/login": "login",
+    "GET /api/v1/authn/oidc/return": "login",
+    "GET /api/v2/authn/oidc/return": "login",
+    "POST /api/v1/authn/oidc/return": "login",
+    "POST /api/v2/authn/oidc/return": "login",
+    "POST /api/v2/authn/oidc/token": "login",
+    "GET /api/v1/authn/oidc/logout": "login",
+    "GET /api/v2/authn/oidc/logout": "login",
+}
+"""Routes that ask nobody who they are, and what they are about; any other route has to say what one does there."""
+
+
+def open_action(method: str, path: str) -> str | None:
+    """Return what an open route is about; None for a route that is not open."""
+    return OPEN.get(f"{method} {path}") or OPEN.get(f"* {path}")

@@ -41,7 +41,7 @@ from openpai.api.sessions import Sessions
 from openpai.protocol.errors import Broken, PaiError, Refused
 
 # Routes are tried in this order, so what is asked most comes first.
-_ROUTERS: Final = (
+ROUTERS: Final = (
     lists,
     jobs,
     tasks,
@@ -108,7 +108,7 @@ def create_api(services: Services) -> FastAPI:
             per_min_of_user=settings.login_failures_per_min_of_user,
         ),
     )
-    for module in _ROUTERS:
+    for module in ROUTERS:
         api.include_router(module.router)
     api.add_exception_handler(PaiError, _told)
     api.add_exception_handler(RequestValidationError, _invalid)

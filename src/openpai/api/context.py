@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBearer as BearerModel
+from fastapi.routing import APIRoute
 from fastapi.security.base import SecurityBase
 
 from openpai.access.deciding import at_door
@@ -53,3 +54,9 @@ class Doing(SecurityBase):
 def doing(action: str) -> Any:
     """Return the dependency that lets pass who may do an action of `access.table`."""
     return Depends(Doing(action))
+
+
+def action_of(route: APIRoute) -> str | None:
+    """Return the action that a route asks for; None for one that is open."""
+    found = (each.call for each in route.dependant.dependencies)
+    return next((call.action.name for call in found if isinstance(call, Doing)), None)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
 from openpai.api.context import desk, doing
@@ -19,7 +20,7 @@ from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["groups"])
-_groups = APIRouter()
+_groups = Aliased(router, "/api/v2/groups", "/api/v2/group")
 GROUP_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
 Words = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
 ExternalName = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
@@ -189,7 +190,3 @@ async def _group(request: Request, name: str) -> Group:
         told = f"there is no group named {name!r}"
         raise Refused("NoGroupError", told, "`pai group list` shows the groups there are")
     return group
-
-
-router.include_router(_groups, prefix="/api/v2/groups")
-router.include_router(_groups, prefix="/api/v2/group", include_in_schema=False)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
@@ -20,7 +21,7 @@ from openpai.api.shapes import users as shapes
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["tokens"])
-_tokens = APIRouter()
+_tokens = Aliased(router, "/api/v2/tokens", "/api/v1/token")
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 YEARS_TEN_S: Final = 10 * 366 * 86_400
 
@@ -86,7 +87,3 @@ async def revoke(request: Request, caller: Annotated[Caller, doing("token.revoke
 async def check(request: Request, caller: Annotated[Caller, doing("token.check")]) -> Response:
     """Return what the token of this request stands for."""
     return reply(shapes.checked(caller.token, caller.is_admin))
-
-
-router.include_router(_tokens, prefix="/api/v2/tokens")
-router.include_router(_tokens, prefix="/api/v1/token", include_in_schema=False)

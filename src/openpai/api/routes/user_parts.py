@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from openpai.access.model import Thing
 from openpai.api.accounts import change_password, change_person, check_local, check_password, find_user
+from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
@@ -22,7 +23,7 @@ from openpai.ports.accounts import DEFAULT_GROUP
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["users"])
-_parts = APIRouter(prefix="/{username}")
+_parts = Aliased(router, "/api/v2/users/{username}", "/api/v2/user/{username}")
 
 
 class NewGroups(Body):
@@ -178,7 +179,3 @@ async def _changed(request: Request, name: str, wish: UserWish) -> Response:
     await find_user(here, name)
     await change_person(here, name, wish)
     return reply({"message": f"update user {name} successfully"}, 201)
-
-
-router.include_router(_parts, prefix="/api/v2/users")
-router.include_router(_parts, prefix="/api/v2/user", include_in_schema=False)

@@ -19,6 +19,7 @@ from openpai.api.accounts import (
     check_password,
     find_user,
 )
+from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
 from openpai.api.context import desk, doing
@@ -31,7 +32,7 @@ from openpai.ports.accounts import User
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["users"])
-_users = APIRouter()
+_users = Aliased(router, "/api/v2/users", "/api/v2/user")
 # Names of routes: a user called so could not be asked for.
 RESERVED = frozenset({"me"})
 Email = Annotated[str, Field(max_length=254, pattern=r"^[^\x00-\x20]*$")]
@@ -202,6 +203,4 @@ def _check_complete(user: User, data: UserData) -> None:
         raise invalid(f"data.{lacking[0]}: field required, unless patch is true")
 
 
-router.include_router(_users, prefix="/api/v2/users")
-router.include_router(_users, prefix="/api/v2/user", include_in_schema=False)
 router.add_api_route("/api/v1/user/{username}", one_user, methods=["GET"], include_in_schema=False)

@@ -16,6 +16,7 @@ from typing import Final
 from openpai.app.pages.commands import commands
 from openpai.app.pages.exit_codes import exit_codes
 from openpai.app.pages.job_states import job_states
+from openpai.app.pages.permissions import permissions
 from openpai.app.pages.protocol import protocol
 from openpai.app.pages.rest import rest
 
@@ -23,6 +24,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "job-states.md": job_states,
     "exit-codes.md": exit_codes,
     "rest.md": rest,
+    "permissions.md": permissions,
     "protocol.md": protocol,
     "cli.md": commands,
 }

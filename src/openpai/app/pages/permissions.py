@@ -1,0 +1,107 @@
+"""The page of permissions: every action, who may do it, and the requests that do it.
+
+What it says is not copied from the table but found out: somebody of each kind is asked about by the same function
+that decides in a running server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fastapi.routing import APIRoute
+
+from openpai.access.deciding import refusal
+from openpai.access.model import GUEST, NOTHING, Action, Principal, Role, Scope, Thing
+from openpai.access.table import ACTIONS, open_action
+from openpai.api.app import ROUTERS
+from openpai.api.context import action_of
+from openpai.app.pages.markdown import code, page, table
+
+_INTRO: Final = """\
+Whatever is done on the platform is one of these actions, and each route of the [REST API](rest.md) names the one it is.
+What somebody may do follows from what they are at that moment, never from what their token said when it was made:"""
+
+_KINDS: Final = (
+    ("guest", "has no login"),
+    ("viewer", "has a login, and an administrator made them a viewer: they look and change nothing but their account"),
+    ("user", "has a login; this is about what belongs to others"),
+    ("owner", "it is their job, or their account"),
+    ("granted", "a group of theirs grants them the virtual cluster of a job that is not private, or the storage"),
+    ("manager", "a group of theirs lets them manage the virtual cluster (`managedVirtualClusters`)"),
+    ("admin", "a group of theirs makes them an administrator (`admin`)"),
+)
+
+_TOKENS: Final = """\
+The last column says what an application's token may do, that is one made with `POST /api/v2/tokens/application` or
+`pai token create`: never more than its owner may at that moment, and only as far as its scope reaches. *read* means
+that any scope will do, *jobs* that it must be `jobs` or `all`, *all* that it must be `all`, and *no* that a person has
+to do it who logged in themselves."""
+
+_OPEN: Final = "These need no login and ask nobody who they are."
+_THING: Final = Thing("owner", "vc", "storage")
+
+
+def permissions() -> str:
+    """Return the page."""
+    routes = _routes()
+    heads = ("Action", "What it is", *(name for name, _ in _KINDS), "token")
+    guarded = [action for action in ACTIONS.values() if action.role is not Role.GUEST]
+    open_to_all = [action for action in ACTIONS.values() if action.role is Role.GUEST]
+    return page(
+        "Permissions",
+        "`openpai/access/table.py`",
+        _INTRO,
+        table(("", "Who that is"), _KINDS),
+        _TOKENS,
+        "## Who may do what",
+        table(heads, (_row(action) for action in guarded)),
+        "## Open to all",
+        _OPEN,
+        table(("Action", "What it is"), [[code(action.name), action.told] for action in open_to_all]),
+        "## Requests",
+        table(("Action", "Requests"), _requests(routes)),
+    )
+
+
+def _row(action: Action) -> list[str]:
+    answers = ("yes" if refusal(who, action.name, thing) is None else "" for who, thing in _people())
+    return [code(action.name), action.told, *answers, _token(action)]
+
+
+def _people() -> Iterable[tuple[Principal, Thing]]:
+    """Return somebody of each kind, in the order of `_KINDS`, with the thing they want to do something to."""
+    yield GUEST, NOTHING
+    yield Principal("viewer", Role.VIEWER), _THING
+    yield Principal("user", Role.USER), _THING
+    # Of things that have an owner there are jobs and accounts; neither is a storage.
+    yield Principal("owner", Role.USER), Thing("owner", "vc")
+    yield Principal("mate", Role.USER, frozenset({"vc"}), storages=frozenset({"storage"})), _THING
+    yield Principal("manager", Role.USER, frozenset({"vc"}), frozenset({"vc"})), _THING
+    yield Principal("root", Role.ADMIN), _THING
+
+
+def _token(action: Action) -> str:
+    for scope in (Scope.READ, Scope.JOBS, Scope.ALL):
+        token = Principal("root", Role.ADMIN, is_application=True, scope=scope)
+        if refusal(token, action.name, _THING) is None:
+            return scope.value
+    return "no"
+
+
+def _routes() -> Mapping[str, list[str]]:
+    """Return the requests of each action, in the order of the table."""
+    found: dict[str, list[str]] = {name: [] for name in ACTIONS}
+    for module in ROUTERS:
+        for route in module.router.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema:
+                for method in sorted(route.methods or ()):
+                    action = action_of(route) or open_action(method, route.path)
+                    if action is not None:
+                        found[action].append(f"{method} {route.path}")
+    return found
+
+
+def _requests(routes: Mapping[str, list[str]]) -> Iterable[list[str]]:
+    for action, requests in routes.items():
+        yield [code(action), "<br>".join(map(code, requests)) or "none yet"]
