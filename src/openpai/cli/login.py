@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from openpai.cli import output, session
 from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client import Client
+    from openpai.client.model import Login
 
 
 def _password(from_stdin: bool, who: str) -> str:
@@ -21,11 +25,30 @@ def _password(from_stdin: bool, who: str) -> str:
     return str(typer.prompt(f"Password of {who}", hide_input=True, err=True))
 
 
+def _asked_user(address: str, from_stdin: bool) -> str:
+    if from_stdin or not sys.stdin.isatty():
+        raise Refused("InvalidParametersError", "no user given", "say who you are with --user NAME")
+    return str(typer.prompt(f"User at {address}", err=True))
+
+
+def _signed_on(pai: Client, *, has_browser: bool) -> Login:
+    from openpai.cli.sign_on import code_from_page
+
+    if pai.info().get("authnMethod") != "OIDC":
+        told = "this platform has no single sign-on"
+        raise Refused("InvalidParametersError", told, "log in with `pai login --user NAME`")
+    return pai.redeem(*code_from_page(pai.url, has_browser=has_browser))
+
+
 def login(
     url: Annotated[str | None, typer.Option("--url", metavar="URL", help="Server, as in http://host:9186.")] = None,
     user: Annotated[str | None, typer.Option("--user", "-u", metavar="NAME", help="Who you are there.")] = None,
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+    ] = False,
+    sso: Annotated[bool, typer.Option("--sso", help="Log in on your organisation's page, in the browser.")] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="With --sso: print the page's address instead of opening it.")
     ] = False,
     json: output.Json = False,
 ) -> None:
@@ -34,12 +57,12 @@ def login(
     from openpai.client import credentials as kept
 
     address = kept.load(url or session.chosen_url()).url
-    if user is None:
-        if password_stdin or not sys.stdin.isatty():
-            raise Refused("InvalidParametersError", "no user given", "say who you are with --user NAME")
-        user = str(typer.prompt(f"User at {address}", err=True))
     with Client(address) as pai:
-        entry = pai.login(user, _password(password_stdin, f"{user} at {address}"))
+        if sso:
+            entry = _signed_on(pai, has_browser=not no_browser)
+        else:
+            user = user or _asked_user(address, password_stdin)
+            entry = pai.login(user, _password(password_stdin, f"{user} at {address}"))
     path = kept.save(kept.Credentials(address, entry.user, entry.token))
     if json:
         answer = {"url": address, "user": entry.user, "admin": entry.is_admin, "credentials": str(path)}

@@ -16,12 +16,14 @@ _ANY: Final = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 
 async def info(request: Request) -> Response:
     """Return the name and version of this server and how to log in."""
+    services = desk(request).services
+    has_page = services.sign_on is not None and services.sign_on.sso is not None
     return reply(
         {
             "name": "PAI RESTful API",
-            "version": desk(request).services.settings.version,
+            "version": services.settings.version,
             "launcherType": "openpai",
-            "authnMethod": "basic",
+            "authnMethod": "OIDC" if has_page else "basic",
         }
     )
 
