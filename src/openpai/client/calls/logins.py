@@ -29,6 +29,11 @@ class Logins:
         return Call("POST", "/authn/basic/login", whole(model.Login.read), json=body)
 
     @asks
+    def redeem(self, code: str, verifier: str) -> Call[model.Login]:
+        """Return a new login for the code of a sign-on and its secret; this client does not use its token by itself."""
+        return Call("POST", "/authn/oidc/token", whole(model.Login.read), json={"code": code, "verifier": verifier})
+
+    @asks
     def check(self) -> Call[model.Checked]:
         """Return what this client's token stands for."""
         return Call("GET", "/tokens/check", whole(model.Checked.read))
@@ -61,14 +66,18 @@ class Logins:
         return Call("DELETE", f"/tokens/{segment(token, 'a token')}", nothing)
 
     @asks
-    def revoke_logins(self) -> Call[None]:
-        """Revoke all of one's own logins, this one too; tokens of programs stay."""
-        return Call("DELETE", "/tokens", nothing, said(browser=True))
+    def revoke_tokens(self, *, logins: bool | None = None) -> Call[int]:
+        """Revoke one's own tokens and return how many: all, only logins (True) or only those of programs (False)."""
+        return Call("DELETE", "/tokens", _revoked, said(browser=logins))
 
     @asks
-    def revoke_tokens_of(self, username: str) -> Call[None]:
-        """Revoke every token of a user; for administrators."""
-        return Call("DELETE", f"/users/{segment(username, 'a user')}/tokens", nothing)
+    def revoke_tokens_of(self, username: str) -> Call[int]:
+        """Revoke every token of a user and return how many; for administrators."""
+        return Call("DELETE", f"/users/{segment(username, 'a user')}/tokens", _revoked)
+
+
+def _revoked(response: httpx.Response) -> int:
+    return int(response.json().get("revoked") or 0)
 
 
 def _username(response: httpx.Response) -> str:
