@@ -159,7 +159,7 @@ class Round:
 
     def _commit(self, waiting: Waiting) -> None:
         core, names = self._state.core, [portion.request.id for portion in waiting.portions]
-        if len(names) > 1 and names[0] not in core.cluster.gangs:
+        if core.proposes_several:
             core.commit_all(self._now_ms)
             self._state.call_together(waiting.gang.id, names)
             return

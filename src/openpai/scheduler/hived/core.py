@@ -120,6 +120,11 @@ class Hived:
         self._together = rehearsal
         return tuple([_answer(trial) for trial in rehearsal.trials])
 
+    @property
+    def proposes_several(self) -> bool:
+        """Return whether the last decision was on several gangs, and nobody committed to it."""
+        return self._together is not None
+
     def commit_all(self, at_ms: int | None = None) -> None:
         """Make the decisions of the last `schedule_all` true. If one of the gangs waits for victims, all of them do."""
         together, self._together = self._together, None

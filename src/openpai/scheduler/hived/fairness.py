@@ -52,7 +52,8 @@ class Ledger:
 
     def dump(self, now_ms: int) -> list[list[object]]:
         """Return everybody's use, faded to now, as plain data."""
-        return [[*owner, self._amount(owner, now_ms)] for owner in sorted(self._used)]
+        amounts = [(owner, self._amount(owner, now_ms)) for owner in sorted(self._used)]
+        return [[*owner, amount] for owner, amount in amounts if amount]
 
     def load(self, rows: Iterable[Iterable[object]], at_ms: int) -> None:
         """Learn what was dumped at that time."""

@@ -15,6 +15,7 @@ from openpai.scheduler.hived.deciding import Trial, decide
 from openpai.scheduler.hived.dooming import release_doomed, settle_doomed
 from openpai.scheduler.hived.journal import Journal, Part
 from openpai.scheduler.hived.model import GangRecord, GangRequest
+from openpai.scheduler.hived.refusing import broken_rule
 from openpai.scheduler.model import Spot
 
 
@@ -70,7 +71,7 @@ class Rehearsal:
 
     def start(self, request: GangRequest, now_ms: int | None) -> Trial | None:
         """Let a gang start if there is a place for it, at whatever cost its right allows."""
-        trial = decide(self._cluster, request, now_ms)
+        trial = None if broken_rule(self._cluster, request) else decide(self._cluster, request, now_ms)
         if trial is None:
             return None
         trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])

@@ -68,7 +68,7 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
         gang, portions = gang_in(row["gang"]), _portions_in(row)
         left = set(row["left"])
         state.hold(Held(gang, portions, row["number"], row["since_ms"], row["is_proposed"], left))
-    standing.settle(state.now_ms)
+    standing.settle_use(state.now_ms)
     for row in data["reserving"]:
         waiting = Waiting(gang_in(row["gang"]), _portions_in(row), row["number"], row["preempted_at_ms"])
         state.reserve(waiting)

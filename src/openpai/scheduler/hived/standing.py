@@ -94,13 +94,18 @@ class Standing:
 
     def settle(self, now_ms: int) -> None:
         """Let everything that happened since the last time have happened now."""
-        for owner, devices in self._changes:
-            self.ledger.hold(owner, devices, now_ms)
+        self.settle_use(now_ms)
         for owner, since_ms in self._ended:
             self.run_times.note(owner, max(0, now_ms - since_ms))
         for held in self._timeless:
             held.since_ms = now_ms
-        self._changes, self._ended, self._timeless = [], [], []
+        self._ended, self._timeless = [], []
+
+    def settle_use(self, now_ms: int) -> None:
+        """Let what was taken and left since the last time count from now on."""
+        for owner, devices in self._changes:
+            self.ledger.hold(owner, devices, now_ms)
+        self._changes = []
 
     def _count(self, held: Held, sign: int) -> None:
         self.limits.run(held.owner, sign * held.gpus())
