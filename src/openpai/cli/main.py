@@ -26,6 +26,9 @@ COMMANDS: Final = {
     "node": ("openpai.cli.node:app", "The machines that run jobs."),
     "vc": ("openpai.cli.vc:app", "Virtual clusters: who is promised what."),
     "scheduler": ("openpai.cli.scheduler:app", "The scheduler: its decisions and its fairness."),
+    "user": ("openpai.cli.user:app", "People who may log in."),
+    "group": ("openpai.cli.group:app", "Groups: people who are granted the same."),
+    "token": ("openpai.cli.token:app", "Your logins, and tokens for programs."),
     "protocol": ("openpai.cli.protocol:app", "The language of job files."),
 }
 EPILOG = f"""A first job: pai login, then pai job submit FILE --watch

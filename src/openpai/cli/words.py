@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -75,3 +75,13 @@ def plural(count: int, noun: str) -> str:
 def memory(mb: int) -> str:
     """Return an amount of memory, in GB from one GB on."""
     return f"{mb} MB" if mb < 1024 else f"{mb / 1024:.0f} GB"
+
+
+def joined(names: Iterable[str]) -> str:
+    """Return names as a list for people."""
+    return ", ".join(names)
+
+
+def split(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of an option that may be repeated and may hold comma lists; empty ones are dropped."""
+    return tuple(name for part in given or () for name in (word.strip() for word in part.split(",")) if name)

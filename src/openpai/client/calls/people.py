@@ -11,6 +11,7 @@ from openpai.client.calls.naming import segment
 
 
 def _told(**fields: Any) -> dict[str, Any]:
+    """Return the fields that were given."""
     return {
         key: list(value) if isinstance(value, tuple) else value for key, value in fields.items() if value is not None
     }
@@ -45,8 +46,9 @@ class Users:
         *,
         email: str = "",
         is_admin: bool = False,
-        is_viewer: bool | None = None,
+        is_viewer: bool = False,
         virtual_clusters: Sequence[str] = (),
+        groups: Sequence[str] = (),
     ) -> Call[None]:
         """Let somebody in."""
         body = _told(
@@ -55,7 +57,8 @@ class Users:
             email=email,
             admin=is_admin,
             viewer=is_viewer,
-            virtualCluster=tuple(virtual_clusters),
+            virtualCluster=list(virtual_clusters),
+            grouplist=list(groups),
         )
         return Call("POST", "/users", nothing, json=body)
 
@@ -78,7 +81,7 @@ class Users:
             password=password,
             admin=is_admin,
             viewer=is_viewer,
-            virtualCluster=None if virtual_clusters is None else tuple(virtual_clusters),
+            virtualCluster=virtual_clusters,
             extension=extension,
         )
         return Call("PUT", "/users", nothing, json={"patch": True, "data": data})
@@ -158,7 +161,7 @@ class Groups:
     @asks
     def change_group(
         self,
-        group: model.Group,
+        name: str,
         *,
         description: str | None = None,
         external_name: str | None = None,
@@ -167,19 +170,14 @@ class Groups:
         managed: Sequence[str] | None = None,
         storages: Sequence[str] | None = None,
     ) -> Call[None]:
-        """Change what is given of a group as it was read, and leave the rest."""
-        acls = _acls(
-            group.is_admin if is_admin is None else is_admin,
-            group.virtual_clusters if virtual_clusters is None else virtual_clusters,
-            group.managed if managed is None else managed,
-            group.storages if storages is None else storages,
+        """Change what is given of a group, and leave the rest."""
+        acls = _acls(is_admin, virtual_clusters, managed, storages)
+        data = _told(
+            groupname=name,
+            description=description,
+            externalName=external_name,
+            extension={"acls": acls} if acls else None,
         )
-        data = {
-            "groupname": group.name,
-            "description": group.description if description is None else description,
-            "externalName": group.external_name if external_name is None else external_name,
-            "extension": {**group.extension, "acls": acls},
-        }
         return Call("PUT", "/groups", nothing, json={"patch": True, "data": data})
 
     @asks
@@ -199,11 +197,11 @@ class Groups:
 
 
 def _acls(
-    is_admin: bool, virtual_clusters: Sequence[str], managed: Sequence[str], storages: Sequence[str]
+    is_admin: bool | None,
+    virtual_clusters: Sequence[str] | None,
+    managed: Sequence[str] | None,
+    storages: Sequence[str] | None,
 ) -> dict[str, Any]:
-    return {
-        "admin": is_admin,
-        "virtualClusters": list(virtual_clusters),
-        "managedVirtualClusters": list(managed),
-        "storageConfigs": list(storages),
-    }
+    return _told(
+        admin=is_admin, virtualClusters=virtual_clusters, managedVirtualClusters=managed, storageConfigs=storages
+    )

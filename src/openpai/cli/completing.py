@@ -1,0 +1,85 @@
+"""What the shell offers when a person presses Tab: names that the platform knows.
+
+Completion must never keep anybody waiting nor complain: without a login, an answer within a second, or any luck at
+all, nothing is offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from openpai.client import Client
+
+WITHIN_S: Final = 1.0
+OFFERED: Final = 50
+
+
+def _impatient() -> Client | None:
+    from openpai.cli import session
+    from openpai.client.credentials import load
+
+    found = load(session.chosen_url())
+    if found.token is None:
+        return None
+    from openpai.client import Client
+
+    def never(_: float) -> None:
+        raise TimeoutError
+
+    # Trying again is for those who wait for an answer.
+    return Client(found.url, found.token, user=found.user, timeout_s=WITHIN_S, sleep=never)
+
+
+def _offer(incomplete: str, names: Callable[[Client], Iterable[str]]) -> list[str]:
+    from openpai.protocol.errors import PaiError
+
+    try:
+        pai = _impatient()
+        if pai is None:
+            return []
+        with pai:
+            return [name for name in names(pai) if name.startswith(incomplete)][:OFFERED]
+    except (PaiError, OSError):
+        return []
+
+
+def jobs(incomplete: str) -> list[str]:
+    """Offer jobs: one's own by their bare names, those of others once a `~` is written."""
+    owner, tilde, part = incomplete.partition("~")
+
+    def names(pai: Client) -> Iterable[str]:
+        if tilde:
+            return [job.full_name for job in pai.jobs(limit=OFFERED, username=owner, keyword=part).jobs]
+        own = pai.user or pai.whoami()
+        return [job.name for job in pai.jobs(limit=OFFERED, username=own, keyword=incomplete).jobs]
+
+    return _offer(incomplete, names)
+
+
+def virtual_clusters(incomplete: str) -> list[str]:
+    """Offer virtual clusters; after a comma, the next one of a list."""
+    before, comma, last = incomplete.rpartition(",")
+    found = _offer(last, lambda pai: [vc.name for vc in pai.virtual_clusters()])
+    return [f"{before}{comma}{name}" for name in found]
+
+
+def users(incomplete: str) -> list[str]:
+    """Offer users."""
+    return _offer(incomplete, lambda pai: [user.name for user in pai.users()])
+
+
+def groups(incomplete: str) -> list[str]:
+    """Offer groups."""
+    return _offer(incomplete, lambda pai: [found.name for found in pai.groups()])
+
+
+def nodes(incomplete: str) -> list[str]:
+    """Offer machines."""
+    return _offer(incomplete, lambda pai: [node.name for node in pai.nodes()])
+
+
+def tokens(incomplete: str) -> list[str]:
+    """Offer the ids of one's own tokens."""
+    return _offer(incomplete, lambda pai: [token.id for token in pai.tokens()])

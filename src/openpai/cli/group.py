@@ -1,0 +1,201 @@
+"""`pai group`: people who are granted the same."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from openpai.cli import completing, output, prompts, session
+from openpai.cli.lazy import group
+from openpai.cli.words import joined, split
+
+COMMANDS: Final = {
+    "list": ("openpai.cli.group:list_", "List groups and what they grant."),
+    "show": ("openpai.cli.group:show", "Show a group: what it grants and who is in it."),
+    "add": ("openpai.cli.group:add", "Add a group."),
+    "set": ("openpai.cli.group:set_", "Change what a group grants."),
+    "remove": ("openpai.cli.group:remove", "Remove a group; its members are members no longer."),
+    "add-user": ("openpai.cli.group:add_user", "Put users into a group."),
+    "remove-user": ("openpai.cli.group:remove_user", "Take users out of a group."),
+}
+app = group("Groups: people who are granted the same.", COMMANDS)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.", autocompletion=completing.groups)]
+Users = Annotated[list[str], typer.Argument(metavar="USER...", help="Names of users.", autocompletion=completing.users)]
+Description = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="What it is for.")]
+External = Annotated[str | None, typer.Option("--external", metavar="NAME", help="What an identity provider calls it.")]
+Clusters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vc", metavar="NAMES", help="Virtual clusters it grants.", autocompletion=completing.virtual_clusters
+    ),
+]
+Managed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--manage",
+        metavar="NAMES",
+        help="Virtual clusters its members manage.",
+        autocompletion=completing.virtual_clusters,
+    ),
+]
+Storages = Annotated[
+    list[str] | None, typer.Option("--storage", metavar="NAMES", help="Storages it grants; the first is the default.")
+]
+
+
+def list_(json: output.Json = False) -> None:
+    """List groups and what they grant."""
+    with session.connect() as pai:
+        found = pai.groups()
+    if json:
+        output.document([one.document for one in found])
+        return
+    from openpai.cli.listing import listing
+
+    rows = [
+        (
+            one.name,
+            "yes" if one.is_admin else "",
+            joined(one.virtual_clusters),
+            joined(one.managed),
+            joined(one.storages),
+        )
+        for one in found
+    ]
+    output.say(listing(["GROUP", "ADMIN", "VCS", "MANAGES", "STORAGES"], rows, whole=["ADMIN"]))
+    output.next_step("pai group show NAME", "pai group add NAME --vc VC")
+
+
+def show(name: Name, json: output.Json = False) -> None:
+    """Show a group: what it grants and who is in it.
+
+    Members are shown to administrators.
+    """
+    from openpai.protocol.errors import Refused
+
+    with session.connect() as pai:
+        found = pai.group(name)
+        try:
+            members: tuple[str, ...] | None = pai.members(name)
+        except Refused as error:
+            if error.status != 403:
+                raise
+            members = None
+    if json:
+        output.document({**found.document, "members": members})
+        return
+    from openpai.cli.listing import facts
+
+    known = {} if members is None else {"members": joined(members) or "none"}
+    told = {
+        "group": found.name,
+        "description": found.description,
+        "external name": found.external_name,
+        "administrators": "its members are" if found.is_admin else "",
+        "virtual clusters": joined(found.virtual_clusters),
+        "manages": joined(found.managed),
+        "storages": joined(found.storages),
+        **known,
+    }
+    output.say(facts(told.items()))
+    output.next_step(f"pai group add-user {name} USER", f"pai group set {name} --vc NAMES")
+
+
+def add(
+    name: Name,
+    description: Description = None,
+    external: External = None,
+    vc: Clusters = None,
+    manage: Managed = None,
+    storage: Storages = None,
+    admin: Annotated[bool, typer.Option("--admin", help="Make its members administrators.")] = False,
+    json: output.Json = False,
+) -> None:
+    """Add a group."""
+    with session.connect() as pai:
+        pai.add_group(
+            name,
+            description=description or "",
+            external_name=external or "",
+            is_admin=admin,
+            virtual_clusters=split(vc),
+            managed=split(manage),
+            storages=split(storage),
+        )
+        if json:
+            output.document(pai.group(name).document)
+            return
+    output.say(f"Group {name} is there.")
+    output.next_step(f"pai group add-user {name} USER", f"pai group show {name}")
+
+
+def set_(
+    name: Name,
+    description: Description = None,
+    external: External = None,
+    vc: Clusters = None,
+    manage: Managed = None,
+    storage: Storages = None,
+    admin: Annotated[
+        bool | None, typer.Option("--admin/--no-admin", help="Whether its members are administrators.")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Change what a group grants.
+
+    What is not named stays; what is named replaces all there was, and an empty text takes all of it away.
+    """
+    with session.connect() as pai:
+        pai.change_group(
+            name,
+            description=description,
+            external_name=external,
+            is_admin=admin,
+            virtual_clusters=None if vc is None else split(vc),
+            managed=None if manage is None else split(manage),
+            storages=None if storage is None else split(storage),
+        )
+        found = pai.group(name)
+    if json:
+        output.document(found.document)
+        return
+    output.say(f"Group {name} grants {joined(found.virtual_clusters) or 'no virtual cluster'}.")
+    output.next_step(f"pai group show {name}")
+
+
+def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
+    """Remove a group; its members are members no longer."""
+    prompts.check_sure(f"Remove group {name}?", yes)
+    with session.connect() as pai:
+        pai.remove_group(name)
+    if json:
+        output.document({"group": name, "removed": True})
+        return
+    output.say(f"Group {name} is removed.")
+    output.next_step("pai group list")
+
+
+def add_user(name: Name, users: Users, json: output.Json = False) -> None:
+    """Put users into a group."""
+    with session.connect() as pai:
+        for user in users:
+            pai.add_member(name, user)
+    _told(name, users, "in", json)
+
+
+def remove_user(name: Name, users: Users, json: output.Json = False) -> None:
+    """Take users out of a group."""
+    with session.connect() as pai:
+        for user in users:
+            pai.remove_member(name, user)
+    _told(name, users, "no longer in", json)
+
+
+def _told(name: str, users: list[str], where: str, json: bool) -> None:
+    if json:
+        output.document({"group": name, "users": users})
+        return
+    output.say(f"{joined(users)}: {where} group {name}.")
+    output.next_step(f"pai group show {name}")

@@ -1,0 +1,47 @@
+"""What a command asks a person: passwords, never echoed and never part of a command line, and whether they are sure.
+
+Programs answer with `--password-stdin`, a line for each, and with `--yes`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from openpai.protocol.errors import Refused
+
+PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether you are sure.")]
+
+
+def secret(what: str, from_stdin: bool, *, option: str = "--password-stdin") -> str:
+    """Return a secret: the next line of standard input, or what a person types unseen."""
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    _need_terminal(what, f"pipe it in with {option}")
+    return str(typer.prompt(what, hide_input=True, err=True))
+
+
+def new_secret(what: str, from_stdin: bool) -> str:
+    """Return a secret that is to be: typed twice by a person."""
+    if from_stdin:
+        return secret(what, from_stdin)
+    _need_terminal(what, "pipe it in with --password-stdin")
+    return str(typer.prompt(what, hide_input=True, confirmation_prompt="Once more", err=True))
+
+
+def check_sure(question: str, yes: bool, *, is_wide: bool = False) -> None:
+    """Ask a person whether they are sure and raise Abort if not; a program that means much at once must say --yes."""
+    if yes:
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm(question, abort=True, err=True)
+    elif is_wide:
+        raise Refused("InvalidParametersError", f"nobody here to ask: {question}", "say --yes if you are sure")
+
+
+def _need_terminal(what: str, advice: str) -> None:
+    if not sys.stdin.isatty():
+        raise Refused("InvalidParametersError", f"no terminal to ask on: {what}", advice)

@@ -1,0 +1,200 @@
+"""`pai user`: people who may log in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from openpai.cli import completing, output, prompts, session
+from openpai.cli.lazy import group
+from openpai.cli.words import joined, split
+
+COMMANDS: Final = {
+    "list": ("openpai.cli.user:list_", "List users."),
+    "show": ("openpai.cli.user:show", "Show a user; yourself, if you name none."),
+    "add": ("openpai.cli.user:add", "Let somebody in."),
+    "set": ("openpai.cli.user:set_", "Change what a user is and is granted."),
+    "password": ("openpai.cli.user:password", "Change a password; your own, if you name nobody."),
+    "remove": ("openpai.cli.user:remove", "Let a user in no more."),
+    "revoke": ("openpai.cli.user:revoke", "Revoke every login and token of a user."),
+    "import": ("openpai.cli.user_import:import_", "Let in everybody in a CSV file."),
+}
+app = group("People who may log in.", COMMANDS)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completing.users)]
+Email = Annotated[str | None, typer.Option("--email", metavar="ADDRESS", help="E-mail address.")]
+Clusters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vc", metavar="NAMES", help="Virtual clusters they may use.", autocompletion=completing.virtual_clusters
+    ),
+]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--group", metavar="NAMES", help="Groups they are in.", autocompletion=completing.groups),
+]
+
+
+def list_(json: output.Json = False) -> None:
+    """List users."""
+    with session.connect() as pai:
+        found = pai.users()
+    if json:
+        output.document([user.document for user in found])
+        return
+    from openpai.cli.listing import listing
+
+    if all("admin" not in user.document for user in found):
+        output.say(listing(["USER"], [[user.name] for user in found]))
+        return
+    rows = [
+        (user.name, user.role, joined(user.groups), user.email) if "admin" in user.document else (user.name, "", "", "")
+        for user in found
+    ]
+    output.say(listing(["USER", "ROLE", "GROUPS", "E-MAIL"], rows, whole=["ROLE"]))
+    output.next_step("pai user show NAME", "pai user add NAME")
+
+
+def show(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Name of the user.", autocompletion=completing.users)
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Show a user; yourself, if you name none."""
+    with session.connect() as pai:
+        user = pai.user_details(name or pai.user or pai.whoami())
+    if json:
+        output.document(user.document)
+        return
+    from openpai.cli.listing import facts
+
+    if "admin" not in user.document:
+        output.say(f"{user.name} is a user here; more is shown to them and to administrators.")
+        return
+    output.say(
+        facts(
+            [
+                ("user", user.name),
+                ("role", user.role),
+                ("e-mail", user.email),
+                ("groups", joined(user.groups)),
+                ("virtual clusters", joined(user.virtual_clusters)),
+                ("storages", joined(user.storages)),
+            ]
+        )
+    )
+
+
+def add(
+    name: Name,
+    email: Email = None,
+    admin: Annotated[bool, typer.Option("--admin", help="Make them an administrator.")] = False,
+    viewer: Annotated[bool, typer.Option("--viewer", help="Let them look and nothing else.")] = False,
+    vc: Clusters = None,
+    in_group: Groups = None,
+    password_stdin: prompts.PasswordStdin = False,
+    json: output.Json = False,
+) -> None:
+    """Let somebody in.
+
+    Their password is asked for, or read from standard input.
+    """
+    with session.connect() as pai:
+        pai.add_user(
+            name,
+            prompts.new_secret(f"Password of {name}", password_stdin),
+            email=email or "",
+            is_admin=admin,
+            is_viewer=viewer,
+            virtual_clusters=split(vc),
+            groups=split(in_group),
+        )
+        if json:
+            output.document(pai.user_details(name).document)
+            return
+    output.say(f"{name} may log in now.")
+    output.next_step(f"pai user show {name}", f"pai login --user {name}")
+
+
+def set_(
+    name: Name,
+    email: Email = None,
+    admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="Whether they are an administrator.")] = None,
+    viewer: Annotated[bool | None, typer.Option("--viewer/--no-viewer", help="Whether they may only look.")] = None,
+    vc: Clusters = None,
+    in_group: Groups = None,
+    json: output.Json = False,
+) -> None:
+    """Change what a user is and is granted.
+
+    What is not named stays. --vc and --group replace all there were; --group default leaves them in no other.
+    """
+    with session.connect() as pai:
+        if in_group is not None:
+            pai.set_groups_of(name, split(in_group))
+        clusters = None if vc is None else split(vc)
+        if any(value is not None for value in (email, admin, viewer, clusters)):
+            pai.change_user(name, email=email, is_admin=admin, is_viewer=viewer, virtual_clusters=clusters)
+        user = pai.user_details(name)
+    if json:
+        output.document(user.document)
+        return
+    output.say(f"{name} is {'an' if user.is_admin else 'a'} {user.role} in {joined(user.groups) or 'no group'}.")
+    output.next_step(f"pai user show {name}")
+
+
+def password(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Name of the user.", autocompletion=completing.users)
+    ] = None,
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the old password, if it is your own, and the new one.")
+    ] = False,
+    json: output.Json = False,
+) -> None:
+    """Change a password; your own, if you name nobody.
+
+    That user's logins end; tokens of programs stay.
+    """
+    with session.connect() as pai:
+        own = pai.whoami()
+        who = name or own
+        old = prompts.secret(f"Old password of {who}", password_stdin) if who == own else None
+        pai.set_password(who, prompts.new_secret(f"New password of {who}", password_stdin), old)
+    if json:
+        output.document({"user": who, "changed": True})
+        return
+    output.say(f"The password of {who} is changed; their logins have ended.")
+    output.next_step(f"pai login --user {who}")
+
+
+def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
+    """Let a user in no more.
+
+    Their jobs and what they used stay on record.
+    """
+    prompts.check_sure(f"Let {name} in no more?", yes)
+    with session.connect() as pai:
+        pai.remove_user(name)
+    if json:
+        output.document({"user": name, "removed": True})
+        return
+    output.say(f"{name} is removed.")
+    output.next_step("pai user list")
+
+
+def revoke(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
+    """Revoke every login and token of a user.
+
+    They may log in again; remove them, or change their password, if they shall not.
+    """
+    prompts.check_sure(f"Revoke every login and token of {name}?", yes)
+    with session.connect() as pai:
+        count = pai.revoke_tokens_of(name)
+    if json:
+        output.document({"user": name, "revoked": count})
+        return
+    output.say(f"{count} logins and tokens of {name} are revoked.")
+    output.next_step(f"pai user password {name}", f"pai user remove {name}")

@@ -1,0 +1,151 @@
+"""`pai user import`: everybody in a CSV file, checked as a whole before the first of them is let in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from openpai.cli import output, session
+from openpai.cli.exits import Exit
+from openpai.protocol.errors import Fault, PaiError, Refused
+
+COLUMNS: Final = ("username", "password", "email", "admin", "viewer", "virtual cluster", "groups")
+_NAME: Final = re.compile(r"[\w.-]{1,128}")
+_YES: Final = frozenset({"true", "yes", "1"})
+_NO: Final = frozenset({"", "false", "no", "0"})
+_PASSWORD_MIN: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Somebody to be let in."""
+
+    line: int
+    name: str
+    password: str = field(repr=False)
+    email: str
+    is_admin: bool
+    is_viewer: bool
+    virtual_clusters: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"CSV file with a heading: {', '.join(COLUMNS)}.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the file.")] = False,
+    skip_existing: Annotated[bool, typer.Option("--skip-existing", help="Pass over users there are.")] = False,
+    json: output.Json = False,
+) -> int:
+    """Let in everybody in a CSV file.
+
+    Only username and password are needed; several virtual clusters or groups are parted by spaces. Nobody is let in
+    unless the whole file is good. Keep the file to yourself: it holds passwords.
+    """
+    rows = read(_text(file))
+    done: list[dict[str, Any]] = []
+    with session.connect() as pai:
+        for row in () if dry_run else rows:
+            try:
+                pai.add_user(
+                    row.name,
+                    row.password,
+                    email=row.email,
+                    is_admin=row.is_admin,
+                    is_viewer=row.is_viewer,
+                    virtual_clusters=row.virtual_clusters,
+                    groups=row.groups,
+                )
+                done.append({"username": row.name, "line": row.line, "result": "added"})
+            except Refused as error:
+                is_skipped = skip_existing and error.code == "ConflictUserError"
+                result = {"result": "skipped"} if is_skipped else {"result": "refused", **error.as_dict()}
+                done.append({"username": row.name, "line": row.line, **result})
+    if json:
+        output.document({"checked": len(rows), "users": done})
+    else:
+        _tell(rows, done, dry_run)
+    return Exit.REFUSED if any(one["result"] == "refused" for one in done) else Exit.OK
+
+
+def _tell(rows: tuple[Row, ...], done: list[dict[str, Any]], dry_run: bool) -> None:
+    if dry_run:
+        output.say(f"{len(rows)} users could be let in.")
+        return
+    for one in done:
+        if one["result"] == "refused":
+            output.complain(Refused(one["code"], f"line {one['line']}: {one['username']}: {one['message']}"))
+    counts = {result: sum(one["result"] == result for one in done) for result in ("added", "skipped", "refused")}
+    output.say(f"{counts['added']} added, {counts['skipped']} skipped, {counts['refused']} refused.")
+    output.next_step("pai user list")
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused("InvalidParametersError", f"cannot read {file}: {error}", "name a CSV file in UTF-8") from error
+
+
+def read(text: str) -> tuple[Row, ...]:
+    """Return the rows of a CSV file; raise Refused with every fault in it."""
+    try:
+        lines = csv.DictReader(io.StringIO(text), skipinitialspace=True, strict=True)
+        headings = tuple(heading.strip().lower() for heading in lines.fieldnames or ())
+        lines.fieldnames = list(headings)
+        rows: list[Row] = []
+        faults = list(_heading_faults(headings))
+        for found in () if faults else lines:
+            row, wrong = _row(lines.line_num, found, {row.name for row in rows})
+            rows.append(row)
+            faults += wrong
+    except csv.Error as error:
+        raise _refused([Fault("", f"is not CSV: {error}")]) from error
+    if faults:
+        raise _refused(faults)
+    if not rows:
+        raise _refused([Fault("", "names nobody")])
+    return tuple(rows)
+
+
+def _refused(faults: list[Fault]) -> PaiError:
+    told = "\n".join(fault.told() for fault in faults)
+    return Refused("InvalidParametersError", told, f"the heading is: {','.join(COLUMNS)}; nobody was let in")
+
+
+def _heading_faults(headings: tuple[str, ...]) -> Iterator[Fault]:
+    for needed in COLUMNS[:2]:
+        if needed not in headings:
+            yield Fault(needed, "this column is missing", 1)
+    for name in headings:
+        if name not in COLUMNS:
+            yield Fault(name, "there is no such column", 1, ", ".join(COLUMNS))
+
+
+def _row(line: int, found: Mapping[str | None, Any], seen: set[str]) -> tuple[Row, list[Fault]]:
+    given = {key: (found.get(key) or "").strip() for key in COLUMNS}
+    faults = []
+    if not _NAME.fullmatch(given["username"]):
+        faults.append(Fault("username", f"{given['username']!r} is no user name", line, "letters, digits, _ . -"))
+    elif given["username"] in seen:
+        faults.append(Fault("username", f"{given['username']} is named twice", line))
+    # A password is never told, not even a bad one, and spaces may belong to it.
+    password = found.get("password") or ""
+    if len(password) < _PASSWORD_MIN:
+        faults.append(Fault("password", "is too short", line, f"{_PASSWORD_MIN} characters or more"))
+    faults += [
+        Fault(key, f"{given[key]!r} is neither true nor false", line, "true, false")
+        for key in ("admin", "viewer")
+        if given[key].lower() not in _YES | _NO
+    ]
+    if None in found:
+        faults.append(Fault("", "has more cells than the heading", line))
+    is_admin, is_viewer = (given[key].lower() in _YES for key in ("admin", "viewer"))
+    granted = (tuple(re.split(r"[\s;,]+", given[key])) if given[key] else () for key in ("virtual cluster", "groups"))
+    return Row(line, given["username"], password, given["email"], is_admin, is_viewer, *granted), faults

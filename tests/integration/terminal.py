@@ -1,0 +1,141 @@
+"""People at terminals in front of the real API, all in this process: `pai` as it is, without a server to start.
+
+The platform of `api_world` runs on an event loop in a thread of its own; what a command sends goes to it through a
+transport that hands requests over. Answers that are lost on the way are lost here on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+from openpai.cli import session
+from openpai.client import Client
+from tests.integration.api_world import PASSWORD, World, open_world
+
+T = TypeVar("T")
+
+
+@dataclass
+class Told:
+    """What a command said and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """Return the one JSON document on standard output; fails when there is anything else."""
+        return json.loads(self.out)
+
+
+class Bridge(httpx.BaseTransport):
+    """Hands requests over to an application on another thread's event loop."""
+
+    def __init__(self, api: Any, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._inner = httpx.ASGITransport(api, client=("192.0.2.7", 4711))
+        self._run = run
+        self.answers_to_lose = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the application's answer, or lose it when it is there."""
+        request.read()
+
+        async def answer() -> httpx.Response:
+            sent = httpx.Request(request.method, request.url, headers=request.headers, content=request.content)
+            response = await self._inner.handle_async_request(sent)
+            content = await response.aread()
+            return httpx.Response(response.status_code, headers=response.headers, content=content)
+
+        response: httpx.Response = self._run(answer())
+        if self.answers_to_lose:
+            self.answers_to_lose -= 1
+            raise httpx.ReadError("the connection broke")
+        return response
+
+
+@dataclass
+class Terminal:
+    """A platform, and what people type."""
+
+    world: World
+    loop: asyncio.AbstractEventLoop
+    bridge: Bridge
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def run(self, wish: Coroutine[Any, Any, T]) -> T:
+        """Do something on the platform's own event loop."""
+        return asyncio.run_coroutine_threadsafe(wish, self.loop).result(60)
+
+    def client(self, user: str = "root", token: str | None = None) -> Client:
+        """Return a client of somebody who is logged in."""
+        if token is None and user not in self.tokens:
+            with Client("http://pai", transport=self.bridge) as pai:
+                self.tokens[user] = pai.login(user, PASSWORD).token
+        known = token or self.tokens[user]
+        return Client("http://pai", known, user=user, transport=self.bridge, sleep=lambda _: None)
+
+    def __call__(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Told:
+        """Run `pai` to its end, as somebody who is logged in."""
+        from openpai.cli.main import run
+
+        with self.monkeypatch.context() as patch:
+            patch.setattr(session, "connect", lambda: self.client(user))
+            patch.setattr(sys, "argv", ["pai", *arguments])
+            patch.setattr(sys, "stdin", io.StringIO(stdin or ""))
+            patch.setenv("COLUMNS", "80")
+            with pytest.raises(SystemExit) as ended:
+                run()
+        told = self.capsys.readouterr()
+        return Told(int(ended.value.code or 0), told.out, told.err)
+
+    def ok(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Told:
+        """Run `pai`; it must succeed, and fit a terminal of 80 columns."""
+        told = self(*arguments, user=user, stdin=stdin)
+        assert told.code == 0, told.err
+        if "--json" not in arguments:
+            wide = [
+                line for line in told.out.splitlines() if len(line) > 80 and not line.startswith(("next:", "     "))
+            ]
+            assert wide == []
+        return told
+
+    def json(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Any:
+        """Run `pai --json`; it must succeed."""
+        return self.ok(*arguments, "--json", user=user, stdin=stdin).json()
+
+
+@contextmanager
+def open_terminal(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Terminal]:
+    """Open a platform of `api_world` and terminals in front of it."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    def run(wish: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(wish, loop).result(60)
+
+    opened = open_world(root)
+    world = run(opened.__aenter__())
+    try:
+        yield Terminal(world, loop, Bridge(world.api, run), monkeypatch, capsys)
+    finally:
+        run(opened.__aexit__(None, None, None))
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
