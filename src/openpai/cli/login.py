@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openpai.cli import output, session
+from openpai.cli import output, prompts, session
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
     from openpai.client.model import Login
-
-
-def _password(from_stdin: bool, who: str) -> str:
-    if from_stdin:
-        return sys.stdin.readline().rstrip("\r\n")
-    if not sys.stdin.isatty():
-        raise Refused(
-            "InvalidParametersError", "no terminal to ask for the password on", "pipe it in with --password-stdin"
-        )
-    return str(typer.prompt(f"Password of {who}", hide_input=True, err=True))
 
 
 def _asked_user(address: str, from_stdin: bool) -> str:
@@ -40,11 +30,22 @@ def _signed_on(pai: Client, *, has_browser: bool) -> Login:
     return pai.redeem(*code_from_page(pai.url, has_browser=has_browser))
 
 
+def _of_token(address: str) -> Login:
+    from openpai.client import Client
+    from openpai.client.model import Login
+
+    token = prompts.secret(f"Token for {address}", from_stdin=True)
+    with Client(address, token) as pai:
+        found = pai.check()
+    return Login(found.user, token, found.is_admin, found.document)
+
+
 def login(
     url: Annotated[str | None, typer.Option("--url", metavar="URL", help="Server, as in http://host:9186.")] = None,
     user: Annotated[str | None, typer.Option("--user", "-u", metavar="NAME", help="Who you are there.")] = None,
-    password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+    password_stdin: prompts.PasswordStdin = False,
+    token_stdin: Annotated[
+        bool, typer.Option("--token-stdin", help="Read a token from standard input and log in with that.")
     ] = False,
     sso: Annotated[bool, typer.Option("--sso", help="Log in on your organisation's page, in the browser.")] = False,
     no_browser: Annotated[
@@ -60,9 +61,11 @@ def login(
     with Client(address) as pai:
         if sso:
             entry = _signed_on(pai, has_browser=not no_browser)
+        elif token_stdin:
+            entry = _of_token(address)
         else:
             user = user or _asked_user(address, password_stdin)
-            entry = pai.login(user, _password(password_stdin, f"{user} at {address}"))
+            entry = pai.login(user, prompts.secret(f"Password of {user} at {address}", password_stdin))
     path = kept.save(kept.Credentials(address, entry.user, entry.token))
     if json:
         answer = {"url": address, "user": entry.user, "admin": entry.is_admin, "credentials": str(path)}
