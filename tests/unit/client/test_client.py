@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from openpai.client import Client
 from openpai.client.model import JobDetail
 from openpai.protocol.errors import Refused, Unavailable
 
@@ -94,3 +95,33 @@ def test_every_request_carries_the_token_and_a_submission_its_text(scripted):
     assert server.client().submit("name: hällo").warnings == ("w",)
     assert server.requests[0].headers["Authorization"] == "Bearer t0ken"
     assert server.requests[0].content.decode() == "name: hällo"
+
+
+def test_all_jobs_asks_for_a_page_only_when_it_is_needed(scripted):
+    data = [{"username": "ann", "name": str(number)} for number in range(2)]
+    server = scripted(httpx.Response(200, json={"totalCount": 4, "data": data}))
+    jobs = server.client().all_jobs(page=2)
+    assert server.requests == []
+    assert next(jobs).name == "0"
+    assert len(server.requests) == 1
+
+
+def test_a_wait_counts_the_time_that_answers_take(scripted):
+    server = scripted(state("RUNNING"))
+    hours = iter(range(0, 100_000, 3600))
+    pai = server.client()
+    pai._clock = lambda: float(next(hours))
+    with pytest.raises(Unavailable, match="not over after 5000 s"):
+        pai.wait("hello", timeout_s=5000)
+    assert len(server.requests) == 3
+
+
+def test_a_list_of_values_is_sent_as_a_comma_list(scripted):
+    server = scripted(httpx.Response(200, json={"totalCount": 0, "data": []}))
+    server.client().jobs(state=["RUNNING", "WAITING"], vc=())
+    params = dict(server.requests[0].url.params)
+    assert (params["state"], "vc" in params) == ("RUNNING,WAITING", False)
+
+
+def test_a_client_can_be_told_how_long_to_wait_for_an_answer(scripted):
+    assert Client("http://pai.test", timeout_s=2).wire._http.timeout.read == 2

@@ -1,0 +1,161 @@
+"""The client that is awaited: the same methods and manners as the one that blocks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from openpai.client import AsyncClient, Client
+from openpai.client.asking import _Mark
+from openpai.client.nouns import Nouns
+from openpai.protocol.errors import Broken, Refused, Unavailable
+
+BASE = "/api/v2/jobs/ann~hello/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs"
+PLACES = httpx.Response(200, json={"locations": [{"name": "all", "uri": f"{BASE}/all"}]})
+BUSY = httpx.Response(503, json={"code": "UnavailableError", "message": "starting"})
+
+
+@dataclass
+class Script:
+    """Gives prepared answers in order, the last one for ever, and remembers what was asked."""
+
+    answers: list[httpx.Response | Exception]
+    requests: list[httpx.Request] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def client(self) -> AsyncClient:
+        """Return a client that talks to this script and notes its pauses instead of making them."""
+        return AsyncClient(
+            "http://pai.test", "t0ken", user="ann", transport=httpx.MockTransport(self), sleep=self.sleep
+        )
+
+
+def job(state: str) -> httpx.Response:
+    return httpx.Response(200, json={"name": "hello", "jobStatus": {"username": "ann", "state": state}})
+
+
+def log(offset: int, text: str) -> str:
+    return f'id: {offset}\nevent: log\ndata: {{"stream": "stdout", "offset": {offset}, "text": "{text}"}}\n\n'
+
+
+def stream(*parts: str) -> httpx.Response:
+    return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, text="".join(parts))
+
+
+def public(of: type) -> dict[str, Callable[..., object]]:
+    return {name: getattr(of, name) for name in dir(of) if not name.startswith("_") and callable(getattr(of, name))}
+
+
+def test_both_clients_can_do_the_same():
+    assert public(Client).keys() == public(AsyncClient).keys()
+
+
+@pytest.mark.parametrize("name", [name for name, found in public(Nouns).items() if isinstance(found, _Mark)])
+def test_what_is_asked_is_told_where_people_look(name):
+    method = getattr(Client, name)
+    assert inspect.getdoc(method)
+    assert "self" in inspect.signature(method).parameters
+    assert "self" not in inspect.signature(getattr(Client("http://pai.test"), name)).parameters
+
+
+async def test_a_method_asks_when_it_is_awaited():
+    server = Script([job("RUNNING")])
+    async with server.client() as pai:
+        asked = pai.job("hello")
+        assert server.requests == []
+        assert (await asked).state == "RUNNING"
+    assert server.requests[0].headers["Authorization"] == "Bearer t0ken"
+
+
+async def test_a_busy_server_is_asked_again():
+    server = Script([BUSY, httpx.ConnectError("refused"), httpx.Response(200, json=[])])
+    async with server.client() as pai:
+        assert await pai.nodes() == ()
+    assert len(server.pauses) == 2
+
+
+async def test_a_submission_whose_answer_was_lost_is_sent_again_under_the_same_key():
+    server = Script([httpx.ReadError("reset"), httpx.Response(202, json={"user": "ann", "name": "hello"})])
+    async with server.client() as pai:
+        assert (await pai.submit("name: hello")).full_name == "ann~hello"
+    first, second = (request.headers["Idempotency-Key"] for request in server.requests)
+    assert first == second
+
+
+async def test_what_may_have_been_done_is_not_repeated():
+    server = Script([httpx.ReadError("reset")])
+    async with server.client() as pai:
+        with pytest.raises(Unavailable, match="broke before the answer"):
+            await pai.add_user("bob", "secret-1")
+    assert len(server.requests) == 1
+
+
+async def test_a_refusal_keeps_its_code():
+    server = Script([httpx.Response(404, json={"code": "NoJobError", "message": "no such job"})])
+    async with server.client() as pai:
+        with pytest.raises(Refused, match="no such job"):
+            await pai.job("hello")
+
+
+async def test_an_answer_that_makes_no_sense_is_broken():
+    server = Script([httpx.Response(200, json={"not": "a list"})])
+    async with server.client() as pai:
+        with pytest.raises(Broken, match="GET /api/v2/nodes makes no sense"):
+            await pai.nodes()
+
+
+async def test_wait_returns_once_the_job_is_over():
+    server = Script([job("WAITING"), job("RUNNING"), job("SUCCEEDED")])
+    async with server.client() as pai:
+        assert (await pai.wait("hello")).state == "SUCCEEDED"
+    assert len(server.pauses) == 2
+
+
+async def test_all_jobs_reads_page_after_page_and_tells_no_job_twice():
+    def page(*names: str) -> httpx.Response:
+        return httpx.Response(200, json={"totalCount": 5, "data": [{"username": "ann", "name": n} for n in names]})
+
+    server = Script([page("e", "d"), page("d", "c"), page("b")])
+    async with server.client() as pai:
+        assert [found.name async for found in pai.all_jobs(page=2, state="FAILED")] == ["e", "d", "c", "b"]
+    assert [request.url.params["offset"] for request in server.requests] == ["0", "2", "4"]
+    assert server.requests[0].url.params["state"] == "FAILED"
+
+
+async def test_a_log_is_followed_over_a_server_that_is_started_again():
+    begun = httpx.Response(
+        200,
+        json={
+            "name": "hello",
+            "jobStatus": {"username": "ann", "state": "RUNNING", "attemptId": 0},
+            "taskRoles": {"w": {"taskStatuses": [{"taskIndex": 0, "taskState": "RUNNING", "attemptId": 0}]}},
+        },
+    )
+    end = "event: end\ndata: {}\n\n"
+    server = Script([begun, PLACES, stream(log(0, "a")), httpx.ConnectError("down"), stream(log(1, "b"), end)])
+    async with server.client() as pai:
+        assert [piece.text async for piece in pai.follow("hello", "w", 0)] == ["a", "b"]
+    assert [request.headers.get("Last-Event-ID") for request in server.requests[2:]] == [None, "0", "0"]
+    assert len(server.pauses) == 2
+
+
+async def test_a_log_is_read_as_a_whole_and_by_its_end():
+    server = Script([PLACES, httpx.Response(200, text="all of it"), httpx.Response(200, text="it")])
+    async with server.client() as pai:
+        logs = await pai.logs("hello", "w", 0, attempt=0, job_attempt=0)
+        assert (await logs.text(), await logs.tail()) == ("all of it", "it")
+    assert server.requests[2].url.params["tail-mode"] == "true"
