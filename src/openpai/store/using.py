@@ -1,8 +1,8 @@
 """Counting what was held: hours of GPUs, CPUs and memory, by day, user and virtual cluster.
 
-A task attempt holds what it was granted until it ends. The database adds up all attempts that began on the same day
-and ended on the same day, which leaves a few rows even of a million attempts; what lies between the first and the
-last day is whole days, and needs no more than the sum. Jobs that are deleted leave their sums behind.
+A task attempt holds what it was granted until it ends. The database adds up what began and ended on the same day, day
+by day, and then what went on over midnight by its first and last day, which leaves a few rows even of a million
+attempts; what lies between is whole days, and needs no more than the sum. Deleted jobs leave their sums behind.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _FIRST_DAY: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Sums of milliseconds of many megabytes do not fit into the whole numbers of a database; a float holds them exactly
 # far beyond what a cluster can use.
 _HELD: Final = ("gpus", "cpus", "memory_mb")
+_granted: Final = task_attempts.c.granted_at_ms
+_ended: Final = task_attempts.c.ended_at_ms
 
 Whose = tuple[str, str]
 
@@ -43,17 +45,22 @@ def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
     """Return what was held in a period, what is held now and what deleted jobs held included."""
     sums: defaultdict[tuple[int, Whose], list[float]] = defaultdict(lambda: [0.0] * 4)
     slopes: defaultdict[Whose, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * 3))
-    for row in connection.execute(_by_first_and_last_day(period)):
+    # Day by day: sorting many short lists is much quicker than sorting a long one.
+    for day in range(period.from_ms // DAY_MS, (period.to_ms - 1) // DAY_MS + 1):
+        for row in connection.execute(_within_a_day(period, day)):
+            amounts = (row.gpus or 0, row.cpus or 0, row.memory_mb or 0, row.attempts)
+            _add(sums[day, (row.owner, row.virtual_cluster)], amounts)
+    for row in connection.execute(_over_days(period)):
         whose = (row.owner, row.virtual_cluster)
         _add(sums[row.first, whose], (row.head_gpus, row.head_cpus, row.head_memory_mb, row.attempts))
         if row.last > row.first:
             _add(sums[row.last, whose], (row.tail_gpus, row.tail_cpus, row.tail_memory_mb))
-            whole = (row.gpus, row.cpus, row.memory_mb)
-            _add(slopes[whose][row.first + 1], whole)
-            _add(slopes[whose][row.last], [-amount for amount in whole])
+            all_day = (row.gpus, row.cpus, row.memory_mb)
+            _add(slopes[whose][row.first + 1], all_day)
+            _add(slopes[whose][row.last], [-amount for amount in all_day])
     for whose, steps in slopes.items():
-        for day, amounts in _whole_days(steps):
-            _add(sums[day, whose], amounts)
+        for day, whole in _whole_days(steps):
+            _add(sums[day, whose], whole)
     for row in connection.execute(_of_deleted_jobs(period)):
         deleted = (row.gpu_ms, row.cpu_ms, row.memory_mb_ms, row.task_attempts)
         _add(sums[row.day, (row.owner, row.virtual_cluster)], deleted)
@@ -62,56 +69,71 @@ def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
 
 def keep_use(connection: sa.Connection, ids: Sequence[str]) -> None:
     """Remember what these jobs used, as they are about to be deleted: nobody gets hours back by deleting a job."""
-    query = sa.select(sa.func.max(task_attempts.c.ended_at_ms)).where(task_attempts.c.job.in_(ids))
-    until_ms = (connection.execute(query).scalar() or 0) + 1
-    for use in _held_by(connection, ids, until_ms):
-        key = (past_use.c.day == use[0], past_use.c.owner == use[1][0], past_use.c.virtual_cluster == use[1][1])
-        amounts = dict(zip(_PAST, use[2], strict=True))
+    for (day, (owner, virtual_cluster)), sums in _held_by(connection, ids).items():
+        of = {"day": day, "owner": owner, "virtual_cluster": virtual_cluster}
+        key = [past_use.c[name] == value for name, value in of.items()]
+        amounts = dict(zip(_PAST, sums, strict=True))
         more = {name: past_use.c[name] + amount for name, amount in amounts.items()}
         if connection.execute(sa.update(past_use).where(*key).values(more)).rowcount == 0:
-            of = {"day": use[0], "owner": use[1][0], "virtual_cluster": use[1][1]}
             connection.execute(past_use.insert(), of | amounts)
 
 
 _PAST: Final = ("gpu_ms", "cpu_ms", "memory_mb_ms", "task_attempts")
 
 
-def _held_by(connection: sa.Connection, ids: Sequence[str], until_ms: int) -> list[tuple[int, Whose, list[float]]]:
-    columns = (task_attempts.c.granted_at_ms, task_attempts.c.ended_at_ms, *(task_attempts.c[name] for name in _HELD))
+def _held_by(connection: sa.Connection, ids: Sequence[str]) -> dict[tuple[int, Whose], list[float]]:
+    columns = (_granted, _ended, *(task_attempts.c[name] for name in _HELD))
     query = sa.select(task_attempts.c.owner, task_attempts.c.virtual_cluster, *columns).where(
-        task_attempts.c.job.in_(ids), task_attempts.c.granted_at_ms.is_not(None)
+        task_attempts.c.job.in_(ids), _granted.is_not(None)
     )
     sums: defaultdict[tuple[int, Whose], list[float]] = defaultdict(lambda: [0.0] * 4)
     for row in connection.execute(query):
-        start, end = row.granted_at_ms, max(row.ended_at_ms or until_ms, row.granted_at_ms)
+        start, end = row.granted_at_ms, max(row.ended_at_ms or 0, row.granted_at_ms)
         amounts = [row.gpus or 0, row.cpus or 0, row.memory_mb or 0]
         for day in range(start // DAY_MS, max(end - 1, start) // DAY_MS + 1):
             held_ms = min(end, (day + 1) * DAY_MS) - max(start, day * DAY_MS)
             begins = 1.0 if day == start // DAY_MS else 0.0
             _add(sums[day, (row.owner, row.virtual_cluster)], [*(amount * held_ms for amount in amounts), begins])
-    return [(day, whose, amounts) for (day, whose), amounts in sums.items()]
+    return sums
 
 
-def _by_first_and_last_day(period: Period) -> sa.Select[Any]:
-    """Return the query for the sums of all attempts with the same first and last day, owner and virtual cluster."""
-    granted, ended = task_attempts.c.granted_at_ms, task_attempts.c.ended_at_ms
-    start = sa.case((granted < period.from_ms, period.from_ms), else_=granted)
-    end = sa.case((sa.or_(ended.is_(None), ended > period.to_ms), period.to_ms), else_=ended)
+def _within_a_day(period: Period, day: int) -> sa.Select[Any]:
+    """Return the query for what began and ended on one day, added up by owner and virtual cluster."""
+    start_ms, end_ms = max(period.from_ms, day * DAY_MS), min(period.to_ms, (day + 1) * DAY_MS)
+    # A clock that was set back between grant and end makes no negative hours.
+    held_ms = sa.case((_ended > _granted, _ended - _granted), else_=0)
+    return (
+        sa.select(
+            task_attempts.c.owner,
+            task_attempts.c.virtual_cluster,
+            *(_sum(task_attempts.c[name] * held_ms).label(name) for name in _HELD),
+            sa.func.count().label("attempts"),
+        )
+        .where(_ended > start_ms, _ended <= end_ms, _granted >= start_ms, _granted < period.to_ms)
+        .where(*_whose(task_attempts, period))
+        .group_by(task_attempts.c.owner, task_attempts.c.virtual_cluster)
+    )
+
+
+def _over_days(period: Period) -> sa.Select[Any]:
+    """Return the query for everything else, added up by first and last day, owner and virtual cluster."""
+    start = sa.case((_granted < period.from_ms, period.from_ms), else_=_granted)
+    end = sa.case((sa.or_(_ended.is_(None), _ended > period.to_ms), period.to_ms), else_=_ended)
+    began_earlier = sa.or_(_granted < period.from_ms, _granted < (_ended - 1) // DAY_MS * DAY_MS)
     spans = (
         sa.select(
             task_attempts.c.owner,
             task_attempts.c.virtual_cluster,
             start.label("start"),
-            # A clock that was set back between grant and end makes no negative hours.
-            sa.case((end < start, start), else_=end).label("end"),
+            end.label("end"),
             *(sa.func.coalesce(task_attempts.c[name], 0).label(name) for name in _HELD),
         )
-        .where(granted < period.to_ms, sa.or_(ended > period.from_ms, ended.is_(None)))
+        .where(_granted < period.to_ms, sa.or_(_ended > period.from_ms, _ended.is_(None)))
+        .where(sa.or_(_ended.is_(None), _ended > period.to_ms, began_earlier))
         .where(*_whose(task_attempts, period))
         .subquery()
     )
-    first = spans.c.start // DAY_MS
-    last = sa.case((spans.c.end > spans.c.start, spans.c.end - 1), else_=spans.c.start) // DAY_MS
+    first, last = spans.c.start // DAY_MS, (spans.c.end - 1) // DAY_MS
     until = sa.case((last > first, (first + 1) * DAY_MS), else_=spans.c.end)
     head, tail = until - spans.c.start, sa.case((last > first, spans.c.end - last * DAY_MS), else_=0)
     return sa.select(
