@@ -85,7 +85,11 @@ def replay(
         told = f"no gang named {gang!r} waits in {file}"
         some = ", ".join(dict.fromkeys(each["job"] or each["id"] for each in waiting[:5]))
         raise Refused("NoJobError", told, f"those that wait: {some}" if some else "nothing waits in it")
-    answers = [answer(data, each["id"]) | {"job": each["job"]} for each in named[:REPLAYED_MAX]]
+    try:
+        answers = [answer(data, each["id"]) | {"job": each["job"]} for each in named[:REPLAYED_MAX]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        told = f"{file} is damaged: {type(error).__name__} at {error}"
+        raise Refused("InvalidParametersError", told, "take a new one with `pai scheduler snapshot`") from error
     if json:
         output.document({"now_ms": data.get("now_ms"), "waiting": len(waiting), "answers": answers})
         return
@@ -100,11 +104,13 @@ def replay(
 
 
 def _snapshot(file: Path) -> Mapping[str, Any]:
+    from openpai.scheduler.hived.saving import FORMAT
+
     try:
         data = reader.loads(read(file))
     except ValueError as error:
         raise Refused("InvalidParametersError", f"{file} is not JSON: {error}", "name a snapshot's file") from error
-    if not isinstance(data, dict) or "now_ms" not in data or "core" not in data:
+    if not isinstance(data, dict) or data.get("format") != FORMAT or not {"now_ms", "core", "waiting"} <= data.keys():
         raise Refused("InvalidParametersError", f"{file} is no snapshot", "take one with `pai scheduler snapshot`")
     return data
 
