@@ -33,13 +33,17 @@ def plan(
 ) -> None:
     """Write a configuration for the machines there are, in HiveD's format.
 
-    Whatever is not promised goes to the virtual cluster `default`. Nothing is changed; `pai vc apply` does that.
+    Whatever nobody is promised goes to `default`, unless a wish such as "team-a: rest" says who gets it. Nothing is
+    changed on the platform; `pai vc apply` does that.
     """
+    from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
+    from openpai.scheduler.hived.planning import Wish, read_wishes
     from openpai.scheduler.hived.planning import plan as planned
-    from openpai.scheduler.hived.planning import read_wishes
     from openpai.scheduler.model import Node
 
-    asked = read_wishes(_with_rest(wishes))
+    asked = read_wishes(wishes)
+    if not any(wish.is_rest for wish in asked):
+        asked = (*asked, Wish(DEFAULT_VIRTUAL_CLUSTER, is_rest=True))
     with session.connect() as pai:
         seen = pai.nodes()
     if not seen:
@@ -58,11 +62,6 @@ def plan(
     else:
         output.say(f"Written to {file}.")
         output.next_step(f"pai vc apply {file}")
-
-
-def _with_rest(wishes: str) -> str:
-    names = [piece.partition(":")[0].strip() for piece in wishes.split(",")]
-    return wishes if "default" in names else f"{wishes}, default: rest"
 
 
 def replay(
