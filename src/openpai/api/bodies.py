@@ -53,4 +53,17 @@ def _place(fault: Mapping[str, Any]) -> str:
 
 def takes(model: type[Body]) -> dict[str, Any]:
     """Return what the API's description says of a body read by `read_body`."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+    schema = model.model_json_schema()
+    # A reference is read from the root of the whole description, where a body's own definitions are not.
+    whole = _inlined(schema, schema.pop("$defs", {}))
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": whole}}}}
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inlined(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if reference := schema.get("$ref"):
+        return _inlined(definitions[reference.removeprefix("#/$defs/")], definitions)
+    return {key: _inlined(part, definitions) for key, part in schema.items()}
