@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from openpai.backends.docker.engine import ContainerState
+from openpai.backends.host.mounts import variable
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import LaunchTask
+from openpai.ports.backend import LaunchTask, Mount
 from openpai.runtime.script import HOSTS_FILE
 
 MOUNT: Final = "/usr/local/pai"
@@ -57,7 +58,11 @@ def config_of(launch: LaunchTask, task_directory: str, logs_directory: str, limi
     host: dict[str, Any] = {
         # The platform allocates ports of the machine, and peers find each other by its address.
         "NetworkMode": "host",
-        "Mounts": [_bind(task_directory, MOUNT), _bind(logs_directory, f"{MOUNT}/{LOGS}")],
+        "Mounts": [
+            _bind(task_directory, MOUNT),
+            _bind(logs_directory, f"{MOUNT}/{LOGS}"),
+            *(_storage(mount) for mount in launch.mounts),
+        ],
         "NanoCpus": min(launch.cpus, limits.cpus) * 10**9,
         "Memory": launch.memory_mb << 20,
         "MemorySwap": launch.memory_mb << 20,
@@ -124,7 +129,7 @@ def verdict(state: ContainerState, written: ExitReport | None, *, is_told_to_end
 
 
 def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
-    environment = dict(launch.env)
+    environment = {**launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
     if launch.hosts:
         environment["PAI_HOSTS_FILE"] = f"{MOUNT}/{HOSTS_FILE}"
     if limits.has_nvidia and launch.devices:
@@ -148,3 +153,21 @@ def _labels(launch: LaunchTask, scope: str) -> dict[str, str]:
 
 def _bind(source: str, target: str) -> dict[str, str]:
     return {"Type": "bind", "Source": source, "Target": target}
+
+
+def _storage(mount: Mount) -> dict[str, Any]:
+    """Return a storage as the Engine mounts it: a directory of the machine, or a volume without a name from afar.
+
+    The Engine removes such a volume together with its container, and with it the credentials in its options.
+    """
+    if not mount.filesystem:
+        source = f"{mount.source}/{mount.folder}" if mount.folder else mount.source
+        return _bind(source, mount.mount_path) | {"ReadOnly": mount.is_read_only}
+    options = {"type": mount.filesystem, "o": mount.options, "device": mount.source}
+    driver = {"Name": "local", "Options": options}
+    return {
+        "Type": "volume",
+        "Target": mount.mount_path,
+        "ReadOnly": mount.is_read_only,
+        "VolumeOptions": {"NoCopy": True, "DriverConfig": driver},
+    }

@@ -18,6 +18,7 @@ from openpai.backends.docker.containers import LOGS, WRAPPER_FILE, Limits, attem
 from openpai.backends.docker.engine import Conflict, Engine, EngineError, EngineRefused, EngineSilent, NoImage
 from openpai.backends.docker.images import ImageMissing, Images
 from openpai.backends.host.directory import LaunchRecord, make_directory
+from openpai.backends.host.mounts import local_source
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.ports.clock import Clock
@@ -110,6 +111,9 @@ class Launcher:
         directory = attempt.directory
         record = LaunchRecord(action.grant, action.node, action.devices, self._clock.now_ms(), "")
         make_directory(self._mount_of_logs(action))
+        for mount in action.mounts:
+            if not mount.filesystem:
+                local_source(mount)
         directory.prepare(record, user_script(action.commands), action.hosts)
         make_directory(f"{directory.path}/{LOGS}")
         Path(directory.path, WRAPPER_FILE).write_text(wrapper())

@@ -11,6 +11,7 @@ from typing import Final
 from openpai.backends.host.directory import WORK_DIRECTORY, LaunchRecord, make_directory
 from openpai.backends.process.attempts import Attempt
 from openpai.backends.process.memory import entry_of
+from openpai.backends.process.mounting import mount_all
 from openpai.backends.process.processes import MARKER, boot_id, kill_group, spawn
 from openpai.ports.backend import LaunchTask
 from openpai.runtime.script import HOSTS_FILE, LAUNCHER, user_script, wrapper
@@ -81,8 +82,11 @@ class Launcher:
         if action.hosts:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
         work = f"{directory.path}/{WORK_DIRECTORY}"
+        mounted = mount_all(action.mounts, directory.path, work, _SHELL)
+        environment |= mounted.environment
         pid = spawn(
             (
+                *mounted.prefix,
                 _SHELL,
                 self._wrapper,
                 directory.path,

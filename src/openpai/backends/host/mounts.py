@@ -1,0 +1,36 @@
+"""Storages on a machine: the directory behind a mount, and the variable that tells a task where it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import Final
+
+from openpai.ports.backend import Mount
+
+_UNFIT: Final = re.compile(r"[^A-Z0-9_]")
+
+
+def variable(mount: Mount) -> str:
+    """Return the name of the variable that says where a task finds a storage: PAI_STORAGE_TEAM_DATA for team-data."""
+    return f"PAI_STORAGE_{_UNFIT.sub('_', mount.name.upper())}"
+
+
+def local_source(mount: Mount) -> str:
+    """Return the directory that a task shall see, its user's folder made if need be; raise OSError when there is none.
+
+    A storage's own directory is never made: where it is not there, something is not mounted, and what a task wrote
+    would fill the machine's own disk.
+    """
+    if not os.path.isdir(mount.source):  # noqa: PTH112  # done for each task
+        raise FileNotFoundError(f"storage {mount.name}: there is no directory {mount.source} on this machine")
+    if not mount.folder:
+        return mount.source
+    folder = os.path.join(mount.source, mount.folder)  # noqa: PTH118
+    try:
+        os.mkdir(folder)  # noqa: PTH102
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            raise NotADirectoryError(f"storage {mount.name}: {folder} is not a directory") from None
+    return folder

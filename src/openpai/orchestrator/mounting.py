@@ -1,0 +1,163 @@
+"""Which storages a job asks for, whether it may have them, and how its tasks get to see them.
+
+When a job is submitted its wishes are made complete: default storages by name, each with the path it is mounted at.
+Credentials are opened when a task is launched, and a storage that changed meanwhile is mounted as it is then.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from openpai.ports.backend import Mount
+from openpai.ports.platform import Submitter
+from openpai.ports.storages import Storage, StorageStore
+from openpai.ports.store import JobRecord, Sealed
+from openpai.protocol.errors import Fault, InvalidProtocol, Refused
+from openpai.protocol.job import PLUGIN_PREFIX, JobSpec
+
+OLD_PLUGIN: Final = "teamwise_storage"
+_MOUNTABLE: Final = ("local", "nfs", "smb")
+_TAKEN: Final = ("/", "/proc", "/sys", "/dev", "/etc", "/bin", "/usr", "/lib", "/usr/local/pai")
+_PATH: Final = re.compile(r"/[^\x00-\x1f\x7f:]{1,1023}")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A storage that a job asks for."""
+
+    name: str
+    mount_path: str
+    where: str
+    """Where in the job file that is said."""
+
+
+def uses(spec: JobSpec, defaults: Sequence[str] = ()) -> tuple[Use, ...]:
+    """Return the storages a job asks for; an empty list in its extras asks for `defaults`."""
+    listed = spec.extras.get("storages")
+    if isinstance(listed, list):
+        where = "extras.storages"
+        asked = [(str(each["name"]), each.get("mountPath")) for each in listed if each.get("name")]
+        if not listed:
+            asked = [(name, None) for name in defaults]
+    else:
+        where = f"extras.{PLUGIN_PREFIX}"
+        names = _old_names(spec.extras)
+        asked = [(name, None) for name in (() if names is None else names or defaults)]
+    return tuple(
+        Use(name, posixpath.normpath(path) if path else f"/mnt/{name}", f"{where}.{number}")
+        for number, (name, path) in enumerate(asked)
+    )
+
+
+async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None) -> JobSpec:
+    """Return the job with its storages complete, each known, granted and fit to be mounted.
+
+    Raises NoStorageError, and InvalidProtocol for what cannot be mounted, or not there.
+    """
+    asked = uses(spec, by.default_storages)
+    if not asked:
+        return spec
+    _check_paths(asked)
+    known = {storage.name: storage for storage in await store.storages()} if store else {}
+    for use in asked:
+        if use.name not in known or (by.storages is not None and use.name not in by.storages):
+            told = f"there is no storage {use.name!r} that {by.user} is granted"
+            raise Refused("NoStorageError", told, "`pai storage list` shows the storages you may use")
+        _check_mountable(use, known[use.name])
+    listed = [{"name": use.name, "mountPath": use.mount_path} for use in asked]
+    return replace(spec, extras={**spec.extras, "storages": listed})
+
+
+async def known_storages(store: StorageStore | None, records: Iterable[JobRecord]) -> Mapping[str, Storage]:
+    """Return the storages there are if one of these jobs may ask for some."""
+    if store is None or not any('"storages"' in record.spec_text for record in records):
+        return {}
+    return {storage.name: storage for storage in await store.storages()}
+
+
+def mounts(spec: JobSpec, user: str, known: Mapping[str, Storage], secrets: Any) -> tuple[Mount, ...]:
+    """Return how a user's job gets to see its storages. Raises NoStorageError for one that was removed."""
+    found = []
+    for use in uses(spec):
+        storage = known.get(use.name)
+        if storage is None:
+            raise Refused("NoStorageError", f"the storage {use.name!r} was removed", "submit the job without it")
+        _check_mountable(use, storage)
+        found.append(_mount(storage, use, user, storage.sealed, secrets))
+    return tuple(found)
+
+
+def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets: Any) -> Mount:
+    data = storage.data
+    place = data.get("mountedAt") or (data["path"] if storage.kind == "local" else "")
+    if place:
+        folder = "" if storage.is_shared else user
+        return Mount(storage.name, place, use.mount_path, storage.is_read_only, folder)
+    mode = "ro" if storage.is_read_only else "rw"
+    if storage.kind == "nfs":
+        options = [f"addr={data['server']}", mode, *filter(None, [data.get("mountOptions", "")])]
+        return _from_afar(storage, use, "nfs", f":{data['path']}", options)
+    # The kernel reads two commas as one that does not end the password.
+    password = str(secrets.open(sealed).get("password", "")).replace(",", ",,")
+    options = [f"addr={data['server']}", mode, f"port={data['port']}"]
+    if data.get("username"):
+        options += [f"username={data['username']}", f"password={password}"]
+    else:
+        options.append("guest")
+    if data.get("domain"):
+        options.append(f"domain={data['domain']}")
+    below = f"/{data['path'].strip('/')}" if data.get("path", "").strip("/") else ""
+    return _from_afar(storage, use, "cifs", f"//{data['server']}/{data['share']}{below}", options)
+
+
+def _from_afar(storage: Storage, use: Use, filesystem: str, source: str, options: Sequence[str]) -> Mount:
+    return Mount(
+        storage.name,
+        source,
+        use.mount_path,
+        storage.is_read_only,
+        filesystem=filesystem,
+        options=",".join(options),
+    )
+
+
+def _check_mountable(use: Use, storage: Storage) -> None:
+    if storage.kind not in _MOUNTABLE:
+        told = f"the storage {use.name!r} is of type {storage.kind} and cannot be mounted"
+        advice = f"let the job's commands fetch what it needs: pai storage download {use.name} PATH"
+    elif not storage.is_shared and storage.kind != "local" and not storage.data.get("mountedAt"):
+        told = f"the storage {use.name!r} has a folder for each user, which can be mounted only from a directory"
+        advice = "an administrator can mount it on the machines and say where with data.mountedAt"
+    else:
+        return
+    raise InvalidProtocol((Fault(use.where, told, suggestion="", allowed=advice),))
+
+
+def _check_paths(asked: Sequence[Use]) -> None:
+    faults = []
+    for number, use in enumerate(asked):
+        where = f"{use.where}.mountPath"
+        path = use.mount_path
+        if not _PATH.fullmatch(path) or path in _TAKEN or path.startswith(("/proc/", "/sys/", "/usr/local/pai/")):
+            faults.append(Fault(where, f"nothing can be mounted at {path!r}", allowed="a path such as /mnt/data"))
+        if any(other.mount_path == path for other in asked[:number]):
+            faults.append(Fault(where, f"another storage is mounted at {path!r} already"))
+        if any(other.name == use.name for other in asked[:number]):
+            faults.append(Fault(f"{use.where}.name", f"the storage {use.name!r} is asked for twice"))
+    if faults:
+        raise InvalidProtocol(tuple(faults))
+
+
+def _old_names(extras: Mapping[str, Any]) -> list[str] | None:
+    """Return what OpenPAI's old storage plugin asks for: None without it, nothing for the default storages."""
+    plugins = extras.get(PLUGIN_PREFIX)
+    for entry in plugins if isinstance(plugins, list) else ():
+        if isinstance(entry, Mapping) and entry.get("plugin") == OLD_PLUGIN:
+            parameters = entry.get("parameters")
+            names = parameters.get("storageConfigNames") if isinstance(parameters, Mapping) else None
+            return [str(name) for name in names] if isinstance(names, list) else []
+    return None
