@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from openpai.api.shapes.clusters import virtual_clusters
+from openpai.api.shapes.clusters import NOTHING, virtual_clusters
 from openpai.api.shapes.nodes import node_gpus, wait
 from openpai.ports.platform import NodeView
 from openpai.scheduler.interface import Amount, VcView
@@ -15,7 +15,7 @@ from openpai.scheduler.model import Estimate, Wait, Why
 NODE = NodeView("n1", "", True, "", "", 8, 0, 64, 0, 8, 3, (), 1)
 
 
-def vc(name: str, total: Amount, used: Amount = Amount()) -> VcView:
+def vc(name: str, total: Amount, used: Amount = NOTHING) -> VcView:
     return VcView(name, total, total, used, Amount(), {}, 0, 0)
 
 
