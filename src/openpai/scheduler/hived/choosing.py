@@ -48,6 +48,7 @@ class Round:
             state.held_up.pop(group, None)
             if blocker is not None:
                 state.held_up[group] = blocker.gang.id
+        state.standing.settle_use(self._now_ms)
         return tuple(decisions)
 
     def _look_at(self, head: Head) -> Decision | None:

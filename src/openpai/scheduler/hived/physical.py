@@ -69,8 +69,8 @@ class PhysicalReader:
         """Return the chains by name, in the order of the file."""
         path = "physicalCluster.physicalCells"
         cells = self._faults.listing(path, value)
-        if not cells:
-            self._faults.add(path, "there are no cells; list the machines of the cluster here")
+        if not cells and not isinstance(value, list):
+            self._faults.add(path, "there are no cells; list the machines of the cluster here, or [] for none")
         for number, cell in enumerate(cells):
             self._read_top(f"{path}[{number}]", cell, number)
         self._refuse_shared_devices()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -21,20 +21,31 @@ from openpai.scheduler.model import Node
 CPU_DEVICES_MAX: Final = 8
 """A machine without GPUs is shared out in at most so many parts."""
 
+ALIKE: Final = 0.9
+"""Machines are alike if all that sets them apart is that little memory: no two report quite the same."""
+
 _WISH = re.compile(
-    r"\s*(?P<team>[^:,]+?)\s*:\s*(?P<number>\d+)\s*(?P<unit>nodes?|gpus?)\s*(?:of\s+(?P<kind>\S+))?\s*", re.IGNORECASE
+    r"\s*(?P<team>[^:,]+?)\s*:\s*(?:(?P<rest>(?:the\s+)?rest)|(?P<number>\d+)\s*(?P<unit>nodes?|gpus?|cpus?))"
+    r"\s*(?:of\s+(?P<kind>\S+))?\s*",
+    re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How much a virtual cluster is to get, in nodes or in GPUs."""
+    """How much a virtual cluster is to get: nodes, GPUs, CPUs of machines without GPUs, or what nobody else gets."""
 
     virtual_cluster: str
     nodes: int = 0
     gpus: int = 0
     kind: str | None = None
-    """Of which kind of machine; None for any."""
+    """Of which kind of machine; None for any, and for several if no single kind has enough."""
+    cpus: int = 0
+    is_rest: bool = False
+
+    def told(self) -> str:
+        """Return the amount in words."""
+        return f"{self.nodes} nodes" if self.nodes else f"{self.cpus} CPUs" if self.cpus else f"{self.gpus} GPUs"
 
 
 @dataclass(slots=True)
@@ -44,6 +55,7 @@ class _Kind:
     name: str
     devices: int
     node: Node
+    most_memory_mb: int = 0
     names: list[str] = field(default_factory=list)
     nodes_left: int = 0
     parts_left: dict[int, int] = field(default_factory=dict)
@@ -57,20 +69,29 @@ def read_wishes(text: str) -> tuple[Wish, ...]:
         match = _WISH.fullmatch(piece)
         if match is None:
             told = f"{piece.strip()!r} cannot be understood"
-            raise Refused("InvalidParametersError", told, "write it as `team: 3 nodes` or `team: 8 GPUs of V100`")
-        number = int(match["number"])
-        is_nodes = match["unit"].lower().startswith("node")
-        wishes.append(Wish(match["team"], number if is_nodes else 0, 0 if is_nodes else number, match["kind"]))
+            raise Refused(
+                "InvalidParametersError",
+                told,
+                "write it as `team: 3 nodes`, `team: 8 GPUs of V100`, `team: 16 CPUs` or `team: rest`",
+            )
+        number, unit = int(match["number"] or 0), (match["unit"] or "").lower()[:1]
+        amounts = [number if unit == letter else 0 for letter in "ngc"]
+        wishes.append(Wish(match["team"], amounts[0], amounts[1], match["kind"], amounts[2], bool(match["rest"])))
     return tuple(wishes)
 
 
 def plan(nodes: Sequence[tuple[Node, str]], wishes: Iterable[Wish]) -> str:
-    """Return a configuration for nodes, each with its GPU model, that grants every wish; Refused if none can."""
+    """Return a configuration for nodes, each with its GPU model, that grants every wish; Refused if none can.
+
+    A virtual cluster may have several wishes. What it gets for them is added up.
+    """
     kinds = _kinds(nodes)
-    granted: dict[str, dict[str, int]] = {}
-    for wish in sorted(wishes, key=lambda wish: -wish.nodes):
-        cells = granted.setdefault(wish.virtual_cluster, {})
-        for cell_type, number in _grant(kinds, wish).items():
+    wanted = list(wishes)
+    granted: dict[str, dict[str, int]] = {wish.virtual_cluster: {} for wish in wanted}
+    # Whole nodes go first, so that nobody cuts one that somebody needs; wishes for one kind go before those for any.
+    for wish in sorted(wanted, key=lambda wish: (wish.is_rest, wish.kind is None, -wish.nodes)):
+        cells = granted[wish.virtual_cluster]
+        for cell_type, number in (_rest(kinds, wish) if wish.is_rest else _grant(kinds, wish)).items():
             cells[cell_type] = cells.get(cell_type, 0) + number
     document: dict[str, Any] = {
         "physicalCluster": {
@@ -90,20 +111,36 @@ def plan(nodes: Sequence[tuple[Node, str]], wishes: Iterable[Wish]) -> str:
 
 
 def _kinds(nodes: Sequence[tuple[Node, str]]) -> list[_Kind]:
-    found: dict[tuple[str, int, int, int], _Kind] = {}
-    for node, model in nodes:
+    """Return the kinds of machines, GPUs first. Their names follow from what they are, not from who was seen first."""
+    found: dict[tuple[str, int, int], list[_Kind]] = {}
+    for node, model in sorted(nodes, key=lambda item: -item[0].memory_mb):
         name = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-") or ("GPU" if node.gpus else "CPU")
-        alike = (name, node.gpus, node.cpus, node.memory_mb)
-        if alike not in found:
-            taken = {kind.name for kind in found.values()}
-            own = (
-                name if name not in taken else next(f"{name}-{n}" for n in range(2, 1000) if f"{name}-{n}" not in taken)
-            )
+        alike = found.setdefault((name, node.gpus, node.cpus), [])
+        if not alike or node.memory_mb < alike[-1].most_memory_mb * ALIKE:
             devices = node.gpus or 1 << (max(1, min(CPU_DEVICES_MAX, node.cpus)).bit_length() - 1)
-            found[alike] = _Kind(own, devices, node)
-        found[alike].names.append(node.name)
-        found[alike].nodes_left += 1
-    return list(found.values())
+            alike.append(_Kind(name, devices, node, node.memory_mb))
+        kind = alike[-1]
+        # The least of them says what a device of this kind surely brings along.
+        kind.node = node
+        kind.names.append(node.name)
+        kind.nodes_left += 1
+    order = sorted(found.items())
+    kinds = [kind for _, alike in order for kind in reversed(alike)]
+    taken: set[str] = set()
+    places = {node.name: place for place, (node, _) in enumerate(nodes)}
+    for kind in kinds:
+        kind.name = _free_name(kind, taken)
+        kind.names.sort(key=places.__getitem__)
+        taken.add(kind.name)
+    return sorted(kinds, key=lambda kind: not kind.node.gpus)
+
+
+def _free_name(kind: _Kind, taken: set[str]) -> str:
+    """Return the plain name of a kind, or one that says what sets it apart from its namesakes."""
+    node, memory_gb = kind.node, round(kind.most_memory_mb / 1024)
+    names = (kind.name, f"{kind.name}-{node.cpus}cpu", f"{kind.name}-{node.gpus}gpu-{node.cpus}cpu-{memory_gb}gb")
+    number = sum(name.startswith(names[2]) for name in taken) + 1
+    return next((name for name in names if name not in taken), f"{names[2]}-{number}")
 
 
 def _sizes(kind: _Kind) -> list[int]:
@@ -142,19 +179,74 @@ def _sku(kind: _Kind) -> dict[str, Any]:
 
 def _grant(kinds: list[_Kind], wish: Wish) -> dict[str, int]:
     """Return the cells that grant a wish, and take them off what is left."""
-    candidates = [kind for kind in kinds if wish.kind in (None, kind.name) and (wish.nodes or kind.node.gpus)]
+    candidates = [kind for kind in kinds if wish.kind in (None, kind.name) and _can_serve(kind, wish)]
     if not candidates:
         near = nearest(wish.kind or "", [kind.name for kind in kinds])
-        told = f"{wish.virtual_cluster} wants machines of kind {wish.kind}, and there are none"
+        what = f"machines of kind {wish.kind}" if wish.kind else wish.told()
+        told = f"{wish.virtual_cluster} wants {what}, and there are none"
         raise Refused("BadConfigurationError", told, f"did you mean {near}?" if near else "name a kind there is")
     for kind in candidates:
-        cells = _cells_of(kind, wish.nodes * kind.devices + wish.gpus)
+        cells = _cells_of(kind, _devices(kind, wish))
         if cells is not None:
             return cells
-    most = max(kind.nodes_left for kind in candidates)
-    asked = f"{wish.nodes} nodes" if wish.nodes else f"{wish.gpus} GPUs"
-    told = f"{wish.virtual_cluster} wants {asked} of one kind, and at most {most} whole nodes of a kind are left"
-    raise Refused("BadConfigurationError", told, "give less to somebody, or split the wish over two kinds")
+    # A team that wants nodes of any kind does not mean some with GPUs and some without.
+    with_gpus = [kind for kind in candidates if kind.node.gpus]
+    cells = _from_several(with_gpus or candidates, wish)
+    if cells is not None:
+        return cells
+    most = sum(kind.nodes_left for kind in with_gpus or candidates)
+    told = f"{wish.virtual_cluster} wants {wish.told()}, and at most {most} whole nodes that could serve are left"
+    raise Refused("BadConfigurationError", told, "give less to somebody")
+
+
+def _can_serve(kind: _Kind, wish: Wish) -> bool:
+    return bool(wish.nodes or (kind.node.gpus if wish.gpus else wish.cpus and not kind.node.gpus))
+
+
+def _devices(kind: _Kind, wish: Wish) -> int:
+    """Return how many devices of a kind a wish comes to."""
+    per = max(1, kind.node.cpus // kind.devices)
+    return wish.nodes * kind.devices + wish.gpus - (-wish.cpus // per)
+
+
+def _from_several(kinds: list[_Kind], wish: Wish) -> dict[str, int] | None:
+    """Return cells of several kinds that grant a wish together; None, taking nothing, if too few are left."""
+    before = [(kind.nodes_left, dict(kind.parts_left)) for kind in kinds]
+    cells: dict[str, int] = {}
+    left = wish
+    for kind in kinds:
+        free = kind.nodes_left * kind.devices + sum(size * number for size, number in kind.parts_left.items())
+        per = max(1, kind.node.cpus // kind.devices)
+        part = replace(
+            left, nodes=min(left.nodes, kind.nodes_left), gpus=min(left.gpus, free), cpus=min(left.cpus, free * per)
+        )
+        some = _cells_of(kind, _devices(kind, part))
+        if some is None:
+            continue
+        cells |= some
+        left = replace(left, nodes=left.nodes - part.nodes, gpus=left.gpus - part.gpus, cpus=left.cpus - part.cpus)
+        if not (left.nodes or left.gpus or left.cpus):
+            return cells
+    for kind, (nodes_left, parts_left) in zip(kinds, before, strict=True):
+        kind.nodes_left, kind.parts_left = nodes_left, parts_left
+    return None
+
+
+def _rest(kinds: list[_Kind], wish: Wish) -> dict[str, int]:
+    """Return every cell nobody was given, of one kind if the wish names one."""
+    cells: dict[str, int] = {}
+    for kind in kinds:
+        if wish.kind not in (None, kind.name):
+            continue
+        if kind.nodes_left:
+            cells[_path_of(kind, kind.devices)] = kind.nodes_left
+        cells |= {_path_of(kind, size): number for size, number in sorted(kind.parts_left.items()) if number}
+        kind.nodes_left, kind.parts_left = 0, {}
+    return cells
+
+
+def _path_of(kind: _Kind, size: int) -> str:
+    return ".".join([f"{kind.name}-POOL", *(_type_of(kind, at) for at in _sizes(kind) if at >= size)])
 
 
 def _cells_of(kind: _Kind, devices: int) -> dict[str, int] | None:
@@ -181,8 +273,7 @@ def _cells_of(kind: _Kind, devices: int) -> dict[str, int] | None:
             else:
                 left[size] -= 1
         if count:
-            path = [f"{kind.name}-POOL", *(_type_of(kind, at) for at in _sizes(kind) if at >= size)]
-            cells[".".join(path)] = count
+            cells[_path_of(kind, size)] = count
     kind.nodes_left, kind.parts_left = nodes, left
     return cells
 

@@ -102,7 +102,8 @@ class Queue:
     def add(self, waiting: Waiting) -> None:
         """Let a gang wait, in its place."""
         gang = waiting.gang
-        shape: Shape = (gpus_of(gang), *(shape_of(portion.request) for portion in waiting.portions))
+        # Time limits set gangs apart too: a short one may pass where a longer one like it may not.
+        shape: Shape = (gpus_of(gang), gang.time_limit_ms, *(shape_of(portion.request) for portion in waiting.portions))
         group = group_of(gang)
         lanes = self._groups.setdefault(group, {})
         lane = lanes.get(shape)

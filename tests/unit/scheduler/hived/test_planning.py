@@ -16,11 +16,13 @@ FLEET = [(Node(f"v{number}", 32, 262144, 8), "V100") for number in range(4)] + [
 
 def test_wishes_are_read_from_a_sentence() -> None:
     text = "team A: 3 nodes, team B: 8 GPUs, infer: 4 gpus of V100, batch: 1 node of CPU"
-    assert read_wishes(text) == (
+    assert read_wishes(f"{text}, cheap: 16 CPUs, default: rest") == (
         Wish("team A", nodes=3),
         Wish("team B", gpus=8),
         Wish("infer", gpus=4, kind="V100"),
         Wish("batch", nodes=1, kind="CPU"),
+        Wish("cheap", cpus=16),
+        Wish("default", is_rest=True),
     )
     with pytest.raises(Refused, match="cannot be understood"):
         read_wishes("team A wants everything")
@@ -44,8 +46,8 @@ def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
 
 def test_machines_of_odd_sizes_and_of_two_builds_are_kept_apart() -> None:
     fleet = [(Node("a", 8, 8192, 3), "K80"), (Node("b", 16, 8192, 3), "K80"), (Node("c", 4, 4096, 1), "T4")]
-    config = read_config(plan(fleet, read_wishes("x: 1 node of K80, y: 2 GPUs of K80-2, z: 1 GPU of T4")))
-    assert set(config.chains) == {"K80-POOL", "K80-2-POOL", "T4-POOL"}
+    config = read_config(plan(fleet, read_wishes("x: 1 node of K80, y: 2 GPUs of K80-16cpu, z: 1 GPU of T4")))
+    assert set(config.chains) == {"K80-POOL", "K80-16cpu-POOL", "T4-POOL"}
 
 
 @pytest.mark.parametrize(
@@ -59,3 +61,50 @@ def test_machines_of_odd_sizes_and_of_two_builds_are_kept_apart() -> None:
 def test_a_wish_that_cannot_be_granted_is_refused(wishes: str, told: str) -> None:
     with pytest.raises(Refused, match=told):
         plan(FLEET, read_wishes(wishes))
+
+
+def promised(text: str) -> dict[str, dict[str, int]]:
+    """Return how many devices of each type the virtual clusters of a configuration were promised."""
+    config = read_config(text)
+    found: dict[str, dict[str, int]] = {}
+    for name, spec in config.virtual_clusters.items():
+        kinds = found.setdefault(name, {})
+        for quota in spec.quota:
+            chain = config.chains[quota.chain]
+            kinds[chain.leaf_type] = kinds.get(chain.leaf_type, 0) + chain.leaves(quota.level) * quota.number
+    return found
+
+
+def test_the_rest_is_all_that_nobody_else_was_given() -> None:
+    text = plan(FLEET, read_wishes("default: rest, a: 1 node of V100, b: 3 GPUs, c: 3 CPUs"))
+    assert promised(text) == {"default": {"V100": 21, "CPU": 5}, "a": {"V100": 8}, "b": {"V100": 3}, "c": {"CPU": 3}}
+
+
+def test_the_rest_of_nothing_is_a_virtual_cluster_without_cells() -> None:
+    text = plan(FLEET, read_wishes("all: 4 nodes of V100, all: 1 node of CPU, default: rest"))
+    assert promised(text) == {"all": {"V100": 32, "CPU": 8}, "default": {}}
+    assert promised(plan([], read_wishes("default: rest"))) == {"default": {}}
+
+
+def test_a_wish_for_any_kind_is_served_from_several_if_no_kind_has_enough() -> None:
+    fleet = [*FLEET[:2], (Node("t0", 8, 65536, 4), "T4"), (Node("t1", 8, 65536, 4), "T4")]
+    assert promised(plan(fleet, read_wishes("a: 3 nodes"))) == {"a": {"T4": 8, "V100": 8}}
+    assert promised(plan(fleet, read_wishes("a: 22 GPUs, b: rest"))) == {"a": {"T4": 8, "V100": 14}, "b": {"V100": 2}}
+    with pytest.raises(Refused, match="wants 25 GPUs"):
+        plan(fleet, read_wishes("a: 25 GPUs"))
+
+
+def test_a_virtual_cluster_may_have_several_kinds() -> None:
+    fleet = [*FLEET[:4], (Node("t0", 8, 65536, 4), "T4")]
+    assert promised(plan(fleet, read_wishes("a: 3 nodes of V100, a: 1 node of T4, a: 4 GPUs of V100"))) == {
+        "a": {"V100": 28, "T4": 4}
+    }
+
+
+def test_names_of_kinds_do_not_change_when_another_machine_comes() -> None:
+    fleet = [(Node(f"n{at}", cpus, 65536 + at, 2), "K80") for at, cpus in enumerate((8, 16, 16))]
+    before = read_config(plan(fleet, []))
+    after = read_config(plan([(Node("first", 16, 65530, 2), "K80"), *fleet, (Node("last", 8, 65000, 2), "K80")], []))
+    assert set(before.chains) == set(after.chains) == {"K80-POOL", "K80-16cpu-POOL"}
+    assert set(before.chains["K80-16cpu-POOL"].nodes) < set(after.chains["K80-16cpu-POOL"].nodes)
+    assert after.skus["K80"].memory_mb == 65000 // 2

@@ -232,7 +232,7 @@ FAULTY = {
         "as in 8192Mi",
     ),
     "no cells": (
-        changed("physicalCluster", "physicalCells", []),
+        changed("physicalCluster", "physicalCells", ...),
         "physicalCluster.physicalCells",
         "there are no cells",
         "list the machines",
