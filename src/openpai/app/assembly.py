@@ -68,7 +68,8 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
         store, queries, users = SqlJobStore(database), SqlJobQueries(database), SqlAccountStore(database)
         vault = Vault(os.environ.get("PAI_SECRET_KEY") or key_from(data.key_file))
         made_up = await ensure_admin(users, clock, admin_password)
-        wishes = Wishes(store, vault, clock, SystemIdentities())
+        storage_store = SqlStorageStore(database)
+        wishes = Wishes(store, vault, clock, SystemIdentities(), storages=storage_store)
         logs = FileLogs(data.logs, _IsOver(wishes, queries))
         stack.push_async_callback(logs.close)
         backend = make_backend(settings, data, clock)
@@ -84,8 +85,9 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
             clock=clock,
             holder=_holder(data),
             housekeeping=_retention(settings, data, queries, clock).run_once,
+            storages=storage_store,
         )
-        storages = StorageShelf(SqlStorageStore(database), vault, clock, keep_out=(data.root,))
+        storages = StorageShelf(storage_store, vault, clock, keep_out=(data.root,))
         stack.callback(storages.close)
         house = House(None, leadership, made_up, logs.hang_up)
         manners = Manners(version=version("openpai"))

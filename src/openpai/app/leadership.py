@@ -15,6 +15,7 @@ from openpai.orchestrator.wishes import Wishes
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
+from openpai.ports.storages import StorageStore
 from openpai.ports.store import JobStore, LeaseLost
 from openpai.protocol.errors import Unavailable
 from openpai.scheduler.interface import Scheduler
@@ -37,6 +38,7 @@ class Leadership:
         clock: Clock,
         holder: str,
         housekeeping: Callable[[], Awaitable[object]],
+        storages: StorageStore | None = None,
     ) -> None:
         self._store = store
         self._backend = backend
@@ -49,6 +51,7 @@ class Leadership:
         self._holder = holder
         self._terms = 0
         self._housekeeping = housekeeping
+        self._storages = storages
         self.is_settled = asyncio.Event()
         """Set once this server leads, or knows that another one does."""
 
@@ -84,6 +87,7 @@ class Leadership:
             logs=self._logs,
             clock=self._clock,
             epoch=epoch,
+            storages=self._storages,
         )
         await take_over(office)
         self._wishes.office = office

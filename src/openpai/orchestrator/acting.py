@@ -6,6 +6,7 @@ which is harmless. An action that could not be told is told by the next pass.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
@@ -13,9 +14,11 @@ import structlog
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Task
 from openpai.orchestrator.launching import launches
+from openpai.orchestrator.mounting import known_storages
 from openpai.orchestrator.observing import hear
 from openpai.orchestrator.office import Office
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen
+from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import PaiError, Refused
 
@@ -30,10 +33,11 @@ async def act(office: Office) -> bool:
     jobs = [id_ for id_, _ in zip(list(desk.to_act), range(JOBS_PER_PASS), strict=False)]
     actions: list[Action] = [ForgetTask(key) for key in desk.to_forget]
     spoilt: list[TaskSeen] = []
+    storages = await known_storages(office.storages, (desk.records[id_] for id_ in jobs if id_ in desk.records))
     for id_ in jobs:
         record = desk.records.get(id_)
         if record is not None:
-            actions.extend(_actions(office, record, spoilt))
+            actions.extend(_actions(office, record, storages, spoilt))
     if actions:
         _remember(office, actions)
         try:
@@ -52,14 +56,16 @@ async def act(office: Office) -> bool:
     return bool(desk.to_act)
 
 
-def _actions(office: Office, record: JobRecord, spoilt: list[TaskSeen]) -> list[Action]:
+def _actions(
+    office: Office, record: JobRecord, storages: Mapping[str, Storage], spoilt: list[TaskSeen]
+) -> list[Action]:
     want = wanted(record.job)
     tasks = [task for task in want.launch if record.job.key(task) not in office.desk.launched]
     kills: list[Action] = [KillTask(key, GRACE_S) for key in want.kill if key not in office.desk.killed]
     if not tasks:
         return kills
     try:
-        return [*kills, *launches(office, record, tasks)]
+        return [*kills, *launches(office, record, tasks, storages)]
     except Refused as error:
         spoilt.extend(_refused(office, record, task, error) for task in tasks)
         return kills

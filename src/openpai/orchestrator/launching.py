@@ -5,13 +5,15 @@ Everything a task is told (who its peers are, where they listen) is known here, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from openpai.lifecycle.model import Task
 from openpai.orchestrator.hiding import restored
+from openpai.orchestrator.mounting import mounts
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.backend import LaunchTask, RegistryAuth
+from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
 from openpai.protocol.templates import image_of, render_auth, render_commands, render_value
@@ -19,10 +21,16 @@ from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self
 from openpai.runtime.plugins import with_plugins
 
 
-def launches(office: Office, record: JobRecord, tasks: Sequence[Task]) -> Iterator[LaunchTask]:
-    """Yield the order that starts each of `tasks`. Raises Refused when the job's secrets cannot be opened."""
+def launches(
+    office: Office, record: JobRecord, tasks: Sequence[Task], storages: Mapping[str, Storage]
+) -> Iterator[LaunchTask]:
+    """Yield the order that starts each of `tasks`.
+
+    Raises Refused when the job's secrets cannot be opened, or one of its storages is not among `storages`.
+    """
     spec = restored(spec_of(record), office.secrets.open(record.sealed))
     environment = JobEnvironment(_view(record, spec))
+    mounted = mounts(spec, record.user, storages, office.secrets)
     commands: dict[str, str] = {}
     for task in tasks:
         role = spec.role(task.id.role)
@@ -45,6 +53,7 @@ def launches(office: Office, record: JobRecord, tasks: Sequence[Task]) -> Iterat
             shm_mb=role.shm_mb,
             infiniband=role.infiniband,
             auth=_auth(spec, role.name),
+            mounts=mounted,
             labels={"user": record.user, "job": record.name, "role": role.name, "index": str(task.id.index)},
         )
 

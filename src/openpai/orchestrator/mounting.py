@@ -18,8 +18,8 @@ from openpai.ports.storages import Storage, StorageStore
 from openpai.ports.store import JobRecord, Sealed
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec
+from openpai.runtime.plugins import STORAGE_PLUGIN
 
-OLD_PLUGIN: Final = "teamwise_storage"
 _MOUNTABLE: Final = ("local", "nfs", "smb")
 _TAKEN: Final = ("/", "/proc", "/sys", "/dev", "/etc", "/bin", "/usr", "/lib", "/usr/local/pai")
 _PATH: Final = re.compile(r"/[^\x00-\x1f\x7f:]{1,1023}")
@@ -96,6 +96,8 @@ def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets
     place = data.get("mountedAt") or (data["path"] if storage.kind == "local" else "")
     if place:
         folder = "" if storage.is_shared else user
+        if folder in (".", ".."):
+            raise Refused("ForbiddenUserError", f"the user name {user!r} cannot be the name of a folder")
         return Mount(storage.name, place, use.mount_path, storage.is_read_only, folder)
     mode = "ro" if storage.is_read_only else "rw"
     if storage.kind == "nfs":
@@ -156,7 +158,7 @@ def _old_names(extras: Mapping[str, Any]) -> list[str] | None:
     """Return what OpenPAI's old storage plugin asks for: None without it, nothing for the default storages."""
     plugins = extras.get(PLUGIN_PREFIX)
     for entry in plugins if isinstance(plugins, list) else ():
-        if isinstance(entry, Mapping) and entry.get("plugin") == OLD_PLUGIN:
+        if isinstance(entry, Mapping) and entry.get("plugin") == STORAGE_PLUGIN:
             parameters = entry.get("parameters")
             names = parameters.get("storageConfigNames") if isinstance(parameters, Mapping) else None
             return [str(name) for name in names] if isinstance(names, list) else []

@@ -17,6 +17,7 @@ from openpai.orchestrator.ports import PortBook
 from openpai.ports.backend import Backend, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
+from openpai.ports.storages import StorageStore
 from openpai.ports.store import JobRecord, JobStore, Sealed
 from openpai.scheduler.interface import Scheduler
 
@@ -66,6 +67,7 @@ class Office:
     logs: LogReader
     clock: Clock
     epoch: int
+    storages: StorageStore | None = None
     policy: RetryPolicy = RETRY_POLICY
     desk: Desk = field(default_factory=Desk)
     ports: PortBook = field(default_factory=PortBook)

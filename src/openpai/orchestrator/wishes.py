@@ -14,11 +14,13 @@ from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator import gangs
 from openpai.orchestrator.hiding import hidden
 from openpai.orchestrator.leading import adopt
+from openpai.orchestrator.mounting import with_storages
 from openpai.orchestrator.office import Office, Secrets
 from openpai.orchestrator.recording import RACES_MAX, News, build_change, is_newest, record
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import NodeView, NotLeading, Submitted, Submitter
+from openpai.ports.storages import StorageStore
 from openpai.ports.store import Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, JobSpec
@@ -32,11 +34,20 @@ from openpai.scheduler.model import Wait, Why
 class Wishes:
     """`ports.platform.Platform`: the same on a server that leads and on one that does not."""
 
-    def __init__(self, store: JobStore, secrets: Secrets, clock: Clock, identities: Identities) -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        secrets: Secrets,
+        clock: Clock,
+        identities: Identities,
+        *,
+        storages: StorageStore | None = None,
+    ) -> None:
         self._store = store
         self._secrets = secrets
         self._clock = clock
         self._identities = identities
+        self._storages = storages
         self.office: Office | None = None
         """The office while this server leads."""
 
@@ -44,7 +55,7 @@ class Wishes:
         """Check a job file and remember the job; see `Platform.submit`."""
         user = by.user
         read = read_job(text)
-        spec = read.spec
+        spec = await with_storages(read.spec, by, self._storages)
         _check_virtual_cluster(user, spec)
         record_ = self._new_record(user, spec)
         warnings = (*read.warnings, *_without_effect(spec))

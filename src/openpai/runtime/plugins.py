@@ -15,6 +15,8 @@ from openpai.protocol.job import PLUGIN_PREFIX, JobSpec
 from openpai.runtime.script import in_subshell
 
 _COMMAND_PLUGIN: Final = "cmd"
+STORAGE_PLUGIN: Final = "teamwise_storage"
+"""OpenPAI's old way to ask for storages; it is read where storages are, and runs nothing here."""
 _EVENTS: Final = {"taskStarts": "preCommands", "taskSucceeds": "postCommands"}
 
 
@@ -53,7 +55,7 @@ def with_plugins(spec: JobSpec, role_name: str, commands: str, render: Callable[
 def unsupported_plugins(spec: JobSpec, role_name: str) -> tuple[str, ...]:
     """Return the names of the plugins this role asks for that have no effect yet, each once."""
     names = (plugin.name for plugin in _plugins(spec, role_name))
-    return tuple(dict.fromkeys(name for name in names if name != _COMMAND_PLUGIN))
+    return tuple(dict.fromkeys(name for name in names if name not in (_COMMAND_PLUGIN, STORAGE_PLUGIN)))
 
 
 def _plugins(spec: JobSpec, role_name: str) -> list[_Plugin]:

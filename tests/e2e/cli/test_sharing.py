@@ -1,0 +1,157 @@
+"""Two virtual clusters on one platform, as an administrator and their users meet them at a terminal."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.server import Person, Server, logged_in
+
+WITHIN_S = 60
+
+
+@pytest.fixture
+def pai(tmp_path: Path) -> Iterator[Person]:
+    """Return the administrator of four simulated machines with eight GPUs each, of which two teams share three."""
+    options = ("--backend", "simulated", "--gpus-per-node", "8", "--share", "vision: 2 nodes, speech: 8 GPUs")
+    running = Server.start(tmp_path / "platform", 0, *options)
+    yield logged_in(tmp_path / "home", running.url)
+    assert running.end() == 0
+
+
+@pytest.fixture
+def submit(pai: Person, tmp_path: Path) -> Callable[..., None]:
+    """Return a function that submits a job which runs for ever on so many GPUs of a virtual cluster."""
+
+    def submitted(name: str, vc: str, gpus: int = 8, **extras: object) -> None:
+        role = {
+            "dockerImage": "i",
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": gpus},
+            "commands": ["sleep infinity"],
+        }
+        job = {
+            "protocolVersion": 2,
+            "name": name,
+            "type": "job",
+            "prerequisites": [{"type": "dockerimage", "name": "i", "uri": "busybox"}],
+            "taskRoles": {"main": role},
+            "defaults": {"virtualCluster": vc},
+            "extras": extras,
+        }
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(json.dumps(job))
+        told = pai("job", "submit", str(file))
+        assert told.code == 0, told.err
+
+    return submitted
+
+
+def state(pai: Person, name: str) -> str:
+    return str(pai("job", "show", name, "--json").json()["jobStatus"]["state"])
+
+
+def until(pai: Person, name: str, expected: str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while (now := state(pai, name)) != expected:
+        assert time.monotonic() < deadline, f"{name} is {now}"
+
+
+def gpus(pai: Person, vc: str) -> tuple[int, int, int]:
+    """Return how many GPUs of a virtual cluster are used, healthy and promised."""
+    found = pai("vc", "list", "--json").json()[vc]
+    used, healthy, promised = (found[f"resources{kind}"]["gpu"] for kind in ("Used", "Guaranteed", "Total"))
+    return used, healthy, promised
+
+
+def test_two_teams_share_a_cluster_and_an_administrator_changes_their_minds(pai, submit, tmp_path):
+    assert [gpus(pai, vc) for vc in ("vision", "speech", "default")] == [(0, 16, 16), (0, 8, 8), (0, 8, 8)]
+    for name in ("v1", "v2"):
+        submit(name, "vision")
+        until(pai, name, "RUNNING")
+    submit("v3", "vision")
+    submit("v4", "vision")
+    submit("s1", "speech")
+    until(pai, "s1", "RUNNING")
+    assert gpus(pai, "vision") == (16, 16, 16)
+
+    told = pai("job", "why", "v4")
+    assert told.code == 0
+    assert "place in the queue: 2; ahead of it: admin~v3" in told.out
+    assert "may start: unknown" in " ".join(told.out.split())
+    assert max(map(len, pai("vc", "list").out.splitlines())) <= 80
+
+    # The same scheduler on the same state gives the same answer, without a server.
+    wait = pai("job", "why", "v4", "--json").json()["waits"][0]
+    snapshot = tmp_path / "snapshot.json"
+    assert pai("scheduler", "snapshot", "-o", str(snapshot)).code == 0
+    replayed = pai("scheduler", "replay", str(snapshot), "--gang", "admin~v4", "--json").json()
+    (answer,) = replayed["answers"]
+    assert (answer["decision"], answer["why"]["code"], answer["why"]["told"]) == ("wait", wait["code"], wait["told"])
+    assert answer["why"]["position"] == wait["position"] == 2
+
+    assert pai("job", "move", "v4", "--front").code == 0
+    assert "place in the queue: 1" in pai("job", "why", "v4").out
+
+    # One node more, and whoever was moved to the front has it; nobody else noticed.
+    told = pai("vc", "set", "vision", "3 nodes")
+    assert told.code == 0, told.err
+    until(pai, "v4", "RUNNING")
+    assert state(pai, "v3") == "WAITING"
+    assert gpus(pai, "vision") == (24, 24, 24)
+    told = pai("vc", "set", "vision", "1 node")
+    assert told.code == 0, told.err
+    assert "run on without their guarantee" in told.err
+    assert {state(pai, name) for name in ("v1", "v2", "v4", "s1")} == {"RUNNING"}
+    assert gpus(pai, "vision")[2] == 8
+    assert pai("vc", "remove", "vision").code == 5
+
+
+def test_a_drained_node_takes_nothing_new(pai, submit):
+    submit("s1", "speech")
+    until(pai, "s1", "RUNNING")
+    for number in range(1, 5):
+        assert pai("node", "drain", f"node-{number:02}", "--reason", "new fans").code == 0
+    submit("v1", "vision")
+    told = pai("job", "why", "v1")
+    assert told.code == 0
+    assert "does not wait" not in told.out
+    listed = pai("node", "list").out
+    assert "drained: new fans" in " ".join(listed.split())
+    assert "free: 0 CPUs, 0 GPUs" in listed
+    assert state(pai, "s1") == "RUNNING"
+    assert pai("node", "undrain", "node-04").code == 0
+    for number in range(1, 4):
+        assert pai("node", "undrain", f"node-{number:02}").code == 0
+    until(pai, "v1", "RUNNING")
+
+
+def test_a_plan_can_be_applied_and_read_back(pai, submit, tmp_path):
+    file = tmp_path / "cluster.yaml"
+    assert pai("vc", "plan", "vision: 1 node, robots: 12 GPUs", "-o", str(file)).code == 0
+    told = pai("vc", "apply", str(file))
+    assert told.code == 0, told.err
+    assert [gpus(pai, vc)[2] for vc in ("vision", "robots", "default")] == [8, 12, 12]
+    assert pai("vc", "config").out == file.read_text()
+    drawn = pai("vc", "inspect").out
+    assert all(word in drawn for word in ("vision", "robots", "node-04"))
+    assert "robots/0" in pai("vc", "inspect", "robots").out
+    assert pai("vc", "show", "speech").code == 3
+
+
+def test_priorities_fairness_and_checkpoints_have_commands(pai, submit):
+    submit("s1", "speech")
+    until(pai, "s1", "RUNNING")
+    assert pai("job", "checkpoint", "s1").code == 0
+    submit("s2", "speech")
+    submit("s3", "speech")
+    assert "queue: 2" in pai("job", "why", "s3").out
+    assert pai("job", "priority", "s2", "oppo").code == 0
+    until(pai, "s2", "RUNNING")
+    assert "queue: 1" in pai("job", "why", "s3").out
+    assert state(pai, "s1") == "RUNNING"
+    assert pai("scheduler", "fairness", "12", "--json").json()["halfLifeHours"] == 12
+    assert pai("scheduler", "fairness", "off", "--json").json()["halfLifeHours"] is None

@@ -1,0 +1,326 @@
+"""Sharing over HTTP: what was promised to whom, promising something else while jobs run, and who goes first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openpai.scheduler.hived.replaying import answer
+
+from .sharing_world import Sharing, eventually, open_sharing
+
+SHARED = "vision: 2 nodes, speech: 8 GPUs"
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[Sharing]:
+    async with open_sharing(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+async def shared(world: Sharing) -> Sharing:
+    await world.put("/cluster/config", {"wishes": SHARED})
+    return world
+
+
+async def gpus(world: Sharing, kind: str = "Total") -> dict[str, int]:
+    found = await world.get("/virtual-clusters")
+    return {name: vc[f"resources{kind}"]["gpu"] for name, vc in found.items()}
+
+
+async def test_before_anything_is_promised_all_of_it_is_for_default(world: Sharing) -> None:
+    found = await world.get("/virtual-clusters")
+    assert list(found) == ["default"]
+    vc = found["default"]
+    assert (vc["capacity"], vc["maxCapacity"], vc["usedCapacity"], vc["dedicated"]) == (100, 100, 0, False)
+    total = vc["resourcesTotal"]
+    assert (total["gpu"], total["GPUs"], total["vCores"]) == (32, 32, total["cpu"])
+    assert vc["resourcesGuaranteed"] == total
+    assert sum(vc["skus"].values()) == 32
+    assert await world.get("/virtual-clusters/default") == vc
+    nodes = await world.get("/virtual-clusters?nodes")
+    assert nodes["node-01"] == {"gpuUsed": 0, "gpuAvailable": 8, "gpuTotal": 8}
+    assert len(nodes) == 4
+
+
+async def test_wishes_are_promised_and_the_rest_is_for_default(shared: Sharing) -> None:
+    assert await gpus(shared) == {"default": 8, "speech": 8, "vision": 16}
+    config = await shared.get("/cluster/config")
+    assert (config["wishes"], config["version"], config["problems"], config["demoted"]) == (SHARED, 1, [], [])
+    assert "virtualClusters" in config["hived"]
+    found = await shared.get("/virtual-clusters")
+    assert sum(vc["capacity"] for vc in found.values()) == 100
+
+
+async def test_a_full_virtual_cluster_tells_why_who_is_ahead_and_when(shared: Sharing) -> None:
+    for name in ("one", "two"):
+        await shared.submit(name, "vision", 8)
+        await shared.until(name, "RUNNING")
+    await shared.submit("three", "vision", 8)
+    await shared.submit("four", "vision", 8)
+    await shared.submit("other", "speech", 8)
+    await shared.until("other", "RUNNING")
+    first, second = await shared.until_it_waits("three"), await shared.until_it_waits("four")
+    assert "vision" in first["told"]
+    assert first["unblock"]
+    assert (first["position"], second["position"]) == (1, 2)
+    assert "admin~three" in second["ahead"]
+    assert first["estimate"].keys() == {"earliestTime", "latestTime", "basis"}
+    assert "unknown" in first["estimate"]["basis"]
+    vc = await shared.get("/virtual-clusters/vision")
+    assert (vc["usedCapacity"], vc["runningGangs"], vc["waitingGangs"]) == (100, 2, 2)
+    assert (await gpus(shared, "Used")) == {"default": 0, "speech": 8, "vision": 16}
+
+
+async def test_time_limits_give_a_waiting_job_a_time(shared: Sharing) -> None:
+    await shared.submit("limited", "speech", 8, extras="{timeLimitMinutes: 30}")
+    await shared.until("limited", "RUNNING")
+    await shared.submit("next", "speech", 8)
+    estimate = (await shared.until_it_waits("next"))["estimate"]
+    started = (await shared.get("/jobs/limited"))["jobStatus"]["appLaunchedTime"]
+    assert abs(estimate["latestTime"] - started - 30 * 60_000) < 60_000
+    assert "limit" in estimate["basis"]
+
+
+async def test_a_promise_changes_while_everything_runs_on(shared: Sharing) -> None:
+    for name in ("one", "two", "three"):
+        await shared.submit(name, "vision", 8)
+    await shared.until("two", "RUNNING")
+    await shared.until_it_waits("three")
+    grown = await shared.put("/virtual-clusters/vision", {"wish": "3 nodes"}, status=201)
+    assert (grown["version"], grown["demoted"]) == (2, [])
+    await shared.until("three", "RUNNING")
+    shrunk = await shared.put("/virtual-clusters/vision", {"wish": "1 node"}, status=201)
+    assert len(shrunk["demoted"]) == 2
+    assert set(shrunk["demoted"]) < {"admin~one", "admin~two", "admin~three"}
+    assert [await shared.state(name) for name in ("one", "two", "three")] == ["RUNNING"] * 3
+    assert (await gpus(shared))["vision"] == 8
+    details = [(await shared.get(f"/jobs/{name}"))["jobStatus"]["retries"] for name in ("one", "two", "three")]
+    assert details == [0, 0, 0]
+
+
+async def test_a_virtual_cluster_is_made_and_removed_while_everything_runs(shared: Sharing) -> None:
+    await shared.put("/virtual-clusters/robotics", {"wish": "4 GPUs"}, status=201)
+    assert (await gpus(shared))["robotics"] == 4
+    await shared.submit("arm", "robotics", 4)
+    await shared.until("arm", "RUNNING")
+    assert await shared.refused("DELETE", "/virtual-clusters/robotics") == (409, "RemoveRunningVcError")
+    await shared.put("/jobs/arm/executionType", {"value": "STOP"}, status=202)
+    await shared.until("arm", "STOPPED")
+    assert (await shared.ask("DELETE", "/virtual-clusters/robotics")).status_code == 200
+    assert await gpus(shared) == {"default": 8, "speech": 8, "vision": 16}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        ("GET", "/virtual-clusters/nobody", None, (404, "NoVirtualClusterError")),
+        ("GET", "/virtual-clusters/a$b", None, (400, "InvalidParametersError")),
+        ("DELETE", "/virtual-clusters/nobody", None, (404, "NoVirtualClusterError")),
+        ("DELETE", "/virtual-clusters/default", None, (403, "ReadOnlyVcError")),
+        ("PUT", "/virtual-clusters/default", {"wish": "1 node"}, (403, "ReadOnlyVcError")),
+        ("PUT", "/virtual-clusters/vision", {"vcCapacity": 30}, (400, "InvalidParametersError")),
+        ("PUT", "/virtual-clusters/vision", {"wish": "a lot"}, (400, "BadConfigurationError")),
+        ("PUT", "/virtual-clusters/vision", {"wish": "5 nodes"}, (400, "BadConfigurationError")),
+        ("PUT", "/virtual-clusters/vision/status", {"vcStatus": "stopped"}, (501, "NotImplementedError")),
+        ("PUT", "/virtual-clusters/nobody/status", {"vcStatus": "running"}, (404, "NoVirtualClusterError")),
+        ("GET", "/cluster/sku-types?vc=nobody", None, (404, "NoVirtualClusterError")),
+        ("PUT", "/cluster/config", {}, (400, "InvalidParametersError")),
+        ("PUT", "/cluster/config", {"wishes": "a: 1 node", "hived": "{}"}, (400, "InvalidParametersError")),
+        ("PUT", "/cluster/config", {"hived": "physicalCluster: 3"}, (400, "BadConfigurationError")),
+        ("PUT", "/cluster/config", {"wishes": "a: 1 node", "version": 7}, (409, "ConflictSettingError")),
+        ("PUT", "/nodes/nowhere", {"drained": True}, (404, "NoNodeError")),
+        ("PUT", "/nodes/node-01", {}, (400, "InvalidParametersError")),
+        ("PUT", "/nodes/node-01", {"badDevices": [-1]}, (400, "InvalidParametersError")),
+        ("DELETE", "/nodes/nowhere", None, (404, "NoNodeError")),
+        ("PUT", "/scheduler/fairness", {"halfLifeHours": 0}, (400, "InvalidParametersError")),
+        ("PUT", "/scheduler/fairness", {"halfLifeHours": 1, "version": 3}, (409, "ConflictSettingError")),
+        ("PUT", "/jobs/nothing/rank", {"value": "front"}, (404, "NoJobError")),
+        ("PUT", "/jobs/nothing/rank", {"value": "up"}, (400, "InvalidParametersError")),
+        ("PUT", "/jobs/nothing/priority", {"value": "highest"}, (400, "InvalidParametersError")),
+        ("POST", "/jobs/nothing/checkpoint", None, (404, "NoJobError")),
+        ("GET", "/scheduler/inspect/affinitygroups/nothing/0", None, (404, "NoJobError")),
+        ("GET", "/scheduler/inspect/clusterstatus/virtualclusters/nobody", None, (404, "NoVirtualClusterError")),
+    ],
+)
+async def test_what_cannot_be_is_refused_by_name_and_changes_nothing(
+    shared: Sharing, method: str, path: str, body: Any, expected: tuple[int, str]
+) -> None:
+    before = await shared.get("/cluster/config")
+    asked = await shared.ask(method, path, json=body)
+    assert (asked.status_code, asked.json()["code"]) == expected
+    assert asked.json().get("advice") or expected[1] == "InvalidParametersError"
+    assert await shared.get("/cluster/config") == before
+
+
+async def test_a_node_that_the_backend_sees_is_not_forgotten(shared: Sharing) -> None:
+    status, _ = await shared.refused("DELETE", "/nodes/node-01")
+    assert 400 <= status < 500
+    assert len(await shared.get("/nodes")) == 4
+
+
+async def test_a_whole_configuration_can_be_read_and_applied_again(shared: Sharing) -> None:
+    config = await shared.get("/cluster/config")
+    await shared.submit("train", "vision", 8)
+    await shared.until("train", "RUNNING")
+    applied = await shared.put("/cluster/config", {"hived": config["hived"], "version": config["version"]})
+    assert (applied["wishes"], applied["version"], applied["demoted"]) == (None, 2, [])
+    assert await gpus(shared) == {"default": 8, "speech": 8, "vision": 16}
+    assert await shared.state("train") == "RUNNING"
+
+
+async def test_sku_types_tell_what_a_device_brings_along(shared: Sharing) -> None:
+    types = await shared.get("/cluster/sku-types")
+    assert len(types) == 1
+    (sku,) = types.values()
+    assert (sku["gpu"], sku["cpu"], sku["memory"]) == (1, 8, 65_536)
+    assert await shared.get("/cluster/sku-types?vc=vision") == types
+
+
+async def test_a_drained_node_keeps_what_runs_and_gets_nothing_new(shared: Sharing) -> None:
+    await shared.submit("stays", "speech", 8)
+    await shared.until("stays", "RUNNING")
+    name = next(node["name"] for node in await shared.get("/nodes") if node["virtualClusters"] == ["speech"])
+    drained = await shared.put(f"/nodes/{name}", {"drained": True, "reason": "new fan"})
+    assert (drained["drained"], drained["drainedBecause"], drained["tasks"]) == (True, "new fan", 1)
+    assert (await shared.get("/virtual-clusters?nodes"))[name]["gpuAvailable"] == 0
+    assert await shared.state("stays") == "RUNNING"
+    await shared.put("/jobs/stays/executionType", {"value": "STOP"}, status=202)
+    await shared.until("stays", "STOPPED")
+    others = [node["name"] for node in await shared.get("/nodes") if node["name"] != name]
+    for other in others[1:]:
+        await shared.put(f"/nodes/{other}", {"drained": True})
+    await shared.put(f"/nodes/{others[0]}", {"drained": True})
+    await shared.submit("later", "speech", 8)
+    assert (await shared.until_it_waits("later"))["code"]
+    given_back = await shared.put(f"/nodes/{name}", {"drained": False})
+    assert (given_back["drained"], given_back["drainedBecause"]) == (False, "")
+    await shared.until("later", "RUNNING")
+    assert [node["name"] for node in await shared.get("/nodes") if node["tasks"]] == [name]
+
+
+async def test_bad_devices_are_counted_out_and_given_to_nobody(shared: Sharing) -> None:
+    for node in await shared.get("/nodes"):
+        changed = await shared.put(f"/nodes/{node['name']}", {"badDevices": [2, 5]})
+        assert changed["badDevices"] == [2, 5]
+    assert await gpus(shared) == {"default": 8, "speech": 8, "vision": 16}
+    assert sum((await gpus(shared, "Guaranteed")).values()) < 32
+    assert (await shared.get("/virtual-clusters?nodes"))["node-01"]["gpuAvailable"] == 6
+
+
+async def test_cells_and_gangs_are_shown_as_hived_shows_them(shared: Sharing) -> None:
+    await shared.submit("train", "vision", 8)
+    await shared.until("train", "RUNNING")
+    status = await shared.get("/scheduler/inspect/clusterstatus")
+    assert status.keys() == {"physicalCluster", "virtualClusters"}
+    for below, part in (
+        ("/physicalcluster", status["physicalCluster"]),
+        ("/virtualclusters", status["virtualClusters"]),
+        ("/virtualclusters/", status["virtualClusters"]),
+        ("/virtualclusters/vision", status["virtualClusters"]["vision"]),
+    ):
+        assert await shared.get(f"/inspect/clusterstatus{below}", base="/v1") == part
+        assert await shared.get(f"/scheduler/inspect/clusterstatus{below}") == part
+    top = status["physicalCluster"][0]
+    assert top.keys() >= {"leafCellType", "cellType", "cellAddress", "cellState", "cellHealthiness", "cellPriority"}
+    groups = (await shared.get("/inspect/affinitygroups/", base="/v1"))["items"]
+    assert [group["status"]["vc"] for group in groups] == ["vision"]
+    name = groups[0]["metadata"]["name"]
+    assert await shared.get(f"/inspect/affinitygroups/{name}", base="/v1") == groups[0]
+    assert [len(devices) for devices in groups[0]["status"]["physicalPlacement"].values()] == [8]
+
+
+async def test_fairness_is_on_until_it_is_switched_off(shared: Sharing) -> None:
+    assert (await shared.get("/scheduler/fairness"))["halfLifeHours"] == 24
+    assert (await shared.put("/scheduler/fairness", {"halfLifeHours": 1.5}))["version"] == 1
+    assert (await shared.get("/scheduler/snapshot"))["half_life_ms"] == 5_400_000
+    off = await shared.put("/scheduler/fairness", {"halfLifeHours": None, "version": 1})
+    assert (off["halfLifeHours"], off["changedBy"]) == (None, "admin")
+    assert (await shared.get("/scheduler/snapshot"))["half_life_ms"] is None
+
+
+async def waiting_line(shared: Sharing, *names: str) -> None:
+    await shared.submit("first", "speech", 8)
+    await shared.until("first", "RUNNING")
+    for name in names:
+        await shared.submit(name, "speech", 8)
+        await shared.until_it_waits(name)
+
+
+async def next_of(shared: Sharing, ended: str) -> str:
+    """Stop a job and return the name of the one that runs next."""
+    await shared.put(f"/jobs/{ended}/executionType", {"value": "STOP"}, status=202)
+    found: list[str] = []
+
+    async def is_so() -> bool:
+        found[:] = [job["name"] for job in await shared.get("/jobs", params={"state": "RUNNING"})]
+        return bool(found) and ended not in found
+
+    await eventually(is_so, f"somebody follows {ended}")
+    return found[0]
+
+
+async def test_a_job_moved_to_the_front_goes_first_and_one_moved_to_the_back_last(shared: Sharing) -> None:
+    await waiting_line(shared, "a", "b", "c", "d")
+    await shared.put("/jobs/a/rank", {"value": "back"})
+    await shared.put("/jobs/c/rank", {"value": 5})
+    await shared.put("/jobs/d/rank", {"value": "front"})
+    order = ["first"]
+    while len(order) < 5:
+        order.append(await next_of(shared, order[-1]))
+    assert order == ["first", "d", "c", "b", "a"]
+
+
+async def test_a_more_urgent_job_goes_first_and_stops_nobody(shared: Sharing) -> None:
+    await shared.submit("first", "speech", 8, extras="{hivedScheduler: {jobPriorityClass: prod}}")
+    await shared.until("first", "RUNNING")
+    for name in ("a", "b"):
+        await shared.submit(name, "speech", 8)
+        await shared.until_it_waits(name)
+    await shared.put("/jobs/b/priority", {"value": "prod"})
+    assert (await shared.get("/jobs/b"))["jobPriority"] == "prod"
+    assert [await shared.state(name) for name in ("first", "a", "b")] == ["RUNNING", "WAITING", "WAITING"]
+    assert await next_of(shared, "first") == "b"
+
+
+async def test_a_saved_job_is_remembered(shared: Sharing) -> None:
+    await shared.submit("train", "vision", 8)
+    await shared.until("train", "RUNNING")
+    assert (await shared.ask("POST", "/jobs/train/checkpoint")).status_code == 200
+    gangs = (await shared.get("/scheduler/snapshot"))["core"]["gangs"]
+    assert [gang["checkpoint_ms"] is not None for gang in gangs] == [True]
+
+
+async def test_a_snapshot_gives_the_same_answer_elsewhere(shared: Sharing) -> None:
+    await waiting_line(shared, "next")
+    wait = await shared.until_it_waits("next")
+    data = await shared.get("/scheduler/snapshot")
+    (gang,) = [row["gang"]["id"] for row in data["waiting"]]
+    replayed = answer(data, gang)
+    assert replayed["decision"] == "wait"
+    assert (replayed["why"]["code"], replayed["why"]["told"]) == (wait["code"], wait["told"])
+
+
+async def test_users_see_everything_and_change_nothing(shared: Sharing) -> None:
+    await shared.add_user("ann", "speech")
+    await shared.submit("train", "speech", 8, user="ann")
+    for path in ("/virtual-clusters", "/cluster/sku-types", "/nodes", "/scheduler/fairness"):
+        assert (await shared.ask("GET", path, "ann")).status_code == 200
+    for method, path, body in (
+        ("PUT", "/virtual-clusters/speech", {"wish": "3 nodes"}),
+        ("DELETE", "/virtual-clusters/speech", None),
+        ("PUT", "/cluster/config", {"wishes": "ann: 4 nodes"}),
+        ("GET", "/cluster/config", None),
+        ("PUT", "/nodes/node-01", {"drained": True}),
+        ("DELETE", "/nodes/node-01", None),
+        ("PUT", "/scheduler/fairness", {"halfLifeHours": None}),
+        ("GET", "/scheduler/snapshot", None),
+        ("PUT", "/jobs/train/rank", {"value": "front"}),
+    ):
+        assert await shared.refused(method, path, "ann", json=body) == (403, "ForbiddenUserError"), path
+    assert (await shared.ask("PUT", "/jobs/train/priority", "ann", json={"value": "test"})).status_code == 200
+    assert (await shared.ask("POST", "/jobs/train/checkpoint", "ann")).status_code == 200
