@@ -7,10 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from openpai.api.services import Rate
+from openpai.store.schema import jobs
 
 from .api_world import World, open_world
+
+AT = 1_700_000_000_000
+ORDERS = [
+    f"{field},{way}"
+    for way in ("ASC", "DESC")
+    for field in (
+        "jobName",
+        "submissionTime",
+        "username",
+        "vc",
+        "retries",
+        "totalTaskNumber",
+        "totalGpuNumber",
+        "state",
+        "completionTime",
+        "jobPriority",
+    )
+]
 
 
 @pytest.fixture
@@ -53,6 +73,9 @@ async def test_an_entry_has_openpais_fields(world: World) -> None:
         "totalTaskNumber": 2,
         "totalTaskRoleNumber": 1,
         "jobPriority": "prod",
+        "rank": 0,
+        "private": False,
+        "archivedTime": None,
     }
 
 
@@ -98,6 +121,12 @@ async def test_an_entry_has_openpais_fields(world: World) -> None:
         ({"order": "state,DESC", "limit": 1}, "gamma"),
         ({"order": "color,ASC"}, "annex gamma beta alpha"),
         ({"order": "jobName,UP"}, "annex gamma beta alpha"),
+        ({"submittedFrom": AT + 1000}, "annex gamma beta"),
+        ({"submittedTo": AT + 1000}, "alpha"),
+        ({"submittedFrom": AT + 1000, "submittedTo": AT + 3000}, "gamma beta"),
+        ({"jobPriority": "default", "tagsContain": "red"}, "annex"),
+        ({"archived": "true"}, ""),
+        ({"archived": "false"}, "annex gamma beta alpha"),
         ({"unheard": "of"}, "annex gamma beta alpha"),
     ],
 )
@@ -110,6 +139,68 @@ async def test_the_total_counts_all_that_match(world: World) -> None:
     assert (page["totalCount"], [job["name"] for job in page["data"]]) == (2, ["annex"])
     assert await world.get("/jobs", withTotalCount="true", state="UNKNOWN") == {"totalCount": 0, "data": []}
     assert isinstance(await world.get("/jobs", withTotalCount="yes"), list)
+
+
+async def followed(world: World, **params: Any) -> list[str]:
+    """Return the names on all pages, going from link to link."""
+    found: list[str] = []
+    answer = await world.ask("GET", "/jobs", params=params)
+    while True:
+        found += [job["name"] for job in answer.json()]
+        link = answer.headers.get("link")
+        if link is None:
+            return found
+        path, _, rel = link.partition(">")
+        assert rel == '; rel="next"'
+        answer = await world.ask("GET", path.removeprefix("</api/v2"))
+        assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_pages_follow_each_other_in_every_order(world: World, order: str) -> None:
+    whole = await names(world, order=order)
+    assert len(whole) == 4
+    for limit in (1, 2, 3, 4):
+        assert await followed(world, order=order, limit=limit) == whole
+    assert await followed(world, order=order, limit=1, offset=2) == whole[2:]
+    assert await followed(world, order=order, limit=1, tagsNotContain="blue") == [n for n in whole if n != "annex"]
+
+
+async def test_the_next_page_shows_no_job_twice_though_others_came(world: World) -> None:
+    first = await world.ask("GET", "/jobs", params={"limit": 2})
+    await world.submit("late")
+    path = first.headers["link"].partition(">")[0].removeprefix("</api/v2")
+    assert [job["name"] for job in (await world.ask("GET", path)).json()] == ["beta", "alpha"]
+
+
+async def test_a_place_in_another_list_is_refused(world: World) -> None:
+    link = (await world.ask("GET", "/jobs", params={"limit": 1})).headers["link"]
+    after = link.partition("after=")[2].partition(">")[0]
+    for params in ({"after": "x"}, {"after": "AAAA"}, {"after": after, "order": "jobName,ASC"}, {"after": "WzFd"}):
+        answer = await world.ask("GET", "/jobs", params=params)
+        assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError"), params
+
+
+async def test_a_list_without_a_limit_is_a_page_of_two_hundred(world: World) -> None:
+    copies = [
+        {**row, "id": f"{number + 10**9:032x}", "name": f"more-{number}"}
+        for row in await _rows(world)
+        for number in range(1, 1400)
+    ]
+    await world.database.write(lambda connection: connection.execute(jobs.insert(), copies))
+    page = await world.ask("GET", "/jobs")
+    assert (len(page.json()), "link" in page.headers, len(page.content) < 200_000) == (200, True, True)
+    long = await world.ask("GET", "/jobs", params={"limit": 1200, "withTotalCount": "true", "order": "jobName,ASC"})
+    assert (long.json()["totalCount"], len(long.json()["data"])) == (1403, 1200)
+    everything = (await world.ask("GET", "/jobs", params={"limit": 50_000, "order": "jobName,ASC"})).json()
+    found = [job["name"] for job in everything]
+    assert (len(found), found) == (1403, sorted(found))
+    assert found[3:1200] == [job["name"] for job in long.json()["data"]][3:]
+
+
+async def _rows(world: World) -> list[dict[str, Any]]:
+    query = sa.select(jobs).where(jobs.c.name == "alpha")
+    return await world.database.read(lambda connection: [dict(row) for row in connection.execute(query).mappings()])
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from fastapi import Request
 
-from openpai.access.model import Thing
-from openpai.api.context import desk
+from openpai.access.deciding import refusal
+from openpai.access.model import Scope, Thing
+from openpai.access.table import ACTIONS
+from openpai.api.context import Desk, desk
 from openpai.api.sessions import Caller
-from openpai.ports.store import JobRow
+from openpai.lifecycle.model import Diagnosis
+from openpai.ports.store import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
 
 _NAME: Final = re.compile(r"[\w.~-]{1,255}")
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+# What may still be done to a job that was put away; everything else goes by a name that is another job's by now.
+_WITH_ARCHIVED: Final = frozenset({"job.archive", "job.delete", "job.tag"})
 
 
 def no_job(name: str) -> Refused:
@@ -22,22 +29,64 @@ def no_job(name: str) -> Refused:
 
 
 async def job_for(request: Request, caller: Caller, name: str, action: str | None = None) -> JobRow:
-    """Return the job a path names, `user~job` or `job` for one's own; raise NoJobError or ForbiddenUserError.
+    """Return the job a path names; raise NoJobError, or ForbiddenUserError for what the caller may not do to it.
 
-    What the caller wants to do to it is the action of the route, unless another is named.
+    A name is `user~job`, `job` for one's own, or an id, which is the only way to an archived job. What the caller
+    wants to do is the action of the route, unless another is named. What a job's log says is left out of the job
+    for those who may not read its log.
     """
+    row = await find_job(desk(request), caller, name)
+    check_job(caller, row, action)
+    return row if may_read_logs(caller, row) else _without_quotes(row)
+
+
+async def find_job(here: Desk, caller: Caller, name: str) -> JobRow:
+    """Return the job that `user~job`, `job` or an id names; raise NoJobError. Nothing is checked."""
     owner, tilde, own = name.partition("~")
     user, job = (owner, own) if tilde else (caller.user, name)
     if not _NAME.fullmatch(user) or not _NAME.fullmatch(job):
         raise no_job(name)
-    row = await desk(request).services.jobs.job(user, job)
+    row = await here.services.jobs.job(user, job)
+    if row is None and not tilde and _ID.fullmatch(name):
+        row = await here.services.jobs.job_of_id(name)
     if row is None:
         raise no_job(name)
-    caller.check(thing_of(row), action)
     return row
+
+
+def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:
+    """Raise why the caller may not do something to a job, or why nobody can."""
+    caller.check(thing_of(row), action)
+    asked = ACTIONS[action or caller.action]
+    if row.archived_at_ms is not None and asked.scope is not Scope.READ and asked.name not in _WITH_ARCHIVED:
+        told = f"job {row.user}~{row.name} ({row.id}) is archived"
+        raise Refused("ReadOnlyJobError", told, "take it out of the archive first")
 
 
 def thing_of(row: JobRow) -> Thing:
     """Return a job as the table of permissions sees it."""
     label = f"job {row.user}~{row.name} belongs to {row.user}"
     return Thing(row.user, row.virtual_cluster, is_private=row.is_private, label=label)
+
+
+def may_read_logs(caller: Caller, row: JobRow) -> bool:
+    """Return whether the caller may read what a job writes."""
+    return refusal(caller.principal, "job.logs", thing_of(row)) is None
+
+
+def readable(caller: Caller, row: JobRow, attempts: tuple[TaskAttemptRow, ...]) -> tuple[TaskAttemptRow, ...]:
+    """Return task attempts as the caller may see them: what quotes the log is only for those who may read it."""
+    if may_read_logs(caller, row):
+        return attempts
+    return tuple(replace(attempt, diagnosis=unquoted(attempt.diagnosis)) for attempt in attempts)
+
+
+def unquoted(diagnosis: Diagnosis | None) -> Diagnosis | None:
+    """Return a diagnosis without the line of the log that led to it."""
+    return replace(diagnosis, matched="") if diagnosis is not None and diagnosis.matched else diagnosis
+
+
+def _without_quotes(row: JobRow) -> JobRow:
+    if row.outcome is None:
+        return row
+    return replace(row, outcome=replace(row.outcome, diagnosis=unquoted(row.outcome.diagnosis)))

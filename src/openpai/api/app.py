@@ -12,13 +12,17 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from openpai.api import bodies
+from openpai.api.allowances import Allowances
 from openpai.api.answers import refusal, reply
+from openpai.api.auditing import Auditing
 from openpai.api.context import Desk
 from openpai.api.gate import Gate
 from openpai.api.limits import Buckets, Guesses, TooMany
 from openpai.api.passwords import Passwords
 from openpai.api.routes import (
+    audit,
     authn,
+    bulk,
     clusters,
     files,
     groups,
@@ -29,6 +33,8 @@ from openpai.api.routes import (
     logs,
     nodes,
     oidc,
+    quotas,
+    reports,
     scheduling,
     storages,
     tasks,
@@ -43,6 +49,7 @@ from openpai.protocol.errors import Broken, PaiError, Refused
 # Routes are tried in this order, so what is asked most comes first.
 ROUTERS: Final = (
     lists,
+    bulk,
     jobs,
     tasks,
     logs,
@@ -57,6 +64,9 @@ ROUTERS: Final = (
     groups,
     storages,
     files,
+    quotas,
+    reports,
+    audit,
     info,
     health,
 )
@@ -107,12 +117,14 @@ def create_api(services: Services) -> FastAPI:
             per_min_of_address=settings.login_failures_per_min_of_address,
             per_min_of_user=settings.login_failures_per_min_of_user,
         ),
+        allowances=Allowances(services.usage, services.clock),
     )
     for module in ROUTERS:
         api.include_router(module.router)
     api.add_exception_handler(PaiError, _told)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _no_api)
+    api.add_middleware(Auditing, services=services)
     api.add_middleware(
         Gate,
         sessions=desk.sessions,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from fastapi import Request
 
-from openpai.api.access import no_job
+from openpai.api.access import may_read_logs, no_job, readable, unquoted
 from openpai.api.context import desk
+from openpai.api.sessions import Caller
 from openpai.api.shapes.attempts import AttemptView, current_attempt, earlier_attempt
 from openpai.api.shapes.tasks import TaskHistory, histories
 from openpai.lifecycle.model import TaskId
@@ -17,42 +19,50 @@ from openpai.protocol.job import JobSpec
 from openpai.protocol.writing import load_spec
 
 
-async def earlier_attempts(request: Request, row: JobRow) -> list[AttemptView]:
+async def earlier_attempts(request: Request, caller: Caller, row: JobRow) -> list[AttemptView]:
     """Return the attempts before the current one, oldest first."""
     rows = await desk(request).services.jobs.job_attempts(row.id)
-    return [earlier_attempt(attempt) for attempt in rows if attempt.attempt < row.attempt]
+    earlier = [attempt for attempt in rows if attempt.attempt < row.attempt]
+    if not may_read_logs(caller, row):
+        earlier = [
+            replace(found, outcome=replace(found.outcome, diagnosis=unquoted(found.outcome.diagnosis)))
+            for found in earlier
+        ]
+    return [earlier_attempt(found) for found in earlier]
 
 
-async def attempt_of(request: Request, row: JobRow, number: int) -> AttemptView:
+async def attempt_of(request: Request, caller: Caller, row: JobRow, number: int) -> AttemptView:
     """Return one attempt of a job; raise NoJobError when there is no such attempt."""
     if number == row.attempt:
         return current_attempt(row)
-    for attempt in await earlier_attempts(request, row):
+    for attempt in await earlier_attempts(request, caller, row):
         if attempt.number == number:
             return attempt
     raise Refused("NoJobError", f"job {row.user}~{row.name} has no attempt {number}", f"its newest is {row.attempt}")
 
 
-async def tasks_of(request: Request, row: JobRow, attempt: int) -> list[TaskHistory]:
+async def tasks_of(request: Request, caller: Caller, row: JobRow, attempt: int) -> list[TaskHistory]:
     """Return every task of a job attempt, in the order of the job file."""
     spec = await _spec_of(request, row)
-    return histories(spec, await desk(request).services.jobs.task_attempts(row.id, attempt))
+    found = await desk(request).services.jobs.task_attempts(row.id, attempt)
+    return histories(spec, readable(caller, row, found))
 
 
-async def task_of(request: Request, row: JobRow, attempt: int, role: str, index: int) -> TaskHistory:
+async def task_of(request: Request, caller: Caller, row: JobRow, attempt: int, role: str, index: int) -> TaskHistory:
     """Return one task of a job attempt; raise NoJobError when the job has no such task."""
     spec = await _spec_of(request, row)
     if not any(known.name == role and index < known.instances for known in spec.task_roles):
         raise no_job(f"{row.user}~{row.name}/{role}-{index}")
-    return TaskHistory(role, index, await _attempts(request, row, attempt, TaskId(role, index)))
+    found = await desk(request).services.jobs.task_attempts(row.id, attempt, TaskId(role, index))
+    return TaskHistory(role, index, readable(caller, row, found))
 
 
 async def task_attempt_of(
-    request: Request, row: JobRow, attempt: int, task: TaskId, task_attempt: int
+    request: Request, caller: Caller, row: JobRow, attempt: int, task: TaskId, task_attempt: int
 ) -> TaskAttemptRow:
     """Return one task attempt as it was recorded; raise NoTaskLogError when it never began."""
     # A role the job does not have is never looked up: it may hold characters no database takes.
-    history = await task_of(request, row, attempt, task.role, task.index)
+    history = await task_of(request, caller, row, attempt, task.role, task.index)
     for found in history.attempts:
         if found.key.task_attempt == task_attempt and found.granted_at_ms is not None:
             return found
@@ -62,10 +72,6 @@ async def task_attempt_of(
         f"in job attempt {attempt}",
         "it has not begun yet",
     )
-
-
-async def _attempts(request: Request, row: JobRow, attempt: int, task: TaskId) -> tuple[TaskAttemptRow, ...]:
-    return await desk(request).services.jobs.task_attempts(row.id, attempt, task)
 
 
 async def _spec_of(request: Request, row: JobRow) -> JobSpec:

@@ -268,6 +268,10 @@ class JobStore(Protocol):
         """
         ...
 
+    async def submitted(self, user: str, idempotency_key: str) -> tuple[str, str] | None:
+        """Return id and name of the job that a user submitted under a key, None if there is none."""
+        ...
+
     async def load(self, job: str) -> JobRecord | None:
         """Return one job whatever its phase, with the tasks of its current attempt."""
         ...
@@ -295,12 +299,18 @@ class JobStore(Protocol):
         """
         ...
 
-    async def lease(self, holder: str, now_ms: int, ttl_ms: int) -> int | None:
+    async def lease(self, holder: str, now_ms: int, ttl_ms: int, url: str = "") -> int | None:
         """Take or renew the right to lead; return its epoch, or None while somebody else holds it.
+
+        `url` is where other servers reach the holder.
 
         A holder is `PLACE/PROCESS`. Only one process may use a place at a time, so a second process of the same
         place takes over at once; those of other places wait until the lease runs out.
         """
+        ...
+
+    async def leader_url(self, now_ms: int) -> str:
+        """Return where the server is that leads now, nothing when nobody does or it did not say."""
         ...
 
     async def check_lease(self, epoch: int) -> None:
@@ -370,9 +380,10 @@ class JobQueries(Protocol):
         """Give an archived job its name back; raise Refused ConflictJobError when that is taken. Else harmless."""
         ...
 
-    async def delete(self, job: str) -> tuple[AttemptKey, ...] | None:
-        """Forget a job and everything about it but the hours it used; return the task attempts it had.
+    async def attempt_keys(self, job: str) -> tuple[AttemptKey, ...]:
+        """Return every task attempt a job ever had."""
+        ...
 
-        None for a job that is not final, which is kept.
-        """
+    async def delete(self, job: str) -> bool:
+        """Forget a job and everything about it but the hours it used; return False for one that is not final."""
         ...

@@ -188,21 +188,26 @@ class SqlJobQueries:
 
         await self._database.write(work)
 
-    async def delete(self, job: str) -> tuple[AttemptKey, ...] | None:
-        """Forget a final job; see `JobQueries.delete`."""
+    async def attempt_keys(self, job: str) -> tuple[AttemptKey, ...]:
+        """Return every task attempt of a job; see `JobQueries.attempt_keys`."""
         t = task_attempts.c
-        attempts = sa.select(t.job, t.job_attempt, t.role, t.task_index, t.attempt).where(t.job == job)
+        query = sa.select(t.job, t.job_attempt, t.role, t.task_index, t.attempt).where(t.job == job)
+        return await self._database.read(
+            lambda connection: tuple(AttemptKey(*row) for row in connection.execute(query))
+        )
+
+    async def delete(self, job: str) -> bool:
+        """Forget a final job; see `JobQueries.delete`."""
         is_final = sa.select(jobs.c.id).where(jobs.c.id == job, jobs.c.phase.in_(_FINAL)).with_for_update()
 
-        def work(connection: sa.Connection) -> tuple[AttemptKey, ...] | None:
+        def work(connection: sa.Connection) -> bool:
             if connection.execute(is_final).first() is None:
-                return None
-            keys = tuple(AttemptKey(*row) for row in connection.execute(attempts))
+                return False
             keep_use(connection, [job])
             for table in _OF_JOB:
                 connection.execute(sa.delete(table).where(table.c.job == job))
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
-            return keys
+            return True
 
         return await self._database.write(work)
 

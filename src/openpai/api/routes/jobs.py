@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.api import deeds
 from openpai.api.access import job_for
 from openpai.api.answers import YAML, done, encoded_list, reply, text
 from openpai.api.bodies import Body, read_body, takes
@@ -42,7 +43,7 @@ async def job_detail(request: Request, caller: Annotated[Caller, doing("job.read
     """Return a job, `user~job` or `job` for one's own, with its newest attempt and every task of it."""
     row = await job_for(request, caller, job)
     attempt = current_attempt(row)
-    tasks = await tasks_of(request, row, attempt.number)
+    tasks = await tasks_of(request, caller, row, attempt.number)
     return reply(shapes.detail(row, attempt, tasks, desk(request).services.clock.now_ms()))
 
 
@@ -52,8 +53,8 @@ async def attempt_detail(
 ) -> Response:
     """Return a job with one of its attempts."""
     row = await job_for(request, caller, job)
-    attempt = await attempt_of(request, row, number)
-    tasks = await tasks_of(request, row, number)
+    attempt = await attempt_of(request, caller, row, number)
+    tasks = await tasks_of(request, caller, row, number)
     return reply(shapes.detail(row, attempt, tasks, desk(request).services.clock.now_ms()))
 
 
@@ -62,9 +63,7 @@ async def set_execution(request: Request, caller: Annotated[Caller, doing("job.s
     """Stop a job, or start one that is over again as a new attempt."""
     wish = (await read_body(request, Execution)).value
     row = await job_for(request, caller, job)
-    platform = desk(request).services.platform
-    await (platform.stop if wish == "STOP" else platform.start)(row.user, row.name, caller.user)
-    return done(f"job {row.user}~{row.name}: {wish.lower()} was requested", 202)
+    return done(await (deeds.stop if wish == "STOP" else deeds.start)(desk(request), row, caller.user), 202)
 
 
 @router.get("/api/v2/jobs/{job}/config")
@@ -95,7 +94,9 @@ async def events(
 async def why(request: Request, caller: Annotated[Caller, doing("job.read")], job: str) -> Response:
     """Return why the job waits and what would change that; empty when nothing of it waits."""
     row = await job_for(request, caller, job)
-    waits = await desk(request).services.platform.why(row.user, row.name)
+    # The name of an archived job may be another's by now; and what is over does not wait.
+    here = desk(request).services.platform
+    waits = () if row.archived_at_ms is not None else await here.why(row.user, row.name)
     return reply({"waits": [wait(view) for view in waits]})
 
 
@@ -109,20 +110,38 @@ async def ssh(request: Request, caller: Annotated[Caller, doing("job.ssh")], job
 @router.put("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
 async def set_tag(request: Request, caller: Annotated[Caller, doing("job.tag")], job: str) -> Response:
     """Put a tag on a job; harmless when it is there."""
-    tag = (await read_body(request, Tag)).value
+    word = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
-    await desk(request).services.jobs.set_tag(row.id, tag)
-    return done(f"tag {tag} was put on job {row.user}~{row.name}")
+    return done(await deeds.tag(desk(request), row, caller.user, word))
 
 
 @router.delete("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
 async def remove_tag(request: Request, caller: Annotated[Caller, doing("job.tag")], job: str) -> Response:
     """Take a tag off a job."""
-    tag = (await read_body(request, Tag)).value
+    word = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
-    if not await desk(request).services.jobs.remove_tag(row.id, tag):
-        raise Refused("NoTagError", f"job {row.user}~{row.name} has no tag {tag!r}")
-    return done(f"tag {tag} was taken off job {row.user}~{row.name}")
+    return done(await deeds.untag(desk(request), row, caller.user, word))
+
+
+@router.put("/api/v2/jobs/{job}/archive")
+async def archive(request: Request, caller: Annotated[Caller, doing("job.archive")], job: str) -> Response:
+    """Put a finished job away: it leaves the list, its name is free, and it is reached by its id."""
+    row = await job_for(request, caller, job)
+    return done(await deeds.archive(desk(request), row))
+
+
+@router.delete("/api/v2/jobs/{job}/archive")
+async def unarchive(request: Request, caller: Annotated[Caller, doing("job.archive")], job: str) -> Response:
+    """Take a job, named by its id, out of the archive; refused when its name is another job's by now."""
+    row = await job_for(request, caller, job)
+    return done(await deeds.unarchive(desk(request), row))
+
+
+@router.delete("/api/v2/jobs/{job}")
+async def delete(request: Request, caller: Annotated[Caller, doing("job.delete")], job: str) -> Response:
+    """Delete a finished job for good, with its history and its logs; what it used stays in the accounts."""
+    row = await job_for(request, caller, job)
+    return done(await deeds.delete(desk(request), row))
 
 
 @router.get("/api/v2/jobs/{job}/job-attempts/healthz", deprecated=True)
@@ -135,9 +154,9 @@ async def old_attempts_health(request: Request, caller: Annotated[Caller, doing(
 async def old_attempts(request: Request, caller: Annotated[Caller, doing("job.read")], job: str) -> Response:
     """Return every attempt, the newest first and then the earlier ones in order."""
     row = await job_for(request, caller, job)
-    attempts = [current_attempt(row), *await earlier_attempts(request, row)]
+    attempts = [current_attempt(row), *await earlier_attempts(request, caller, row)]
     return reply(
-        [shapes.old_attempt(row, attempt, await tasks_of(request, row, attempt.number)) for attempt in attempts]
+        [shapes.old_attempt(row, attempt, await tasks_of(request, caller, row, attempt.number)) for attempt in attempts]
     )
 
 
@@ -147,5 +166,5 @@ async def old_attempt(
 ) -> Response:
     """Return one attempt."""
     row = await job_for(request, caller, job)
-    attempt = await attempt_of(request, row, number)
-    return reply(shapes.old_attempt(row, attempt, await tasks_of(request, row, number)))
+    attempt = await attempt_of(request, caller, row, number)
+    return reply(shapes.old_attempt(row, attempt, await tasks_of(request, caller, row, number)))

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import Response, StreamingResponse
 
 from openpai.api.answers import JSON, encoded_list, reply
-from openpai.api.context import desk, doing
+from openpai.api.context import Desk, desk, doing
 from openpai.api.principals import submitter_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
-from openpai.api.shapes.lists import JobsQuery, filter_of
-from openpai.ports.store import JobPage
+from openpai.api.shapes.lists import JobsQuery, page_of, told_cursor
+from openpai.ports.store import JobFilter, JobPage
 
 router = APIRouter(tags=["jobs"])
+PAGE_MAX: Final = 1000
 _FILE = {"requestBody": {"required": True, "content": {"text/yaml": {"schema": {"type": "string"}}}}}
 _NO_JOBS = JobPage((), 0)
+IdempotencyKey = Annotated[
+    str,
+    Header(
+        max_length=255,
+        pattern=r"^[\x21-\x7e]*$",
+        description="Any word of yours: the same file sent again under it, because an answer was lost, is one job.",
+    ),
+]
 
 
 @router.post(
@@ -26,18 +37,23 @@ _NO_JOBS = JobPage((), 0)
     openapi_extra=_FILE,
     responses={
         400: {"description": "the job file has faults, each named with its line, or it could never run"},
+        403: {"description": "a virtual cluster or a storage is not granted, or a quota is used up"},
         409: {"description": "there is a job of this name already"},
     },
 )
-async def submit(request: Request, caller: Annotated[Caller, doing("job.submit")]) -> Response:
+async def submit(
+    request: Request, caller: Annotated[Caller, doing("job.submit")], idempotency_key: IdempotencyKey = ""
+) -> Response:
     """Submit a job file, as text of any content type; the job is durable once this is answered."""
-    submitted = await desk(request).services.platform.submit(submitter_of(caller.principal), await request.body())
+    by = replace(submitter_of(caller.principal), idempotency_key=idempotency_key)
+    submitted = await desk(request).services.platform.submit(by, await request.body())
     return reply(
         {
             "status": 202,
             "message": f"job {submitted.user}~{submitted.name} was submitted",
             "user": submitted.user,
             "name": submitted.name,
+            "id": submitted.job,
             "warnings": submitted.warnings,
         },
         202,
@@ -48,14 +64,45 @@ async def submit(request: Request, caller: Annotated[Caller, doing("job.submit")
 async def jobs(
     request: Request, caller: Annotated[Caller, doing("job.list")], query: Annotated[JobsQuery, Query()]
 ) -> Response:
-    """Return everybody's jobs that match: an array, or `{totalCount, data}` with `withTotalCount=true`."""
+    """Return everybody's jobs that match: an array, or `{totalCount, data}` with `withTotalCount=true`.
+
+    While there are more, the header `Link` says where the next page is; going on there costs the same however far
+    down the list that is, and no job is seen twice because others were submitted meanwhile.
+    """
     here = desk(request)
     here.lists.take(caller.user)
-    where = filter_of(query)
+    where = page_of(query)
     is_counted = query.with_total_count == "true"
-    page = _NO_JOBS if where is None else await here.services.jobs.jobs(where, count=is_counted)
+    first = replace(where, limit=min(where.limit, PAGE_MAX)) if where else None
+    page = _NO_JOBS if first is None else await here.services.jobs.jobs(first, count=is_counted)
+    head, tail = (b'{"totalCount":%d,"data":[' % (page.total or 0), b"]}") if is_counted else (b"[", b"]")
+    if where is None or where.limit <= PAGE_MAX or page.end is None:
+        headers = {} if where is None or page.end is None else _link(request, where, page)
+        return Response(b"%b%b%b" % (head, await _entries(here, page), tail), 200, headers, JSON)
+    return StreamingResponse(_pages(here, where, page, head, tail), media_type=JSON)
+
+
+async def _pages(here: Desk, where: JobFilter, page: JobPage, head: bytes, tail: bytes) -> AsyncGenerator[bytes, None]:
+    """Yield a long answer page by page, so that it takes neither memory nor a turn of its own."""
+    yield head
+    yield await _entries(here, page)
+    left = where.limit - len(page.jobs)
+    while page.end is not None and left > 0:
+        rest = replace(where, after=page.end, offset=0, limit=min(left, PAGE_MAX))
+        page = await here.services.jobs.jobs(rest, count=False)
+        left -= len(page.jobs)
+        if page.jobs:
+            yield b"," + await _entries(here, page)
+    yield tail
+
+
+async def _entries(here: Desk, page: JobPage) -> bytes:
     now_ms = here.services.clock.now_ms()
-    data = await encoded_list(page.jobs, lambda row: shapes.summary(row, now_ms))
-    if is_counted:
-        data = b'{"totalCount":%d,"data":%b}' % (page.total or 0, data)
-    return Response(data, media_type=JSON)
+    return (await encoded_list(page.jobs, lambda row: shapes.summary(row, now_ms)))[1:-1]
+
+
+def _link(request: Request, where: JobFilter, page: JobPage) -> dict[str, str]:
+    if page.end is None:
+        return {}
+    url = request.url.remove_query_params("offset").include_query_params(after=told_cursor(where, page.end))
+    return {"Link": f'<{url.path}?{url.query}>; rel="next"'}

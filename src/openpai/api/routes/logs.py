@@ -100,8 +100,8 @@ async def _found(
     request: Request, caller: Caller, job: str, number: int, task: TaskId, attempt: int
 ) -> tuple[JobRow, TaskAttemptRow]:
     row = await job_for(request, caller, job)
-    await attempt_of(request, row, number)
-    return row, await task_attempt_of(request, row, number, task, attempt)
+    await attempt_of(request, caller, row, number)
+    return row, await task_attempt_of(request, caller, row, number, task, attempt)
 
 
 class _Part(NamedTuple):

@@ -24,5 +24,5 @@ async def task_attempts(
 ) -> Response:
     """Return a task with its attempts, newest first."""
     row = await job_for(request, caller, job)
-    attempt = await attempt_of(request, row, number)
-    return reply(task_detail(row, attempt, await task_of(request, row, number, role, index)))
+    attempt = await attempt_of(request, caller, row, number)
+    return reply(task_detail(row, attempt, await task_of(request, caller, row, number, role, index)))

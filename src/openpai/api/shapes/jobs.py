@@ -44,6 +44,9 @@ def summary(row: JobRow, now_ms: int) -> Document:
         "totalTaskNumber": row.tasks_total,
         "totalTaskRoleNumber": row.roles_total,
         "jobPriority": row.priority_class,
+        "rank": row.rank,
+        "private": row.is_private,
+        "archivedTime": row.archived_at_ms,
     }
 
 
@@ -58,6 +61,9 @@ def detail(row: JobRow, attempt: AttemptView, tasks: Iterable[TaskHistory], now_
         "name": row.name,
         "tags": row.tags,
         "jobPriority": row.priority_class,
+        "rank": row.rank,
+        "private": row.is_private,
+        "archivedTime": row.archived_at_ms,
         "jobStatus": {**_status(row, now_ms), **_attempt_status(row, attempt)},
         "taskRoles": roles,
     }

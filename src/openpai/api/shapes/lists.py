@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from dataclasses import replace
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from openpai.api.bodies import Body, invalid
 from openpai.api.shapes.states import phases_of
-from openpai.ports.store import JobFilter
+from openpai.ports.store import Cursor, JobFilter
+from openpai.protocol.errors import Refused
 
+LIMIT: Final = 200
 LIMIT_MAX: Final = 50_000
+_MS_MAX: Final = 2**53
 _ORDERS: Final = frozenset(
     {
         "jobName",
@@ -24,13 +31,13 @@ _ORDERS: Final = frozenset(
         "jobPriority",
     }
 )
+_WORDS: Final = frozenset({"jobName", "username", "vc", "state", "jobPriority"})
+_OPEN: Final = frozenset({"completionTime", "jobPriority"})
 _TEXT: Final = r"^[^\x00]*$"
 
 
-class JobsQuery(BaseModel):
-    """Filters, order and page of the list of jobs. Conditions are joined by AND, values of one condition by OR."""
-
-    model_config = ConfigDict(frozen=True)
+class JobsWhere(Body):
+    """Which jobs. Conditions are joined by AND, values of one condition by OR."""
 
     username: str = Field("", pattern=_TEXT, description="comma list of owners")
     vc: str = Field("", pattern=_TEXT, description="comma list of virtual clusters")
@@ -43,20 +50,33 @@ class JobsQuery(BaseModel):
     job_priority: str = Field(
         "", alias="jobPriority", pattern=_TEXT, description="comma list of crit, prod, test, oppo, default"
     )
+    submitted_from: int | None = Field(
+        None, alias="submittedFrom", ge=0, le=_MS_MAX, description="submitted at this time in ms, or later"
+    )
+    submitted_to: int | None = Field(
+        None, alias="submittedTo", ge=0, le=_MS_MAX, description="submitted before this time in ms"
+    )
+    archived: bool = Field(False, description="`true` for the jobs in the archive instead of the others")
+
+
+class JobsQuery(JobsWhere):
+    """Filters, order and page of the list of jobs."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    after: str = Field("", max_length=2000, description="go on after this place, as the header `Link` of a page says")
     offset: int = Field(0, ge=0, le=2**31 - 1)
-    limit: int = Field(5_000, ge=0, le=LIMIT_MAX)
+    limit: int = Field(LIMIT, ge=0, le=LIMIT_MAX)
     order: str = Field("submissionTime,DESC", description="FIELD,ASC or FIELD,DESC; anything else is newest first")
     with_total_count: str = Field("", alias="withTotalCount", description="`true` wraps the list with its total count")
 
 
-def filter_of(query: JobsQuery) -> JobFilter | None:
-    """Return the filter a query means; None when no job can match it."""
+def filter_of(query: JobsWhere) -> JobFilter | None:
+    """Return the filter that conditions mean, newest first; None when no job can match it."""
     states = _listed(query.state)
     phases = phases_of(states)
-    if (states and not phases) or query.limit == 0:
+    if states and not phases:
         return None
-    order, _, direction = query.order.partition(",")
-    is_ordered = order in _ORDERS and direction in ("ASC", "DESC")
     return JobFilter(
         users=_listed(query.username),
         virtual_clusters=_listed(query.vc),
@@ -65,11 +85,51 @@ def filter_of(query: JobsQuery) -> JobFilter | None:
         keyword=query.keyword,
         tags_any=_listed(query.tags_contain),
         tags_none=_listed(query.tags_not_contain),
+        submitted_from_ms=query.submitted_from,
+        submitted_to_ms=query.submitted_to,
+        is_archived=query.archived,
+    )
+
+
+def page_of(query: JobsQuery) -> JobFilter | None:
+    """Return the filter, order and page a query means; None when no job can be on it."""
+    where = filter_of(query)
+    if where is None or query.limit == 0:
+        return None
+    order, _, direction = query.order.partition(",")
+    is_ordered = order in _ORDERS and direction in ("ASC", "DESC")
+    where = replace(
+        where,
         order=order if is_ordered else "submissionTime",
         is_ascending=is_ordered and direction == "ASC",
         offset=query.offset,
         limit=query.limit,
     )
+    return replace(where, after=_cursor(query.after, where)) if query.after else where
+
+
+def told_cursor(where: JobFilter, end: Cursor) -> str:
+    """Return a place in a list as text for a URL."""
+    place = json.dumps([where.order, where.is_ascending, end.value, end.job], separators=(",", ":"))
+    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+
+
+def _cursor(text: str, where: JobFilter) -> Cursor:
+    """Return the place a text names; raise InvalidParametersError when it is none of a list in this order."""
+    try:
+        order, is_ascending, value, job = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", True))
+    except (ValueError, TypeError, RecursionError):
+        raise _strange(text) from None
+    fitting = str if order in _WORDS else int
+    is_value = type(value) is fitting or (value is None and order in _OPEN)
+    is_place = (order, is_ascending) == (where.order, where.is_ascending) and is_value and isinstance(job, str)
+    if not is_place or "\0" in f"{value}{job}" or (isinstance(value, int) and not 0 <= value <= _MS_MAX):
+        raise _strange(text)
+    return Cursor(value, job)
+
+
+def _strange(text: str) -> Refused:
+    return invalid(f"after: {text[:40]!r} is no place in a list of this order")
 
 
 def _listed(text: str) -> tuple[str, ...]:

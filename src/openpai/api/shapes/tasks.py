@@ -107,9 +107,14 @@ def logs_path(job: JobRow, row: TaskAttemptRow) -> str:
     """Return where in the API a task attempt's logs are."""
     key = row.key
     return (
-        f"/api/v2/jobs/{job.user}~{job.name}/attempts/{key.job_attempt}"
+        f"/api/v2/jobs/{path_name(job)}/attempts/{key.job_attempt}"
         f"/taskRoles/{key.role}/taskIndex/{key.index}/attempts/{key.task_attempt}/logs"
     )
+
+
+def path_name(job: JobRow) -> str:
+    """Return what names a job in paths; the name of an archived one may be another job's by now."""
+    return f"{job.user}~{job.name}" if job.archived_at_ms is None else job.id
 
 
 def _uid(job: JobRow, attempt: AttemptView, task: TaskHistory) -> str:

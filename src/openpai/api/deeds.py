@@ -1,0 +1,93 @@
+"""What is done to jobs, one at a time by its own route or many at once: each with the action it needs.
+
+A deed takes a job that was found and checked, does what it says, and answers with a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from openpai.api.context import Desk
+from openpai.ports.store import JobRow
+from openpai.protocol.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something that is done to a job: `do` gets the desk, the job, who does it, and the tag it is about."""
+
+    action: str
+    """What it needs, in `access.table`."""
+    do: Callable[[Desk, JobRow, str, str], Awaitable[str]]
+
+
+def full_name(row: JobRow) -> str:
+    """Return what people call a job."""
+    return f"{row.user}~{row.name}"
+
+
+async def stop(here: Desk, row: JobRow, by: str, _: str = "") -> str:
+    """Let a job end."""
+    await here.services.platform.stop(row.user, row.name, by)
+    return f"job {full_name(row)}: stop was requested"
+
+
+async def start(here: Desk, row: JobRow, by: str, _: str = "") -> str:
+    """Let a finished job run again."""
+    await here.services.platform.start(row.user, row.name, by)
+    return f"job {full_name(row)}: start was requested"
+
+
+async def tag(here: Desk, row: JobRow, _: str, word: str) -> str:
+    """Put a tag on a job."""
+    await here.services.jobs.set_tag(row.id, word)
+    return f"tag {word} was put on job {full_name(row)}"
+
+
+async def untag(here: Desk, row: JobRow, _: str, word: str) -> str:
+    """Take a tag off a job."""
+    if not await here.services.jobs.remove_tag(row.id, word):
+        raise Refused("NoTagError", f"job {full_name(row)} has no tag {word!r}")
+    return f"tag {word} was taken off job {full_name(row)}"
+
+
+async def archive(here: Desk, row: JobRow, _: str = "", __: str = "") -> str:
+    """Put a finished job away, so that its name is free."""
+    if not await here.services.jobs.archive(row.id, here.services.clock.now_ms()):
+        raise _unfinished(row)
+    return f"job {full_name(row)} was archived; it is reached by its id {row.id} from now on"
+
+
+async def unarchive(here: Desk, row: JobRow, _: str = "", __: str = "") -> str:
+    """Give an archived job its name back."""
+    await here.services.jobs.unarchive(row.id)
+    return f"job {full_name(row)} is in the archive no more"
+
+
+async def delete(here: Desk, row: JobRow, _: str = "", __: str = "") -> str:
+    """Delete a finished job with its logs."""
+    services = here.services
+    # Put away first, it cannot begin again while its logs go; and whatever dies half way can be deleted once more.
+    if not await services.jobs.archive(row.id, services.clock.now_ms()):
+        raise _unfinished(row)
+    await services.logs.remove(await services.jobs.attempt_keys(row.id))
+    if not await services.jobs.delete(row.id):
+        raise _unfinished(row)
+    return f"job {full_name(row)} was deleted"
+
+
+def _unfinished(row: JobRow) -> Refused:
+    return Refused("ConflictJobError", f"job {full_name(row)} is not over", "stop it first, or wait until it ends")
+
+
+DEEDS: Final = {
+    "stop": Deed("job.stop", stop),
+    "start": Deed("job.stop", start),
+    "tag": Deed("job.tag", tag),
+    "untag": Deed("job.tag", untag),
+    "archive": Deed("job.archive", archive),
+    "unarchive": Deed("job.archive", unarchive),
+    "delete": Deed("job.delete", delete),
+}

@@ -1,0 +1,112 @@
+"""Many jobs at once: what is done to each, with an answer for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field, model_validator
+from starlette.responses import Response
+
+from openpai.api.access import check_job, find_job
+from openpai.api.answers import reply
+from openpai.api.bodies import Body, read_body, takes
+from openpai.api.context import Desk, desk, doing
+from openpai.api.deeds import DEEDS, full_name
+from openpai.api.sessions import Caller
+from openpai.api.shapes.lists import JobsWhere, filter_of
+from openpai.ports.store import JobRow
+from openpai.protocol.errors import PaiError, Refused, Unavailable
+
+router = APIRouter(tags=["jobs"])
+JOBS_MAX: Final = 1000
+_AT_ONCE: Final = 32
+
+
+class Bulk(Body):
+    """What to do, and to which jobs: either named, or all that match."""
+
+    action: Literal["stop", "start", "tag", "untag", "archive", "unarchive", "delete"]
+    jobs: list[Annotated[str, Field(min_length=1, max_length=511)]] | None = Field(
+        None, min_length=1, max_length=JOBS_MAX, description="Names (`user~job`, or `job` for one's own) or ids."
+    )
+    where: JobsWhere | None = Field(
+        None, description="Filters as of the list, at least one; without `username`, one's own jobs only."
+    )
+    tag: str | None = Field(None, min_length=1, max_length=255, pattern=r"^[^,\x00-\x1f]+$", description="For (un)tag.")
+
+    @model_validator(mode="after")
+    def _is_clear(self) -> Bulk:
+        if (self.jobs is None) == (self.where is None):
+            raise ValueError("give either `jobs` or `where`")
+        if self.where is not None and not self.where.model_fields_set:
+            raise ValueError("`where` needs at least one filter")
+        if (self.tag is not None) != (self.action in ("tag", "untag")):
+            raise ValueError("`tag` goes with the actions tag and untag")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A job as it was named, and what was found under that name."""
+
+    name: str
+    row: JobRow | None = None
+
+
+@router.post(
+    "/api/v2/jobs/bulk",
+    openapi_extra=takes(Bulk),
+    responses={200: {"description": "what became of each job; `more` counts matching jobs beyond the first 1,000"}},
+)
+async def bulk(request: Request, caller: Annotated[Caller, doing("job.stop")]) -> Response:
+    """Stop, start, tag, untag, archive, unarchive or delete up to 1,000 jobs, and say of each what became of it.
+
+    Each job is checked as if it had been asked for alone, and one that fails does not keep the others from it.
+    """
+    wish = await read_body(request, Bulk)
+    deed = DEEDS[wish.action]
+    # The audit log names what was really done.
+    caller = request.state.caller = replace(caller, action=deed.action)
+    here = desk(request)
+    targets, more = await _targets(here, caller, wish)
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(target: _Target) -> dict[str, Any]:
+        async with turn:
+            return await _done(here, caller, wish, target)
+
+    results = await asyncio.gather(*(one(target) for target in targets))
+    failed = sum(result["status"] >= 400 for result in results)
+    return reply({"done": len(results) - failed, "failed": failed, "more": more, "results": results})
+
+
+async def _targets(here: Desk, caller: Caller, wish: Bulk) -> tuple[Iterable[_Target], int]:
+    if wish.where is None:
+        return [_Target(name) for name in dict.fromkeys(wish.jobs or ())], 0
+    where = filter_of(wish.where)
+    if where is None:
+        return [], 0
+    if not where.users and not caller.is_admin:
+        where = replace(where, users=(caller.user,))
+    where = replace(where, limit=JOBS_MAX, is_archived=where.is_archived or wish.action == "unarchive")
+    page = await here.services.jobs.jobs(where, count=True)
+    return [_Target(full_name(row), row) for row in page.jobs], max((page.total or 0) - len(page.jobs), 0)
+
+
+async def _done(here: Desk, caller: Caller, wish: Bulk, target: _Target) -> dict[str, Any]:
+    deed = DEEDS[wish.action]
+    try:
+        row = target.row or await find_job(here, caller, target.name)
+        check_job(caller, row, deed.action)
+        told = await deed.do(here, row, caller.user, wish.tag or "")
+    except (Refused, Unavailable) as error:
+        return _result(target, error)
+    return {"job": full_name(row), "id": row.id, "status": 200, "message": told}
+
+
+def _result(target: _Target, error: PaiError) -> dict[str, Any]:
+    return {"job": target.name, "id": target.row.id if target.row else None, "status": error.status, **error.as_dict()}
