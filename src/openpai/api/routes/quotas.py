@@ -1,0 +1,111 @@
+"""Quotas: what a user may use at a time, in one job and in a month."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from openpai.access.deciding import refusal
+from openpai.access.model import Thing
+from openpai.api.answers import done, reply
+from openpai.api.auditing import about
+from openpai.api.bodies import read_body, takes
+from openpai.api.context import Desk, desk, doing
+from openpai.api.sessions import Caller
+from openpai.api.shapes import quotas as shapes
+from openpai.ports.usage import Quota
+from openpai.protocol.errors import Refused
+
+router = APIRouter(tags=["quotas"])
+_Name = Annotated[str, Query(max_length=255, pattern=shapes.NAME)]
+
+
+@router.get("/api/v2/quotas")
+async def quotas(request: Request, caller: Annotated[Caller, doing("quota.list")]) -> Response:
+    """Return every quota; for managers those of the virtual clusters they manage."""
+    if not caller.principal.managed:
+        caller.check(Thing())
+    found = await desk(request).services.usage.quotas()
+    shown = [row for row in found if refusal(caller.principal, caller.action, _thing(row.virtual_cluster)) is None]
+    return reply([shapes.quota(row) for row in shown])
+
+
+@router.get("/api/v2/quotas/me")
+async def mine(request: Request, caller: Annotated[Caller, doing("quota.own")]) -> Response:
+    """Return the quotas that hold for oneself, each with what of it is used up."""
+    here = desk(request)
+    held = await here.allowances.of(caller.principal)
+    unfinished = await here.services.usage.unfinished(caller.user) if held else {}
+    hours = await _hours(here, caller.user) if held else {}
+    return reply([shapes.quota(row) | {"used": _used(row, unfinished, hours)} for row in held])
+
+
+@router.put("/api/v2/quotas", status_code=201, openapi_extra=takes(shapes.QuotaBody))
+async def set_quota(request: Request, caller: Annotated[Caller, doing("quota.change")]) -> Response:
+    """Set or replace a quota; it holds from the next submission on, and nobody is stopped for it."""
+    wanted = (await read_body(request, shapes.QuotaBody)).quota()
+    about(request, target=f"{wanted.user or '*'}@{wanted.virtual_cluster or '*'}", owner=wanted.user)
+    caller.check(_thing(wanted.virtual_cluster))
+    here = desk(request)
+    await _check_there(here, wanted)
+    await here.services.usage.set_quota(wanted)
+    await _told(here)
+    return done(f"{shapes.label(wanted.virtual_cluster, wanted.user)} is set", 201)
+
+
+@router.delete("/api/v2/quotas")
+async def remove_quota(
+    request: Request,
+    caller: Annotated[Caller, doing("quota.change")],
+    virtual_cluster: Annotated[_Name, Query(alias="virtualCluster")] = "",
+    user: _Name = "",
+) -> Response:
+    """Remove a quota; what it limited is limited no more, unless by the one for everybody."""
+    about(request, target=f"{user or '*'}@{virtual_cluster or '*'}", owner=user)
+    caller.check(_thing(virtual_cluster))
+    here = desk(request)
+    label = shapes.label(virtual_cluster, user)
+    if not await here.services.usage.remove_quota(virtual_cluster, user):
+        raise Refused("NoQuotaError", f"there is no such quota: {label}", "`pai quota list` shows the quotas there are")
+    await _told(here)
+    return done(f"{label} is removed")
+
+
+def _thing(virtual_cluster: str) -> Thing:
+    return Thing(virtual_cluster=virtual_cluster, label=shapes.label(virtual_cluster, ""))
+
+
+async def _told(here: Desk) -> None:
+    here.allowances.forget()
+    await here.services.platform.limits_changed()
+
+
+async def _check_there(here: Desk, wanted: Quota) -> None:
+    if wanted.user and await here.services.users.user(wanted.user) is None:
+        told = f"there is no user named {wanted.user!r}"
+        raise Refused("NoUserError", told, "`pai user list` shows the users there are")
+    name = wanted.virtual_cluster
+    if name and all(view.name != name for view in await here.services.platform.virtual_clusters()):
+        told = f"there is no virtual cluster {name!r}"
+        raise Refused("NoVirtualClusterError", told, "`pai vc list` shows the virtual clusters there are")
+
+
+async def _hours(here: Desk, user: str) -> dict[str, float]:
+    """Return the GPU hours of this month by virtual cluster."""
+    now_ms = here.services.clock.now_ms()
+    first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    hours: dict[str, float] = {}
+    for row in await here.services.usage.use(int(first.timestamp() * 1000), now_ms, users=[user]):
+        hours[row.virtual_cluster] = hours.get(row.virtual_cluster, 0.0) + row.gpu_hours
+    return hours
+
+
+def _used(row: Quota, unfinished: Any, hours: Any) -> dict[str, float]:
+    where = row.virtual_cluster
+    return {
+        "jobsUnfinished": unfinished.get(where, 0) if where else sum(unfinished.values()),
+        "gpuHoursThisMonth": round(hours.get(where, 0.0) if where else sum(hours.values()), 6),
+    }

@@ -1,0 +1,113 @@
+"""What was used: hours of GPUs, CPUs and memory, as JSON or for a spreadsheet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import StringConstraints
+from starlette.responses import Response
+
+from openpai.access.deciding import refusal
+from openpai.access.model import NOTHING, Thing
+from openpai.api.answers import reply, text
+from openpai.api.bodies import invalid
+from openpai.api.context import Desk, desk, doing
+from openpai.api.sessions import Caller
+from openpai.api.shapes import reports as shapes
+from openpai.api.shapes.tables import CSV, wants_csv
+from openpai.ports.accounts import Group
+from openpai.ports.usage import UseRow
+
+router = APIRouter(tags=["reports"])
+PERIOD_MAX_MS: Final = 3 * 366 * 86_400_000
+_WHEN: Final = r"^[0-9-]{1,15}$"
+_Name = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\x00]*$")]
+_Names = Annotated[list[_Name] | None, Query(max_length=100)]
+
+
+@router.get("/api/v2/reports/use", responses={200: {"content": {"text/csv": {}}}})
+async def use(
+    request: Request,
+    caller: Annotated[Caller, doing("report.own")],
+    from_: Annotated[
+        str | None, Query(alias="from", pattern=_WHEN, description="ms or YYYY-MM-DD; else the month's first day")
+    ] = None,
+    to: Annotated[str | None, Query(pattern=_WHEN, description="ms or YYYY-MM-DD, not included; else now")] = None,
+    by: Annotated[list[str] | None, Query(max_length=8, description="day, user, group, vc: one or several")] = None,
+    user: _Names = None,
+    vc: _Names = None,
+    format_: Annotated[Literal["json", "csv"] | None, Query(alias="format", description="or by Accept")] = None,
+) -> Response:
+    """Return what was held, in hours: one's own use, that of virtual clusters one manages, or everybody's for admins.
+
+    What still runs counts until now. What somebody in several groups used counts in each; the total counts it once.
+    """
+    here = desk(request)
+    now_ms = here.services.clock.now_ms()
+    from_ms, to_ms = _period(from_, to, now_ms)
+    words = shapes.dimensions(by or ("user",))
+    rows = await _rows(here, caller, (from_ms, min(to_ms, max(now_ms, from_ms))), (user or [], vc or []))
+    groups = await _groups(here, caller) if "group" in words else _no_groups
+    # A year by day and user is many thousand rows: others have their turn meanwhile.
+    entries = await asyncio.to_thread(shapes.added_up, rows, words, groups)
+    total = shapes.total(rows)
+    if wants_csv(format_, request.headers.get("accept")):
+        headers = {"Content-Disposition": 'attachment; filename="use.csv"'}
+        return text(shapes.report_csv(entries, words, total), CSV, headers)
+    return reply({"from": from_ms, "to": to_ms, "by": words, "rows": entries, "total": total})
+
+
+def _period(from_: str | None, to: str | None, now_ms: int) -> tuple[int, int]:
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    to_ms = shapes.moment(to, "to", now_ms)
+    from_ms = shapes.moment(from_, "from", int(first.timestamp() * 1000))
+    if not 0 <= to_ms - from_ms <= PERIOD_MAX_MS:
+        raise invalid("from, to: give a period of at most three years that ends after it begins")
+    return from_ms, to_ms
+
+
+async def _rows(
+    here: Desk, caller: Caller, period: tuple[int, int], asked: tuple[Sequence[str], Sequence[str]]
+) -> tuple[UseRow, ...]:
+    """Return the rows somebody may see of those they asked for; raise ForbiddenUserError where that is none."""
+    usage, who, (users, virtual_clusters) = here.services.usage, caller.principal, asked
+    if period[0] >= period[1]:
+        return ()
+    if refusal(who, "report.read", NOTHING) is None:
+        return await usage.use(*period, users=users, virtual_clusters=virtual_clusters)
+    managed = [name for name in sorted(who.managed) if not virtual_clusters or name in virtual_clusters]
+    others = [name for name in users if name != who.name]
+    if others and not managed:
+        caller.check(Thing(label=f"what {others[0]} used"), "report.read")
+    found: dict[tuple[str, str, str], UseRow] = {}
+    if not users or who.name in users:
+        for row in await usage.use(*period, users=[who.name], virtual_clusters=virtual_clusters):
+            found[row.day, row.user, row.virtual_cluster] = row
+    if managed:
+        for row in await usage.use(*period, users=users, virtual_clusters=managed):
+            found[row.day, row.user, row.virtual_cluster] = row
+    return tuple(found[key] for key in sorted(found))
+
+
+async def _groups(here: Desk, caller: Caller) -> Callable[[UseRow], Sequence[str]]:
+    """Return what tells the groups of whoever used something; what is used in no group is used in ''."""
+    of: Mapping[str, Sequence[Group]] = {user.name: user.groups for user in await here.services.users.users()}
+    sees_all = refusal(caller.principal, "group.members", NOTHING) is None
+
+    def groups(row: UseRow) -> Sequence[str]:
+        mine = of.get(row.user, ())
+        if not sees_all and row.user != caller.user:
+            # A manager knows who may use their virtual cluster; what else people belong to is not theirs to know.
+            mine = [group for group in mine if row.virtual_cluster in (*group.virtual_clusters, *group.managed)]
+        return [group.name for group in mine] or [""]
+
+    return groups
+
+
+def _no_groups(_: UseRow) -> Sequence[str]:
+    return ("",)

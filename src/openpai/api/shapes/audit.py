@@ -1,0 +1,41 @@
+"""Entries of the audit log as documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from openpai.api.shapes.tables import csv_of
+from openpai.ports.usage import AuditRow
+
+_HEADS: Final = ("id", "time", "actor", "action", "target", "owner", "via", "address", "status", "detail")
+
+
+def entry(row: AuditRow, *, is_shown_whole: bool) -> dict[str, Any]:
+    """Return an entry; from where and with which token somebody else came is for administrators alone."""
+    of = row.entry
+    return {
+        "id": row.id,
+        "time": of.at_ms,
+        "actor": of.actor,
+        "action": of.action,
+        "target": of.target,
+        "owner": of.owner,
+        "via": of.via if is_shown_whole else "",
+        "address": of.address if is_shown_whole else "",
+        "status": of.status,
+        "detail": dict(of.detail),
+    }
+
+
+def entries_csv(entries: Sequence[dict[str, Any]]) -> str:
+    """Return entries as CSV; times are written as people read them, in UTC."""
+    rows = []
+    for each in entries:
+        at = datetime.fromtimestamp(each["time"] / 1000, UTC).isoformat(timespec="milliseconds")
+        detail = json.dumps(each["detail"], ensure_ascii=False, separators=(",", ":"))
+        written = {**each, "time": at, "detail": detail}
+        rows.append([written[head] for head in _HEADS])
+    return csv_of(_HEADS, rows)

@@ -1,0 +1,57 @@
+"""Quotas as documents: what limits nothing is null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from openpai.api.bodies import Body
+from openpai.ports.usage import Quota
+
+MANY = 2**31 - 1
+NAME = r"^[A-Za-z0-9_.-]*$"
+
+
+class QuotaBody(Body):
+    """A quota as it shall be; limits that are not given limit nothing."""
+
+    virtualCluster: str = Field(  # noqa: N815
+        "", max_length=255, pattern=NAME, description="Empty: over all virtual clusters together."
+    )
+    user: str = Field("", max_length=255, pattern=NAME, description="Empty: for each user who has none of their own.")
+    gpusRunning: int | None = Field(  # noqa: N815
+        None, ge=0, le=MANY, description="GPUs at a time; what is beyond waits."
+    )
+    gpusPerJob: int | None = Field(  # noqa: N815
+        None, ge=0, le=MANY, description="GPUs of one job; more is refused."
+    )
+    jobsUnfinished: int | None = Field(  # noqa: N815
+        None, ge=0, le=MANY, description="Jobs that wait or run at a time; more are refused."
+    )
+    gpuHoursPerMonth: float | None = Field(  # noqa: N815
+        None, ge=0, le=1e12, allow_inf_nan=False, description="GPU hours since the first of the month, UTC."
+    )
+
+    def quota(self) -> Quota:
+        """Return the quota this asks for."""
+        limits = (self.gpusRunning, self.gpusPerJob, self.jobsUnfinished, self.gpuHoursPerMonth)
+        return Quota(self.virtualCluster, self.user, *limits)
+
+
+def quota(row: Quota) -> dict[str, Any]:
+    """Return a quota."""
+    return {
+        "virtualCluster": row.virtual_cluster,
+        "user": row.user,
+        "gpusRunning": row.gpus_running,
+        "gpusPerJob": row.gpus_per_job,
+        "jobsUnfinished": row.jobs_unfinished,
+        "gpuHoursPerMonth": row.gpu_hours_per_month,
+    }
+
+
+def label(virtual_cluster: str, user: str) -> str:
+    """Return what people call a quota."""
+    where = f"virtual cluster {virtual_cluster}" if virtual_cluster else "all virtual clusters together"
+    return f"the quota of {user or 'each user'} in {where}"

@@ -1,0 +1,75 @@
+"""Reports of use as documents: hours added up by day, user, group and virtual cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from openpai.api.bodies import invalid
+from openpai.api.shapes.tables import csv_of
+from openpai.ports.usage import UseRow
+
+NAMES: Final = {"day": "day", "user": "user", "group": "group", "vc": "virtualCluster"}
+_SUMS: Final = ("gpuHours", "cpuHours", "memoryGbHours", "taskAttempts")
+_DIGITS: Final = 6
+
+GroupsOf = Callable[[UseRow], Sequence[str]]
+
+
+def dimensions(by: Iterable[str]) -> tuple[str, ...]:
+    """Return what to add up by, from words and comma lists of them, each once and in the order they were given."""
+    words = dict.fromkeys(word.strip() for text in by for word in text.split(",") if word.strip())
+    strange = [word for word in words if word not in NAMES]
+    if strange:
+        raise invalid(f"by: {strange[0]!r} is none of {', '.join(NAMES)}")
+    return tuple(words)
+
+
+def moment(text: str | None, name: str, default_ms: int) -> int:
+    """Return a time that was given as milliseconds or as a day, YYYY-MM-DD in UTC."""
+    if not text:
+        return default_ms
+    if text.isascii() and text.isdigit() and len(text) <= 15:
+        return int(text)
+    try:
+        return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        raise invalid(f"{name}: give milliseconds since 1970, or a day such as 2026-01-31") from None
+
+
+def added_up(rows: Iterable[UseRow], by: Sequence[str], groups: GroupsOf) -> list[dict[str, Any]]:
+    """Return the sums, in order. What was used by somebody in several groups counts in each of them."""
+    sums: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        known = {"day": row.day, "user": row.user, "vc": row.virtual_cluster}
+        for group in groups(row) if "group" in by else ("",):
+            key = tuple({**known, "group": group}[word] for word in by)
+            _add(sums.setdefault(key, [0.0, 0.0, 0.0, 0]), row)
+    named = [NAMES[word] for word in by]
+    return [{**dict(zip(named, key, strict=True)), **_told(sums[key])} for key in sorted(sums)]
+
+
+def total(rows: Iterable[UseRow]) -> dict[str, Any]:
+    """Return what was used in all, each hour once."""
+    sums: list[float] = [0.0, 0.0, 0.0, 0]
+    for row in rows:
+        _add(sums, row)
+    return _told(sums)
+
+
+def report_csv(entries: Sequence[Mapping[str, Any]], by: Sequence[str], in_all: Mapping[str, Any]) -> str:
+    """Return a report as CSV; its last row is the total."""
+    heads = [*(NAMES[word] for word in by), *_SUMS]
+    last = {**({NAMES[by[0]]: "total"} if by else {}), **in_all}
+    return csv_of(heads, [[entry.get(head) for head in heads] for entry in (*entries, last)])
+
+
+def _add(sums: list[float], row: UseRow) -> None:
+    for place, amount in enumerate((row.gpu_hours, row.cpu_hours, row.memory_gb_hours, row.task_attempts)):
+        sums[place] += amount
+
+
+def _told(sums: Sequence[float]) -> dict[str, Any]:
+    *hours, attempts = sums
+    return dict(zip(_SUMS, [*(round(amount, _DIGITS) for amount in hours), int(attempts)], strict=True))
