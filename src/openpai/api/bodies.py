@@ -31,9 +31,10 @@ async def read_body(request: Request, model: type[B]) -> B:
     except (ValueError, RecursionError):
         raise invalid("the body is not valid JSON") from None
     try:
-        return model.model_validate(values)
+        request.state.asked = asked = model.model_validate(values)
     except ValidationError as error:
         raise invalid(told(error.errors(include_url=False, include_input=False))) from None
+    return asked
 
 
 def invalid(message: str) -> Refused:

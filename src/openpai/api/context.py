@@ -12,6 +12,7 @@ from fastapi.security.base import SecurityBase
 
 from openpai.access.deciding import at_door
 from openpai.access.table import ACTIONS
+from openpai.api.allowances import Allowances
 from openpai.api.limits import Buckets, Guesses
 from openpai.api.passwords import Passwords
 from openpai.api.services import Services
@@ -27,6 +28,7 @@ class Desk:
     passwords: Passwords
     lists: Buckets
     logins: Guesses
+    allowances: Allowances
 
 
 def desk(request: Request) -> Desk:
