@@ -13,9 +13,7 @@ from starlette.responses import Response
 
 from openpai.api import bodies
 from openpai.api.allowances import Allowances
-from openpai.api.allowances import Allowances
 from openpai.api.answers import refusal, reply
-from openpai.api.auditing import Auditing
 from openpai.api.auditing import Auditing
 from openpai.api.context import Desk
 from openpai.api.gate import Gate
@@ -126,7 +124,6 @@ def create_api(services: Services) -> FastAPI:
     api.add_exception_handler(PaiError, _told)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _no_api)
-    api.add_middleware(Auditing, services=services)
     api.add_middleware(Auditing, services=services)
     api.add_middleware(
         Gate,
