@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
+
+import httpx
 
 from openpai.client import model
 from openpai.client.asking import (
@@ -62,22 +65,35 @@ class Jobs(Naming):
     def all_jobs(self, /, *, page: int = PAGE, **where: Filter) -> Pages[model.JobPage, model.JobSummary]:
         """Yield every job that matches, newest first, reading `page` of them at a time."""
         seen: set[str] = set()
+        tells_places = False
 
         def fresh(answer: model.JobPage) -> tuple[model.JobSummary, ...]:
-            # Jobs that are submitted meanwhile push others from one page onto the next.
+            # A server that only counts tells a job twice when others come meanwhile.
             found = tuple(job for job in answer.jobs if job.full_name not in seen)
-            seen.update(job.full_name for job in answer.jobs)
+            if not answer.next:
+                seen.update(job.full_name for job in answer.jobs)
             return found
 
         def after(answer: model.JobPage) -> Call[model.JobPage] | None:
+            nonlocal tells_places
+            if answer.next:
+                tells_places = True
+                return self._page({**where, "after": answer.next}, page, 0)
             offset = answer.offset + len(answer.jobs)
-            return self._page(where, page, offset) if answer.jobs and offset < answer.total else None
+            is_last = tells_places or not answer.jobs or offset >= answer.total
+            return None if is_last else self._page(where, page, offset)
 
         return Pages(self._page(where, page, 0), fresh, after)
 
     def _page(self, where: Mapping[str, Filter], limit: int, offset: int) -> Call[model.JobPage]:
         params = {"limit": str(limit), "offset": str(offset), "withTotalCount": "true", **said(**where)}
-        return Call("GET", "/jobs", whole(lambda answer: model.JobPage.read(answer, offset)), params)
+
+        def read(response: httpx.Response) -> model.JobPage:
+            place = response.links.get("next", {}).get("url", "")
+            after = parse_qs(urlsplit(place).query).get("after", [""])[0]
+            return model.JobPage.read(response.json(), offset, after)
+
+        return Call("GET", "/jobs", read, params)
 
     @asks
     def job(self, name: str, attempt: int | None = None) -> Call[model.JobDetail]:
@@ -119,6 +135,43 @@ class Jobs(Naming):
     def untag(self, name: str, tag: str) -> Call[None]:
         """Take a tag off a job."""
         return Call("DELETE", f"{self.path(name)}/tag", nothing, json={"value": tag}, is_repeatable=False)
+
+    @asks
+    def archive(self, name: str) -> Call[None]:
+        """Put a finished job away: its name is free, and its id is what it is called from then on."""
+        return Call("PUT", f"{self.path(name)}/archive", nothing)
+
+    @asks
+    def unarchive(self, id_: str) -> Call[None]:
+        """Give an archived job, named by its id, its name back."""
+        return Call("DELETE", f"{self.path(id_)}/archive", nothing, is_repeatable=False)
+
+    @asks
+    def delete(self, name: str) -> Call[None]:
+        """Delete a finished job with its logs, for good."""
+        return Call("DELETE", self.path(name), nothing, is_repeatable=False)
+
+    @asks
+    def many(
+        self,
+        action: str,
+        names: Sequence[str] | None = None,
+        *,
+        where: Mapping[str, Filter] | None = None,
+        tag: str | None = None,
+    ) -> Call[model.Results]:
+        """Do one thing to many jobs, those named or all that match, and return what became of each.
+
+        `action` is stop, start, tag, untag, archive, unarchive or delete. Without `username`, `where` means one's own.
+        """
+        chosen = {"jobs": list(names)} if names is not None else {"where": dict(where or {})}
+        body = {"action": action, **chosen, **({} if tag is None else {"tag": tag})}
+        return Call("POST", "/jobs/bulk", whole(model.Results.read), json=body)
+
+    @asks
+    def ssh(self, name: str) -> Call[Mapping[str, Any]]:
+        """Return how to reach each task by SSH; raise NoJobSshInfoError when none can be."""
+        return Call("GET", f"{self.path(name)}/ssh", as_it_came)
 
     @proceeds
     def wait(self, name: str, timeout_s: float | None = None) -> Steps[model.JobDetail]:

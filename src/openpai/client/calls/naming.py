@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
 from urllib.parse import quote
 
 from openpai.protocol.errors import Refused
+
+_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def segment(name: str, what: str) -> str:
@@ -20,8 +24,9 @@ class Naming:
     user: str | None
 
     def path(self, name: str) -> str:
-        """Return a job's path in the API; a bare name is a job of our own."""
-        full = name if "~" in name or not self.user else f"{self.user}~{name}"
+        """Return a job's path in the API; a bare name is a job of our own, unless it is the id of a job."""
+        is_whole = "~" in name or not self.user or _ID.fullmatch(name)
+        full = name if is_whole else f"{self.user}~{name}"
         if not name or "/" in name or name in (".", ".."):
             raise Refused("InvalidParametersError", f"{name!r} is not a job's name", "name it `job` or `user~job`")
         return f"/jobs/{segment(full, 'a job')}"

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from openpai.client.model.jobs import JobDetail as JobDetail
     from openpai.client.model.jobs import JobPage as JobPage
     from openpai.client.model.jobs import JobSummary as JobSummary
+    from openpai.client.model.jobs import Result as Result
+    from openpai.client.model.jobs import Results as Results
     from openpai.client.model.jobs import Submitted as Submitted
     from openpai.client.model.logs import LogPiece as LogPiece
     from openpai.client.model.nodes import Amount as Amount

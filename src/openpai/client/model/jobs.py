@@ -44,6 +44,11 @@ class JobSummary:
     retries: int
     gpus: int
     tasks: int
+    id: str
+    """Names it for good, in the archive too."""
+    tags: tuple[str, ...]
+    priority: str
+    """crit, prod, test or oppo; empty for the default."""
     document: Document = field(repr=False, compare=False)
 
     @property
@@ -66,6 +71,9 @@ class JobSummary:
             retries=amount(document.get("retries")),
             gpus=amount(document.get("totalGpuNumber")),
             tasks=amount(document.get("totalTaskNumber")),
+            id=text(document.get("debugId")),
+            tags=texts(document.get("tags")),
+            priority=text(document.get("jobPriority")),
             document=document,
         )
 
@@ -79,12 +87,47 @@ class JobPage:
     document: Document = field(repr=False, compare=False)
     offset: int = 0
     """How many that match were left out before these."""
+    next: str = field(default="", repr=False)
+    """Where the page after this one begins; empty at the end, and of servers that do not tell."""
 
     @classmethod
-    def read(cls, document: Document, offset: int = 0) -> JobPage:
+    def read(cls, document: Document, offset: int = 0, next_: str = "") -> JobPage:
         """Return one page of the server's list."""
         jobs = tuple(JobSummary.read(entry) for entry in document["data"])
-        return cls(jobs, document["totalCount"], document, offset)
+        return cls(jobs, document["totalCount"], document, offset, next_)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one of many jobs."""
+
+    job: str
+    is_done: bool
+    told: str
+    code: str
+    """Name of the error; empty when it was done."""
+
+    @classmethod
+    def read(cls, document: Document) -> Result:
+        """Return what the server says of one job."""
+        is_done = amount(document.get("status")) < 400
+        code = "" if is_done else text(document.get("code")) or "UnknownError"
+        return cls(text(document.get("job")), is_done, text(document.get("message")), code)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What became of many jobs."""
+
+    results: tuple[Result, ...]
+    more: int
+    """How many match beyond those."""
+    document: Document = field(repr=False, compare=False)
+
+    @classmethod
+    def read(cls, document: Document) -> Results:
+        """Return what the server says of each job."""
+        return cls(tuple(map(Result.read, document["results"])), amount(document.get("more")), document)
 
 
 @dataclass(frozen=True, slots=True)
