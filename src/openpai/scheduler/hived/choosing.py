@@ -112,6 +112,11 @@ class Round:
             if len(records) > 1 and not all(self._is_sound(record) for record in records):
                 state.give_up(waiting)
             state.unreserve(waiting)
+            if state.standing.limits.keeps_back(waiting.gang):
+                # The limit was lowered while it waited for others to leave.
+                state.give_up(waiting)
+                state.queue.add(waiting)
+                continue
             decision = self._decide(waiting)
             if isinstance(decision, HivedWait):
                 state.queue.add(waiting)
