@@ -11,6 +11,7 @@ from fastapi import Request
 from openpai.access.deciding import refusal
 from openpai.access.model import Scope, Thing
 from openpai.access.table import ACTIONS
+from openpai.api.auditing import about
 from openpai.api.context import Desk, desk
 from openpai.api.sessions import Caller
 from openpai.lifecycle.model import Diagnosis
@@ -36,6 +37,7 @@ async def job_for(request: Request, caller: Caller, name: str, action: str | Non
     for those who may not read its log.
     """
     row = await find_job(desk(request), caller, name)
+    about(request, target=f"{row.user}~{row.name}", owner=row.user)
     check_job(caller, row, action)
     return row if may_read_logs(caller, row) else _without_quotes(row)
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from openpai.api.access import check_job, find_job
 from openpai.api.answers import reply
+from openpai.api.auditing import about_each
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import Desk, desk, doing
 from openpai.api.deeds import DEEDS, full_name
@@ -80,6 +81,7 @@ async def bulk(request: Request, caller: Annotated[Caller, doing("job.stop")]) -
             return await _done(here, caller, wish, target)
 
     results = await asyncio.gather(*(one(target) for target in targets))
+    about_each(request, [(result["job"], result["status"]) for result in results])
     failed = sum(result["status"] >= 400 for result in results)
     return reply({"done": len(results) - failed, "failed": failed, "more": more, "results": results})
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from openpai.api.answers import JSON, encoded_list, reply
+from openpai.api.auditing import entry_of_submission, is_written
 from openpai.api.context import Desk, desk, doing
 from openpai.api.principals import submitter_of
 from openpai.api.sessions import Caller
@@ -45,8 +46,15 @@ async def submit(
     request: Request, caller: Annotated[Caller, doing("job.submit")], idempotency_key: IdempotencyKey = ""
 ) -> Response:
     """Submit a job file, as text of any content type; the job is durable once this is answered."""
-    by = replace(submitter_of(caller.principal), idempotency_key=idempotency_key)
-    submitted = await desk(request).services.platform.submit(by, await request.body())
+    here = desk(request)
+    by = replace(
+        submitter_of(caller.principal),
+        idempotency_key=idempotency_key,
+        quotas=await here.allowances.of(caller.principal),
+        audit=entry_of_submission(request, caller, here.services.clock.now_ms()),
+    )
+    submitted = await here.services.platform.submit(by, await request.body())
+    is_written(request)
     return reply(
         {
             "status": 202,

@@ -9,6 +9,7 @@ from pydantic import Field
 from starlette.responses import RedirectResponse, Response
 
 from openpai.api.answers import reply
+from openpai.api.auditing import about
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import Desk, desk
 from openpai.api.services import SignOn
@@ -94,7 +95,9 @@ async def token(request: Request) -> Response:
     asked = await read_body(request, Code)
     here = desk(request)
     sign_on, _ = _provider(here)
-    return reply(await redeem(here, sign_on, asked.code, asked.verifier))
+    login = await redeem(here, sign_on, asked.code, asked.verifier)
+    about(request, actor=login["user"], target=login["user"], owner=login["user"])
+    return reply(login)
 
 
 @router.get("/api/v2/authn/oidc/logout", status_code=302, responses=_SEE_OTHER)
