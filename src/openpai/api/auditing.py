@@ -50,9 +50,9 @@ def about(request: Request, *, actor: str = "", target: str = "", owner: str = "
     request.state.about = {**known, **{word: value for word, value in said.items() if value}}
 
 
-def about_each(request: Request, things: Sequence[tuple[str, str]]) -> None:
-    """Say that a request did something to several things, each given with whose it is: each gets an entry."""
-    request.state.about_each = tuple(things)
+def about_each(request: Request, jobs: Sequence[tuple[str, int]]) -> None:
+    """Say that a request was about several jobs, and what became of each: each gets an entry."""
+    request.state.about_each = tuple(jobs)
 
 
 def entry_of_submission(request: Request, caller: Caller, now_ms: int) -> AuditEntry:
@@ -111,9 +111,10 @@ class Auditing:
         if action is None or is_done or status == 429 or not self._may_write(request, status):
             return
         entry = await self._entry(request, action, status)
-        things = getattr(request.state, "about_each", ())
-        entries = [replace(entry, target=target, owner=owner) for target, owner in things] or [entry]
-        await asyncio.gather(*(self._services.usage.note(each) for each in entries))
+        each = getattr(request.state, "about_each", ())
+        entries = [_of_job(entry, name, became) for name, became in each] or [entry]
+        # Asked for together, they are written together.
+        await asyncio.gather(*(self._services.usage.note(one) for one in entries))
 
     def _may_write(self, request: Request, status: int) -> bool:
         if hasattr(request.state, "caller") or status != 401:
@@ -141,7 +142,9 @@ class Auditing:
         said = {"actor": actor, "target": target, "owner": owner, **getattr(request.state, "about", {})}
         now_ms = self._services.clock.now_ms()
         address = address_of(request.scope)
-        return AuditEntry(now_ms, action=action, via=via, address=address, status=status, detail=detail, **said)
+        # A route that does one of several things has told which.
+        done = caller.action if caller and caller.action else action
+        return AuditEntry(now_ms, action=done, via=via, address=address, status=status, detail=detail, **said)
 
     async def _known(self, name: str) -> str:
         # Some type their password where their name goes: only names that exist are written down.
@@ -157,6 +160,11 @@ def _action(scope: Scope) -> str | None:
     if action is None:
         return LOGIN if hasattr(Request(scope).state, "asked") else None
     return None if ACTIONS[action].scope is Reach.READ else action
+
+
+def _of_job(entry: AuditEntry, name: str, status: int) -> AuditEntry:
+    owner, tilde, _ = name.partition("~")
+    return replace(entry, target=name, owner=owner if tilde else "", status=status)
 
 
 def _via(caller: Caller) -> str:

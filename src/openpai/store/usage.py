@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -89,8 +90,9 @@ class SqlUsageStore:
         return await self._database.read(work)
 
 
-def audit_columns(entry: AuditEntry) -> dict[str, Any]:
-    """Return an audit entry as a row; what strangers typed is cut to what the columns hold."""
+def audit_columns(entry: AuditEntry, *, target: str = "") -> dict[str, Any]:
+    """Return an audit entry as a row, about `target` if it names none; what strangers typed is cut to what fits."""
+    entry = replace(entry, target=entry.target or target)
     columns: dict[str, Any] = {name: _fitting(name, getattr(entry, name)) for name in _WORDS}
     detail = json.dumps(dict(entry.detail), ensure_ascii=True)
     return columns | {"at_ms": entry.at_ms, "status": entry.status, "detail": detail}
