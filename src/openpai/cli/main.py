@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "user": ("openpai.cli.user:app", "People who may log in."),
     "group": ("openpai.cli.group:app", "Groups: people who are granted the same."),
     "token": ("openpai.cli.token:app", "Your logins, and tokens for programs."),
+    "storage": ("openpai.cli.storage:app", "Storages: named places for data."),
     "protocol": ("openpai.cli.protocol:app", "The language of job files."),
 }
 EPILOG = f"""A first job: pai login, then pai job submit FILE --watch

@@ -17,6 +17,7 @@ import httpx
 
 from openpai.client import credentials as kept
 from openpai.client.asking import Call, Pages, Pause, Steps
+from openpai.client.async_files import AsyncStorageFiles
 from openpai.client.async_logs import AsyncAttemptLogs
 from openpai.client.async_transport import AsyncTransport
 from openpai.client.calls.jobs import newest
@@ -94,6 +95,10 @@ class AsyncClient(Nouns):
             for item in pages.items(page):
                 yield item
             call = pages.after(page)
+
+    def files(self, storage: str) -> AsyncStorageFiles:
+        """Return the files of a storage, to be read and written."""
+        return AsyncStorageFiles(self.wire, storage)
 
     async def logs(self, name: str, role: str, index: int, *, attempt: int, job_attempt: int) -> AsyncAttemptLogs:
         """Return the logs of one task attempt; raise NoTaskLogError when it never began."""

@@ -27,6 +27,7 @@ from openpai.client.transport import Transport
 from openpai.client.trying import TIMEOUT_S
 
 if TYPE_CHECKING:
+    from openpai.client.files import StorageFiles
     from openpai.client.logs import AttemptLogs
     from openpai.client.model import LogPiece
 
@@ -99,6 +100,12 @@ class Client(Nouns):
             page = self.ask(call)
             yield from pages.items(page)
             call = pages.after(page)
+
+    def files(self, storage: str) -> StorageFiles:
+        """Return the files of a storage, to be uploaded and downloaded."""
+        from openpai.client.files import StorageFiles
+
+        return StorageFiles(self.wire, storage)
 
     def logs(self, name: str, role: str, index: int, *, attempt: int, job_attempt: int) -> AttemptLogs:
         """Return the logs of one task attempt; raise NoTaskLogError when it never began."""

@@ -10,7 +10,8 @@ from openpai.client.calls.logins import Logins
 from openpai.client.calls.nodes import Nodes
 from openpai.client.calls.people import Groups, Users
 from openpai.client.calls.sharing import Sharing
+from openpai.client.calls.storages import Storages
 
 
-class Nouns(Jobs, Logins, Users, Groups, Nodes, Sharing):
+class Nouns(Jobs, Logins, Users, Groups, Nodes, Sharing, Storages):
     """The methods of a client, a class per noun."""

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from openpai.client.model.sharing import Estimate as Estimate
     from openpai.client.model.sharing import Resources as Resources
     from openpai.client.model.sharing import VirtualCluster as VirtualCluster
+    from openpai.client.model.storages import FilePage as FilePage
+    from openpai.client.model.storages import FileView as FileView
+    from openpai.client.model.storages import StorageTest as StorageTest
+    from openpai.client.model.storages import StorageView as StorageView
     from openpai.client.model.tasks import FINAL_STATES as FINAL_STATES
     from openpai.client.model.tasks import SUCCEEDED as SUCCEEDED
     from openpai.client.model.tasks import TaskView as TaskView
@@ -63,6 +67,12 @@ _PLACE: Final = {
         "Estimate",
         "Resources",
         "VirtualCluster",
+    ),
+    "storages": (
+        "FilePage",
+        "FileView",
+        "StorageTest",
+        "StorageView",
     ),
     "tasks": (
         "FINAL_STATES",

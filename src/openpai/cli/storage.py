@@ -1,0 +1,190 @@
+"""`pai storage`: named places for data: which there are, who may use them, and whether they work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from openpai.cli import output, prompts, session
+from openpai.cli.exits import Exit
+from openpai.cli.lazy import group
+from openpai.cli.words import joined, split
+from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client.model import StorageView
+
+COMMANDS: Final = {
+    "list": ("openpai.cli.storage:list_", "List the storages you may use."),
+    "show": ("openpai.cli.storage:show", "Show where a storage is, and who may use it."),
+    "add": ("openpai.cli.storage:add", "Add a storage, or say anew where one is."),
+    "remove": ("openpai.cli.storage:remove", "Forget a storage; the data in it stays."),
+    "grant": ("openpai.cli.storage:grant", "Let groups use a storage."),
+    "revoke": ("openpai.cli.storage:revoke", "Let groups use a storage no longer."),
+    "test": ("openpai.cli.storage:test", "Have the server connect to a storage and try it."),
+    "ls": ("openpai.cli.storage_files:ls", "List what is in a storage."),
+    "upload": ("openpai.cli.storage_files:upload", "Put files and directories into a storage."),
+    "download": ("openpai.cli.storage_files:download", "Fetch files and directories from a storage."),
+    "rm": ("openpai.cli.storage_files:rm", "Remove files from a storage."),
+}
+app = group("Storages: named places for data.", COMMANDS)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage.")]
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.")]
+
+
+def list_(
+    default: Annotated[bool, typer.Option("--default", help="Only the default ones of your groups.")] = False,
+    json: output.Json = False,
+) -> None:
+    """List the storages you may use."""
+    with session.connect() as pai:
+        found = pai.storages(default=default)
+    if json:
+        output.document([one.document for one in found])
+        return
+    if not found:
+        output.say("No storages: none is granted to a group you are in.")
+        output.next_step("pai storage add --help")
+        return
+    from openpai.cli.listing import listing
+
+    rows = [(one.name, one.type, _rights(one), "yes" if one.is_default else "", one.description) for one in found]
+    output.say(listing(("NAME", "TYPE", "RIGHTS", "DEFAULT", "DESCRIPTION"), rows, whole=("TYPE", "RIGHTS")))
+    output.next_step(f"pai storage ls {found[0].name}")
+
+
+def show(name: Name, json: output.Json = False) -> None:
+    """Show where a storage is, and who may use it."""
+    with session.connect() as pai:
+        found = pai.storage(name)
+    _told(found, json)
+
+
+def add(
+    name: Name,
+    type_: Annotated[str, typer.Argument(metavar="TYPE", help="local, nfs, smb, s3, azureBlob or webhdfs.")],
+    data: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="Where it is, such as path=/data or bucket=b.")
+    ] = None,
+    secret: Annotated[
+        list[str] | None, typer.Option("--secret", metavar="KEY", help="Ask for this key, such as secretAccessKey.")
+    ] = None,
+    secret_stdin: Annotated[
+        bool, typer.Option("--secret-stdin", help="Read the secrets from standard input, a line for each.")
+    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Nobody may write to it.")] = False,
+    personal: Annotated[bool, typer.Option("--personal", help="Everybody sees a folder of their own name.")] = False,
+    description: Annotated[str, typer.Option("--description", metavar="TEXT", help="What it is for.")] = "",
+    grant: Annotated[list[str] | None, typer.Option("--group", metavar="NAMES", help="Groups that may use it.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Say anew where a storage is that there is.")] = False,
+    json: output.Json = False,
+) -> None:
+    """Add a storage, or say anew where one is; the server encrypts what is secret and never shows it.
+
+    Nothing is connected yet: `pai storage test` does.
+    """
+    values = _values(data or [])
+    values |= {key: prompts.secret(key, secret_stdin, option="--secret-stdin") for key in split(secret)}
+    with session.connect() as pai:
+        say = pai.change_storage if replace else pai.add_storage
+        found = say(name, type_, values, read_only=read_only, share=not personal, description=description)
+        for each in split(grant):
+            pai.grant_storage(name, each)
+        if grant:
+            found = pai.storage(name)
+    _told(found, json, f"pai storage test {name}", f"pai storage grant {name} GROUP")
+
+
+def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
+    """Forget a storage and who may use it; the data in it stays."""
+    prompts.check_sure(f"Forget the storage {name}?", yes)
+    with session.connect() as pai:
+        pai.remove_storage(name)
+    if json:
+        output.document({"name": name, "removed": True})
+        return
+    output.say(f"{name} is forgotten; its data is still where it was.")
+    output.next_step("pai storage list")
+
+
+def grant(
+    name: Name,
+    groups: Groups,
+    default: Annotated[bool, typer.Option("--default", help="Make it the default storage of these groups.")] = False,
+    json: output.Json = False,
+) -> None:
+    """Let groups use a storage. The first storage of a group is its default one."""
+    with session.connect() as pai:
+        for each in groups:
+            pai.grant_storage(name, each, default=default)
+        found = pai.storage(name)
+    _told(found, json, f"pai storage ls {name}")
+
+
+def revoke(name: Name, groups: Groups, json: output.Json = False) -> None:
+    """Let groups use a storage no longer; jobs that run go on."""
+    with session.connect() as pai:
+        for each in groups:
+            pai.revoke_storage(name, each)
+        found = pai.storage(name)
+    _told(found, json, "pai storage list")
+
+
+def test(name: Name, json: output.Json = False) -> int:
+    """Have the server connect to a storage, list it, and unless it is read-only write, read and remove a small file.
+
+    The exit code says whether all of it worked.
+    """
+    with session.connect() as pai:
+        found = pai.check_storage(name)
+    code = Exit.OK if found.is_ok else Exit.UNAVAILABLE
+    if json:
+        output.document(found.document)
+        return code
+    from openpai.cli.listing import listing
+
+    rows = [
+        (
+            "[green]works[/]" if step.get("ok") else "[red]fails[/]",
+            str(step.get("step")),
+            str(step.get("message") or ""),
+        )
+        for step in found.steps
+    ]
+    output.say(listing(("", "STEP", "WHAT IT SAID"), rows, markup=("",)))
+    if found.is_ok:
+        output.next_step(f"pai storage grant {name} GROUP", f"pai storage ls {name}")
+    else:
+        output.next_step(f"pai storage show {name}", f"pai storage add {name} TYPE KEY=VALUE... --replace")
+    return code
+
+
+def _values(given: list[str]) -> dict[str, str]:
+    values = {}
+    for pair in given:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            told = f"{pair!r} is not written as KEY=VALUE"
+            raise Refused("InvalidParametersError", told, "write path=/data, or server=nas path=/export")
+        values[key] = value
+    return values
+
+
+def _rights(one: StorageView) -> str:
+    return f"{'read' if one.is_read_only else 'read, write'}{'' if one.is_shared else ', own folder'}"
+
+
+def _told(one: StorageView, is_json: bool, *steps: str) -> None:
+    if is_json:
+        output.document(one.document)
+        return
+    from openpai.cli.listing import facts
+
+    pairs = [("name", one.name), ("type", one.type), ("rights", _rights(one)), ("description", one.description)]
+    pairs += [(key, str(value)) for key, value in one.data.items()]
+    pairs += [("credentials", "kept encrypted" if one.has_credentials else ""), ("groups", joined(one.groups))]
+    pairs += [("default", "yes" if one.is_default else "")]
+    output.say(facts(pairs))
+    output.next_step(*(steps or (f"pai storage ls {one.name}",)))

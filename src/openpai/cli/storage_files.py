@@ -1,0 +1,174 @@
+"""`pai storage ls`, `upload`, `download` and `rm`: what is in a storage, with a bar while it moves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from openpai.cli import output, prompts, session, words
+from openpai.cli.storage import Name
+from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client import Client
+
+Where = Annotated[str, typer.Argument(metavar="[PATH]", help="A path in the storage.")]
+
+
+def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
+    """List what is in a directory of a storage."""
+    with session.connect() as pai:
+        found = list(pai.stored_files(name, path))
+    if json:
+        output.document([one.document for one in found])
+        return
+    if not found:
+        output.say("Nothing is there yet.")
+        output.next_step(f"pai storage upload {name} FILE")
+        return
+    from openpai.cli.listing import listing
+
+    rows = [
+        (f"{one.name}/" if one.is_directory else one.name, "" if one.is_directory else size(one.size),
+         words.clock_time(one.modified_at_ms))
+        for one in found
+    ]  # fmt: skip
+    output.say(listing(("NAME", "SIZE", "CHANGED"), rows, right=("SIZE",), whole=("CHANGED",)))
+
+
+def upload(
+    name: Name,
+    sources: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files and directories of this machine.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="PATH", help="Directory of the storage; its top unless given.")
+    ] = "",
+    json: output.Json = False,
+) -> None:
+    """Put files and directories into a storage, in the place of what is there."""
+    plan = [
+        (file, "/".join(filter(None, (to.strip("/"), goal)))) for source in sources for file, goal in _files(source)
+    ]
+    total = sum(file.stat().st_size for file, _ in plan)
+    with session.connect() as pai, _bar("uploading", total) as progress:
+        files = pai.files(name)
+        for file, goal in plan:
+            files.upload(file, goal, progress)
+    _moved(json, name, len(plan), total, f"pai storage ls {name} {to}".rstrip())
+
+
+def download(
+    name: Name,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or directory in the storage; / is all of it.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIRECTORY", help="Where to put it; here unless given.")] = Path(),
+    json: output.Json = False,
+) -> None:
+    """Fetch a file, or a directory with all that is in it, from a storage."""
+    with session.connect() as pai:
+        plan = list(_stored(pai, name, path.strip("/")))
+        total = sum(count for _, _, count in plan)
+        with _bar("downloading", total) as progress:
+            files = pai.files(name)
+            for source, goal, _ in plan:
+                place = to / goal
+                place.parent.mkdir(parents=True, exist_ok=True)
+                files.download(source, place, progress)
+    _moved(json, name, len(plan), total, "")
+
+
+def rm(
+    name: Name,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files and directories in the storage.")],
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="Directories with all that is in them.")] = False,
+    yes: prompts.Yes = False,
+    json: output.Json = False,
+) -> None:
+    """Remove files from a storage."""
+    if recursive:
+        prompts.check_sure(f"Remove {', '.join(paths)} from {name} with all that is in it?", yes)
+    with session.connect() as pai:
+        for path in paths:
+            pai.remove_file(name, path, recursive=recursive)
+    if json:
+        output.document({"storage": name, "removed": paths})
+        return
+    output.say(f"Removed {words.plural(len(paths), 'path')} from {name}.")
+
+
+def size(count: int) -> str:
+    """Return a number of bytes for a person."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def _files(source: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the files below a path of this machine, each with its path in the storage."""
+    whole = source.absolute()
+    if source.is_file():
+        yield source, whole.name
+        return
+    if not source.is_dir():
+        raise Refused("NoFileError", f"there is no file or directory {source}", "check the path")
+    for directory, below, names in os.walk(source):
+        below.sort()
+        for file in sorted(names):
+            path = Path(directory, file)
+            if path.is_file():
+                yield path, str(Path(whole.resolve().name) / path.relative_to(source))
+
+
+def _stored(pai: Client, name: str, path: str) -> Iterator[tuple[str, Path, int]]:
+    """Yield the files at or below a path in a storage: where each is, where it goes, and its size."""
+    above, _, last = path.rpartition("/")
+    if path:
+        found = next((one for one in pai.stored_files(name, above) if one.name == last), None)
+        if found is None:
+            raise Refused("NoFileError", f"there is no {path} in storage {name}", f"pai storage ls {name} {above}")
+        if not found.is_directory:
+            yield path, Path(last), found.size
+            return
+    waiting = [(path, Path(last or name))]
+    while waiting:
+        directory, goal = waiting.pop()
+        for one in pai.stored_files(name, directory):
+            # An object store takes any name, and one like `..` would lead out of the directory we write to.
+            if one.name in ("", ".", "..") or "/" in one.name or "\0" in one.name:
+                output.warn(f"{one.name!r} in {directory or '/'} is no name for a file here and is left out")
+                continue
+            inside = f"{directory}/{one.name}".lstrip("/")
+            if one.is_directory:
+                waiting.append((inside, goal / one.name))
+            else:
+                yield inside, goal / one.name, one.size
+
+
+@contextlib.contextmanager
+def _bar(what: str, total: int) -> Iterator[Callable[[int], Any]]:
+    """Show how far it is, where a person looks; give what is told of every few bytes."""
+    console = output.error_console()
+    if not console.is_terminal:
+        yield lambda count: None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda count: shown.advance(task, count)
+
+
+def _moved(is_json: bool, name: str, files: int, count: int, step: str) -> None:
+    if is_json:
+        output.document({"storage": name, "files": files, "bytes": count})
+        return
+    output.say(f"{words.plural(files, 'file')}, {size(count)}.")
+    if step:
+        output.next_step(step)

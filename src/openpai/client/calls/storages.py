@@ -1,0 +1,114 @@
+"""Storages: named places for data. Contents are streamed by `client.files` and `client.async_files`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from openpai.client import model
+from openpai.client.asking import Call, Pages, asks, listed, nothing, pages, said, whole
+from openpai.client.calls.naming import segment
+
+FILES_PER_PAGE = 1000
+
+
+def _storage(name: str) -> str:
+    return f"/storages/{segment(name, 'a storage')}"
+
+
+def file_path(name: str, path: str) -> str:
+    """Return the path in the API of a file in a storage."""
+    return f"{_storage(name)}/files/{quote(path.strip('/'))}"
+
+
+class Storages:
+    """Places for data."""
+
+    @asks
+    def storages(self, *, default: bool = False) -> Call[tuple[model.StorageView, ...]]:
+        """Return the storages we are granted, or only the default ones of our groups."""
+        return Call("GET", "/storages", listed(model.StorageView.read, "storages"), said(default=default or None))
+
+    @asks
+    def storage(self, name: str) -> Call[model.StorageView]:
+        """Return one storage."""
+        return Call("GET", _storage(name), whole(model.StorageView.read))
+
+    @asks
+    def add_storage(
+        self,
+        name: str,
+        type: str,  # noqa: A002 - the API calls it so
+        data: Mapping[str, Any],
+        *,
+        read_only: bool = False,
+        share: bool = True,
+        description: str = "",
+    ) -> Call[model.StorageView]:
+        """Add a storage; credentials are part of `data` and never come back."""
+        body = {"name": name, **_body(type, data, read_only, share, description)}
+        return Call("POST", "/storages", whole(model.StorageView.read), json=body)
+
+    @asks
+    def change_storage(
+        self,
+        name: str,
+        type: str,  # noqa: A002
+        data: Mapping[str, Any],
+        *,
+        read_only: bool = False,
+        share: bool = True,
+        description: str = "",
+    ) -> Call[model.StorageView]:
+        """Replace a storage; credentials that are left out stay, unless it moves to another place."""
+        body = _body(type, data, read_only, share, description)
+        return Call("PUT", _storage(name), whole(model.StorageView.read), json=body)
+
+    @asks
+    def remove_storage(self, name: str) -> Call[None]:
+        """Forget a storage; the data in it stays."""
+        return Call("DELETE", _storage(name), nothing, is_repeatable=False)
+
+    @asks
+    def check_storage(self, name: str) -> Call[model.StorageTest]:
+        """Have the server connect to a storage and try it."""
+        return Call("POST", f"{_storage(name)}/test", whole(model.StorageTest.read), is_repeatable=True)
+
+    @asks
+    def grant_storage(self, name: str, group: str, *, default: bool = False) -> Call[None]:
+        """Let a group use a storage."""
+        path = f"{_storage(name)}/groups/{segment(group, 'a group')}"
+        return Call("PUT", path, nothing, said(default=default or None))
+
+    @asks
+    def revoke_storage(self, name: str, group: str) -> Call[None]:
+        """Let a group use a storage no longer."""
+        return Call("DELETE", f"{_storage(name)}/groups/{segment(group, 'a group')}", nothing)
+
+    @pages
+    def stored_files(self, name: str, path: str = "") -> Pages[model.FilePage, model.FileView]:
+        """Yield what is in a directory of a storage, by name."""
+
+        def page(offset: int) -> Call[model.FilePage]:
+            query = {"path": path, "offset": str(offset), "limit": str(FILES_PER_PAGE)}
+            return Call("GET", f"{_storage(name)}/files", whole(model.FilePage.read), query)
+
+        told = 0
+
+        def after(found: model.FilePage) -> Call[model.FilePage] | None:
+            nonlocal told
+            told += len(found.files)
+            return page(told) if found.files and told < found.total else None
+
+        return Pages(page(0), lambda found: found.files, after)
+
+    @asks
+    def remove_file(self, name: str, path: str, *, recursive: bool = False) -> Call[None]:
+        """Remove a file of a storage, or with `recursive` a directory and all that is in it."""
+        query = said(recursive=recursive or None)
+        return Call("DELETE", file_path(name, path), nothing, query, is_repeatable=False)
+
+
+def _body(kind: str, data: Mapping[str, Any], read_only: bool, share: bool, description: str) -> dict[str, Any]:
+    return {"type": kind, "data": dict(data), "readOnly": read_only, "share": share, "description": description}
