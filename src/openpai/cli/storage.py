@@ -22,13 +22,15 @@ COMMANDS: Final = {
     "remove": ("openpai.cli.storage:remove", "Forget a storage; the data in it stays."),
     "grant": ("openpai.cli.storage:grant", "Let groups use a storage."),
     "revoke": ("openpai.cli.storage:revoke", "Let groups use a storage no longer."),
-    "test": ("openpai.cli.storage:test", "Have the server connect to a storage and try it."),
+    "test": ("openpai.cli.storage:check", "Have the server connect to a storage and try it."),
     "ls": ("openpai.cli.storage_files:ls", "List what is in a storage."),
     "upload": ("openpai.cli.storage_files:upload", "Put files and directories into a storage."),
     "download": ("openpai.cli.storage_files:download", "Fetch files and directories from a storage."),
     "rm": ("openpai.cli.storage_files:rm", "Remove files from a storage."),
 }
 app = group("Storages: named places for data.", COMMANDS)
+
+_MARK: Final = {True: "[green]works[/]", False: "[red]fails[/]"}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage.")]
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.")]
@@ -132,7 +134,7 @@ def revoke(name: Name, groups: Groups, json: output.Json = False) -> None:
     _told(found, json, "pai storage list")
 
 
-def test(name: Name, json: output.Json = False) -> int:
+def check(name: Name, json: output.Json = False) -> int:
     """Have the server connect to a storage, list it, and unless it is read-only write, read and remove a small file.
 
     The exit code says whether all of it worked.
@@ -146,12 +148,7 @@ def test(name: Name, json: output.Json = False) -> int:
     from openpai.cli.listing import listing
 
     rows = [
-        (
-            "[green]works[/]" if step.get("ok") else "[red]fails[/]",
-            str(step.get("step")),
-            str(step.get("message") or ""),
-        )
-        for step in found.steps
+        (_MARK[bool(step.get("ok"))], str(step.get("step")), str(step.get("message") or "")) for step in found.steps
     ]
     output.say(listing(("", "STEP", "WHAT IT SAID"), rows, markup=("",)))
     if found.is_ok:
