@@ -22,7 +22,7 @@ COMMANDS: Final = {
 app = group("Groups: people who are granted the same.", COMMANDS)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.", autocompletion=completing.groups)]
-Users = Annotated[list[str], typer.Argument(metavar="USER...", help="Names of users.", autocompletion=completing.users)]
+Users = Annotated[list[str], typer.Argument(metavar="USER", help="Names of users.", autocompletion=completing.users)]
 Description = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="What it is for.")]
 External = Annotated[str | None, typer.Option("--external", metavar="NAME", help="What an identity provider calls it.")]
 Clusters = Annotated[

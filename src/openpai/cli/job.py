@@ -25,7 +25,15 @@ COMMANDS: Final = {
     "checkpoint": ("openpai.cli.job_queue:checkpoint", "Say that a job has just saved its work."),
     "config": ("openpai.cli.job_read:config", "Print a job's file, its secrets masked."),
     "wait": ("openpai.cli.job_wishes:wait", "Wait until a job is over."),
-    "stop": ("openpai.cli.job_wishes:stop", "Let a job end; harmless when it is over already."),
-    "start": ("openpai.cli.job_wishes:start", "Let a job that is over run again, as a new attempt."),
+    "stop": ("openpai.cli.job_wishes:stop", "Let jobs end; harmless when they are over already."),
+    "start": ("openpai.cli.job_wishes:start", "Let jobs that are over run again, as a new attempt."),
+    "tag": ("openpai.cli.job_wishes:tag", "Put a tag on jobs, to find them by."),
+    "untag": ("openpai.cli.job_wishes:untag", "Take a tag off jobs."),
+    "archive": (
+        "openpai.cli.job_wishes:archive",
+        "Put finished jobs away: they leave the list, and their names are free.",
+    ),
+    "unarchive": ("openpai.cli.job_wishes:unarchive", "Take jobs, named by their ids, out of the archive."),
+    "delete": ("openpai.cli.job_wishes:delete", "Delete finished jobs with their logs, for good."),
 }
 app = group("Jobs: submit, watch, read, stop.", COMMANDS)

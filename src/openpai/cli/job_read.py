@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from openpai.cli import output, session
+from openpai.cli import completing, output, session
+from openpai.cli.filters import moment_ms
 from openpai.cli.job_submit import Name
 
 
@@ -17,11 +18,27 @@ def _now_ms() -> int:
 
 
 def list_(
-    user: Annotated[str | None, typer.Option("--user", metavar="NAMES", help="Jobs of these users.")] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="NAMES", help="Jobs of these users.", autocompletion=completing.users),
+    ] = None,
     all_: Annotated[bool, typer.Option("--all", "-a", help="Jobs of all users.")] = False,
-    vc: Annotated[str, typer.Option("--vc", metavar="NAMES", help="Jobs in these virtual clusters.")] = "",
+    vc: Annotated[
+        str,
+        typer.Option(
+            "--vc", metavar="NAMES", help="Jobs in these virtual clusters.", autocompletion=completing.virtual_clusters
+        ),
+    ] = "",
     state: Annotated[str, typer.Option("--state", metavar="STATES", help="Like RUNNING,WAITING.")] = "",
     keyword: Annotated[str, typer.Option("--keyword", metavar="TEXT", help="Part of a name.")] = "",
+    tag: Annotated[str, typer.Option("--tag", metavar="TAGS", help="Jobs with any of these tags.")] = "",
+    priority: Annotated[
+        str, typer.Option("--priority", metavar="CLASSES", help="Like crit,prod,test,oppo,default.")
+    ] = "",
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Submitted since 7d, 12h or 2026-01-31.")
+    ] = None,
+    archived: Annotated[bool, typer.Option("--archived", help="Jobs in the archive instead.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=50000, help="How many at most.")] = 20,
     json: output.Json = False,
 ) -> None:
@@ -31,22 +48,43 @@ def list_(
     """
     with session.connect() as pai:
         own = pai.user or pai.whoami()
-        owner = "" if all_ else user or own
-        page = pai.jobs(limit=limit, username=owner, vc=vc, state=state.upper(), keyword=keyword)
+        where: dict[str, Any] = {
+            "vc": vc,
+            "state": state.upper(),
+            "keyword": keyword,
+            "tagsContain": tag,
+            "jobPriority": priority,
+        }
+        page = pai.jobs(
+            limit=limit,
+            username="" if all_ else user or own,
+            submittedFrom=None if since is None else moment_ms(since, time.time()),
+            archived="true" if archived else "",
+            **where,
+        )
     if json:
         output.document(page.document)
         return
     if not page.jobs:
-        has_filter = bool(user or vc or state or keyword)
-        output.say("No job matches." if has_filter else "No jobs yet.")
-        output.next_step("pai job list --all" if has_filter else "pai job submit FILE --watch")
+        _tell_none(bool(user or since or any(where.values())), archived)
         return
-    from openpai.cli.tables import job_list
+    from openpai.cli.tables import archived_list, job_list
 
-    output.say(job_list(page.jobs, own, _now_ms()))
+    output.say(archived_list(page.jobs, own, _now_ms()) if archived else job_list(page.jobs, own, _now_ms()))
     if page.total > len(page.jobs):
         output.say(f"[dim]{len(page.jobs)} of {page.total} jobs; more with --limit {page.total}[/]")
-    output.next_step(f"pai job show {page.jobs[0].name if page.jobs[0].user == own else page.jobs[0].full_name}")
+    first = page.jobs[0]
+    called = first.id if archived else first.name if first.user == own else first.full_name
+    output.next_step(f"pai job show {called}")
+
+
+def _tell_none(has_filter: bool, archived: bool) -> None:
+    if archived:
+        output.say("No job in the archive matches." if has_filter else "Your archive is empty.")
+        output.next_step("pai job archive NAME")
+        return
+    output.say("No job matches." if has_filter else "No jobs yet.")
+    output.next_step("pai job list --all" if has_filter else "pai job submit FILE --watch")
 
 
 def show(

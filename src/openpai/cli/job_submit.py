@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openpai.cli import jobfile, output, session, words
+from openpai.cli import completing, jobfile, output, session, words
 from openpai.cli.exits import Exit
 from openpai.protocol.errors import InvalidProtocol, Refused
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from openpai.client import Client, JobDetail
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Job file (YAML, or OpenPAI's v1 JSON); - reads a pipe.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Job, as `job` or `user~job`.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Job, as `job` or `user~job`.", autocompletion=completing.jobs)
+]
 
 
 def ended(job: JobDetail) -> int:

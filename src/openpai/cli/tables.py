@@ -44,6 +44,19 @@ def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
     return table
 
 
+def archived_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
+    """Return a table of archived jobs with the ids by which they are called."""
+    table = _plain()
+    table.add_column("ID", no_wrap=True)
+    table.add_column("JOB", overflow="fold")
+    table.add_column("STATE", no_wrap=True)
+    table.add_column("SUBMITTED", no_wrap=True)
+    for job in jobs:
+        name = job.name if job.user == own else job.full_name
+        table.add_row(job.id, escape(name), styled(job.state), ago(job.submitted_at_ms, now_ms))
+    return table
+
+
 def job_facts(job: JobDetail, now_ms: int) -> Table:
     """Return what there is to say about a job as a whole, one fact a line."""
     table = Table(box=None, pad_edge=False, show_header=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from openpai.cli import completing, output, session
+from openpai.cli.filters import span_s
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
@@ -24,7 +24,6 @@ COMMANDS: Final = {
 app = group("Your logins, and tokens for programs.", COMMANDS)
 
 ID_SHOWN: Final = 12
-SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def list_(json: output.Json = False) -> None:
@@ -68,7 +67,7 @@ def create(
     It is printed this once and kept nowhere in clear. A program uses it as PAI_TOKEN.
     """
     with session.connect() as pai:
-        made = pai.new_token(name=name, scope=scope, expiration_s=_seconds(expires))
+        made = pai.new_token(name=name, scope=scope, expiration_s=None if expires is None else span_s(expires))
     if json:
         output.document(made.document)
         return
@@ -80,7 +79,7 @@ def revoke(
     ids: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID...]",
+            metavar="ID",
             help="Tokens, by the beginning of their ids or by themselves.",
             autocompletion=completing.tokens,
         ),
@@ -118,12 +117,3 @@ def _whole(pai: Client, given: list[str]) -> list[str]:
         # What begins no id may be a token itself; the server knows.
         tokens.append(meant[0] if meant else one)
     return tokens
-
-
-def _seconds(told: str | None) -> int | None:
-    if told is None:
-        return None
-    found = re.fullmatch(r"(\d+)([mhdw])", told.strip())
-    if found is None:
-        raise Refused("InvalidParametersError", f"{told!r} is no length of time", "write it like 90d, 12h or 30m")
-    return int(found[1]) * SECONDS[found[2]]

@@ -58,7 +58,7 @@ def list_(json: output.Json = False) -> None:
 
 def show(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of the user.", autocompletion=completing.users)
+        str | None, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completing.users)
     ] = None,
     json: output.Json = False,
 ) -> None:
@@ -147,7 +147,7 @@ def set_(
 
 def password(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of the user.", autocompletion=completing.users)
+        str | None, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completing.users)
     ] = None,
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the old password, if it is your own, and the new one.")

@@ -39,51 +39,19 @@ if TYPE_CHECKING:
 
 # Making a data class takes half a millisecond, there are many, and each command of the terminal needs a few.
 _PLACE: Final = {
-    "histories": (
-        "Event",
-        "Wait",
-    ),
-    "jobs": (
-        "JobDetail",
-        "JobPage",
-        "JobSummary",
-        "Submitted",
-    ),
-    "logs": ("LogPiece",),
-    "nodes": (
-        "Amount",
-        "NodeView",
-    ),
-    "people": (
-        "Checked",
-        "Group",
-        "Login",
-        "NewToken",
-        "TokenView",
-        "User",
-    ),
-    "sharing": (
-        "ClusterConfig",
-        "Estimate",
-        "Resources",
-        "VirtualCluster",
-    ),
-    "storages": (
-        "FilePage",
-        "FileView",
-        "StorageTest",
-        "StorageView",
-    ),
-    "tasks": (
-        "FINAL_STATES",
-        "SUCCEEDED",
-        "TaskView",
-    ),
+    "histories": "Event Wait",
+    "jobs": "JobDetail JobPage JobSummary Result Results Submitted",
+    "logs": "LogPiece",
+    "nodes": "Amount NodeView",
+    "people": "Checked Group Login NewToken TokenView User",
+    "sharing": "ClusterConfig Estimate Resources VirtualCluster",
+    "storages": "FilePage FileView StorageTest StorageView",
+    "tasks": "FINAL_STATES SUCCEEDED TaskView",
 }
 
 
 def __getattr__(name: str) -> Any:
     for place, names in _PLACE.items():
-        if name in names:
+        if name in names.split():
             return getattr(import_module(f"{__name__}.{place}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,76 @@
+"""Which jobs are meant: filters in the words of the terminal, and what the API calls them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import typer
+
+from openpai.protocol.errors import Refused
+
+API_NAME: Final = {
+    "user": "username",
+    "vc": "vc",
+    "state": "state",
+    "keyword": "keyword",
+    "tag": "tagsContain",
+    "no-tag": "tagsNotContain",
+    "priority": "jobPriority",
+    "since": "submittedFrom",
+    "before": "submittedTo",
+}
+EVERYBODY: Final = "*"
+SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="KEY=VALUE",
+        help=f"All that match instead, yours unless user=NAMES or user=*; keys: {', '.join(API_NAME)}.",
+    ),
+]
+
+
+def conditions(given: Sequence[str]) -> dict[str, Any]:
+    """Return conditions written as KEY=VALUE in the API's words; raise Refused for one that means nothing."""
+    where: dict[str, Any] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or key not in API_NAME or not value:
+            known = ", ".join(API_NAME)
+            raise Refused(
+                "InvalidParametersError", f"{one!r} is no condition", f"write KEY=VALUE; the keys are {known}"
+            )
+        where[API_NAME[key]] = meaning(key, value)
+    return where
+
+
+def meaning(key: str, value: str) -> str | int:
+    """Return a value as the API takes it: times in milliseconds, states in capitals."""
+    if key in ("since", "before"):
+        return moment_ms(value, time.time())
+    return value.upper() if key == "state" else value
+
+
+def moment_ms(told: str, now_s: float) -> int:
+    """Return a moment in milliseconds: `7d` or `12h` ago, or a date such as 2026-01-31 or 2026-01-31T08:00."""
+    if found := re.fullmatch(r"(\d{1,6})([mhdw])", told.strip()):
+        return max(0, int((now_s - int(found[1]) * SECONDS[found[2]]) * 1000))
+    try:
+        return int(datetime.fromisoformat(told.strip()).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise Refused(
+            "InvalidParametersError", f"{told!r} is no moment", "write it like 7d, 12h or 2026-01-31"
+        ) from None
+
+
+def span_s(told: str) -> int:
+    """Return a length of time such as 90d, 12h or 30m in seconds."""
+    found = re.fullmatch(r"(\d{1,6})([mhdw])", told.strip())
+    if found is None:
+        raise Refused("InvalidParametersError", f"{told!r} is no length of time", "write it like 90d, 12h or 30m")
+    return int(found[1]) * SECONDS[found[2]]

@@ -1,0 +1,45 @@
+"""Which jobs are meant by what a person writes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from openpai.cli.filters import conditions, moment_ms, span_s
+from openpai.protocol.errors import Refused
+
+
+def test_conditions_are_put_in_the_words_of_the_api():
+    assert conditions(["user=ann,bob", "state=failed", "tag=a", "no-tag=b"]) == {
+        "username": "ann,bob",
+        "state": "FAILED",
+        "tagsContain": "a",
+        "tagsNotContain": "b",
+    }
+
+
+@pytest.mark.parametrize("text", ["state", "colour=red", "vc=", "=x"])
+def test_a_condition_that_means_nothing_is_refused_with_those_that_do(text):
+    with pytest.raises(Refused) as caught:
+        conditions([text])
+    assert "priority" in caught.value.advice
+
+
+def test_moments_are_spans_ago_or_dates():
+    assert moment_ms("2h", 10_000.0) == 2_800_000
+    assert moment_ms("52w", 10_000.0) == 0
+    assert moment_ms("2026-01-31", 0) == int(datetime(2026, 1, 31).astimezone().timestamp() * 1000)
+    assert moment_ms("1970-01-01T00:00:01+00:00", 0) == 1000
+
+
+@pytest.mark.parametrize("text", ["", "soon", "7", "d", "2026-13-01", "-1d"])
+def test_what_is_no_moment_is_refused(text):
+    with pytest.raises(Refused, match="no moment"):
+        moment_ms(text, 0)
+
+
+def test_spans():
+    assert [span_s(text) for text in ("30m", "12h", "90d", "1w")] == [1800, 43_200, 7_776_000, 604_800]
+    with pytest.raises(Refused, match="no length of time"):
+        span_s("1 year")

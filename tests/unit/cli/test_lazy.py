@@ -1,0 +1,65 @@
+"""Commands that are loaded when they are called, and what their tables say of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from openpai.app.main import app
+from openpai.app.pages.commands import walk
+from openpai.cli.main import COMMANDS
+
+WALKED = [(path, command) for path, command in walk(typer.main.get_command(app)) if len(path) > 1]
+
+
+def tables():
+    """Yield every table of commands with the words that lead to it."""
+    from importlib import import_module
+
+    yield (), COMMANDS
+    for name, (place, _) in COMMANDS.items():
+        table = getattr(import_module(place.partition(":")[0]), "COMMANDS", None)
+        if table is not None:
+            yield (name,), table
+
+
+@pytest.mark.parametrize(("path", "command"), WALKED, ids=lambda one: "-".join(one) if isinstance(one, tuple) else "")
+def test_each_command_says_in_a_sentence_what_it_does(path, command):
+    told = (command.help or "").strip().split("\n\n")[0].replace("\n", " ")
+    assert told.endswith("."), path
+    assert (
+        "--json" in {name for one in command.params for name in one.opts}
+        or hasattr(command, "commands")
+        or path[1:] in {("up",), ("simulate",)}
+    ), f"{path} has nothing for programs"
+
+
+def test_tables_say_what_the_commands_say():
+    by_path = dict(WALKED)
+    for above, table in tables():
+        for name, (_, told) in table.items():
+            help_ = by_path["pai", *above, name].help.strip().split("\n\n")[0].replace("\n", " ")
+            assert help_.startswith(told.removesuffix(".")), (*above, name)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["job", "--help"], ["job", "list", "--help"]])
+def test_help_loads_no_other_command_and_no_client(arguments):
+    program = (
+        "import sys; sys.argv = ['pai', *sys.argv[1:]]\n"
+        "from openpai.cli.main import run\n"
+        "try: run()\n"
+        "except SystemExit: pass\n"
+        "late = ('httpx', 'openpai.client', 'openpai.cli.user', 'openpai.cli.job_submit', 'openpai.cli.job_logs')\n"
+        "sys.stderr.write(' '.join(name for name in late if name in sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    loaded = set(told.stderr.split())
+    assert loaded <= ({"openpai.cli.job_submit"} if "list" in arguments else set())
+
+
+def test_every_line_of_every_help_fits_a_terminal(pai):
+    for path, _ in WALKED[:: max(1, len(WALKED) // 12)]:
+        assert max(map(len, pai(*path[1:], "--help").out.splitlines())) <= 80, path
