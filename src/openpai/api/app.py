@@ -16,10 +16,12 @@ from openpai.api.allowances import Allowances
 from openpai.api.answers import refusal, reply
 from openpai.api.auditing import Auditing
 from openpai.api.context import Desk
+from openpai.api.forwarding import Forwarder
 from openpai.api.gate import Gate
 from openpai.api.limits import Buckets, Guesses, TooMany
 from openpai.api.passwords import Passwords
 from openpai.api.routes import (
+    alerts,
     audit,
     authn,
     bulk,
@@ -29,6 +31,7 @@ from openpai.api.routes import (
     health,
     info,
     jobs,
+    kubernetes,
     lists,
     logs,
     nodes,
@@ -44,7 +47,8 @@ from openpai.api.routes import (
 )
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
-from openpai.protocol.errors import Broken, PaiError, Refused
+from openpai.ports.platform import NotLeading
+from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
 # Routes are tried in this order, so what is asked most comes first.
 ROUTERS: Final = (
@@ -67,6 +71,8 @@ ROUTERS: Final = (
     quotas,
     reports,
     audit,
+    alerts,
+    kubernetes,
     info,
     health,
 )
@@ -121,6 +127,8 @@ def create_api(services: Services) -> FastAPI:
     )
     for module in ROUTERS:
         api.include_router(module.router)
+    api.state.forwarder = Forwarder()
+    api.add_exception_handler(NotLeading, _passed_on)
     api.add_exception_handler(PaiError, _told)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _no_api)
@@ -133,6 +141,16 @@ def create_api(services: Services) -> FastAPI:
         upload_max_bytes=settings.upload_max_bytes,
     )
     return api
+
+
+async def _passed_on(request: Request, error: Exception) -> Response:
+    if not isinstance(error, NotLeading):
+        raise error
+    forwarder: Forwarder = request.app.state.forwarder
+    try:
+        return await forwarder.ask(request, error)
+    except Unavailable as unavailable:
+        return refusal(unavailable, {"Retry-After": "1"})
 
 
 async def _told(request: Request, error: Exception) -> Response:

@@ -17,6 +17,7 @@ from openpai.ports.store import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Broken, Refused
 from openpai.protocol.job import JobSpec
 from openpai.protocol.writing import load_spec
+from openpai.runtime.environment import SSH_LABEL
 
 
 async def earlier_attempts(request: Request, caller: Caller, row: JobRow) -> list[AttemptView]:
@@ -46,6 +47,12 @@ async def tasks_of(request: Request, caller: Caller, row: JobRow, attempt: int) 
     spec = await _spec_of(request, row)
     found = await desk(request).services.jobs.task_attempts(row.id, attempt)
     return histories(spec, readable(caller, row, found))
+
+
+async def ssh_roles(request: Request, row: JobRow) -> frozenset[str]:
+    """Return the task roles whose tasks listen for SSH: those that ask for a port of that name."""
+    spec = await _spec_of(request, row)
+    return frozenset(role.name for role in spec.task_roles if role.resources.ports.get(SSH_LABEL, 0) > 0)
 
 
 async def task_of(request: Request, caller: Caller, row: JobRow, attempt: int, role: str, index: int) -> TaskHistory:

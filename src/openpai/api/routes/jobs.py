@@ -13,12 +13,13 @@ from openpai.api.access import job_for
 from openpai.api.answers import YAML, done, encoded_list, reply, text
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
-from openpai.api.histories import attempt_of, earlier_attempts, tasks_of
+from openpai.api.histories import attempt_of, earlier_attempts, ssh_roles, tasks_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.attempts import current_attempt
 from openpai.api.shapes.events import event
 from openpai.api.shapes.nodes import wait
+from openpai.api.shapes.tasks import ssh_door
 from openpai.protocol.errors import Refused
 from openpai.protocol.writing import masked_yaml
 
@@ -102,9 +103,19 @@ async def why(request: Request, caller: Annotated[Caller, doing("job.read")], jo
 
 @router.get("/api/v2/jobs/{job}/ssh")
 async def ssh(request: Request, caller: Annotated[Caller, doing("job.ssh")], job: str) -> Response:
-    """Return nothing yet: jobs have no SSH information of their own."""
+    """Return host, port and command for each running task whose role asks for a port named `ssh`.
+
+    What listens there is the task's own server; a job without such a role, or none of it running, has none.
+    """
     row = await job_for(request, caller, job)
-    raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has no SSH information")
+    roles = await ssh_roles(request, row)
+    tasks = await tasks_of(request, caller, row, row.attempt) if roles else []
+    doors = [door for task in tasks if task.role in roles and (door := ssh_door(task)) is not None]
+    if not doors:
+        advice = "wait until it runs" if roles else "ask for one: resourcePerInstance.ports: {ssh: 1}"
+        told = "no task that runs" if roles else "no task role"
+        raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has {told} with a port named ssh", advice)
+    return reply({"containers": doors})
 
 
 @router.put("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))

@@ -17,6 +17,7 @@ from openpai.lifecycle.diagnosis import ended_with_attempt
 from openpai.lifecycle.model import TASK_FINAL, Diagnosis, TaskPhase
 from openpai.ports.store import JobRow, Slot, TaskAttemptRow
 from openpai.protocol.job import JobSpec
+from openpai.runtime.environment import SSH_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,25 @@ def short_task(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Document
         "containerGpus": container["containerGpus"],
         "containerLog": container["containerLog"],
         "containerExitCode": container["containerExitCode"],
+    }
+
+
+def ssh_door(task: TaskHistory) -> Document | None:
+    """Return how to reach a running task by SSH, None while it does not run."""
+    latest = task.latest
+    if latest is None or latest.slot is None or TaskPhase(latest.phase) is not TaskPhase.RUNNING:
+        return None
+    ports = latest.slot.ports.get(SSH_LABEL, ())
+    if not ports:
+        return None
+    host = latest.slot.address
+    return {
+        "id": latest.key.path(),
+        "taskRoleName": task.role,
+        "taskIndex": task.index,
+        "sshIp": host,
+        "sshPort": str(ports[0]),
+        "command": f"ssh -p {ports[0]} root@{host}",
     }
 
 

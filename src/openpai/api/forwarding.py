@@ -1,0 +1,88 @@
+"""Passing a request on to the server that leads, when only that one can answer it.
+
+Why a job waits and what is free on the nodes stands in the leader's memory. A server that does not lead sends such
+a question on as it came, with the caller's own credentials and nothing of ours, and returns what the leader said.
+A request that was passed on once is not passed on again: during a change of leaders two servers may each believe
+that the other one leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from typing import Final
+
+import httpx
+from fastapi import Request
+from starlette.responses import Response, StreamingResponse
+
+from openpai.ports.platform import NotLeading
+from openpai.protocol.errors import Unavailable
+
+FORWARDED: Final = "x-pai-forwarded"
+ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
+_ASKED: Final = frozenset(
+    {"authorization", "content-type", "accept", "idempotency-key", "last-event-id", "if-match", "if-none-match"}
+)
+_ANSWERED: Final = frozenset(
+    {"content-type", "content-length", "content-disposition", "location", "link", "etag", "retry-after", "allow"}
+)
+_PATIENCE: Final = httpx.Timeout(30.0, connect=3.0)
+_CONNECTIONS: Final = httpx.Limits(max_connections=64, max_keepalive_connections=16)
+
+
+class Forwarder:
+    """Asks the leading server on behalf of callers."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._transport = transport
+        self._client: httpx.AsyncClient | None = None
+
+    async def ask(self, request: Request, error: NotLeading) -> Response:
+        """Return the leader's answer to a request; raise Unavailable when there is none to be had."""
+        if not error.url or FORWARDED in request.headers:
+            raise Unavailable("no server leads at the moment", "ask again in a few seconds")
+        path = request.scope.get("raw_path", b"").decode("ascii", "replace").partition("?")[0] or request.url.path
+        url = httpx.URL(error.url).copy_with(raw_path=_target(path, request.scope["query_string"]))
+        headers = [*_chosen(request.headers.items(), _ASKED), (FORWARDED, "1"), ("accept-encoding", "identity")]
+        asked = self._open().build_request(request.method, url, headers=headers, content=await request.body())
+        try:
+            answer = await self._open().send(asked, stream=True)
+        except httpx.HTTPError:
+            raise Unavailable("the server that leads does not answer", "ask again in a few seconds") from None
+        # The leader has written down what it did.
+        request.state.is_forwarded = True
+        return StreamingResponse(_content(answer), answer.status_code, dict(_chosen(answer.headers.items(), _ANSWERED)))
+
+    def _open(self) -> httpx.AsyncClient:
+        if self._client is None:
+            # Settings of the environment, such as proxies, are for the way out of the house.
+            self._client = httpx.AsyncClient(
+                transport=self._transport, timeout=_PATIENCE, limits=_CONNECTIONS, trust_env=False, verify=True
+            )
+        return self._client
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+
+def _target(path: str, query: bytes) -> bytes:
+    return path.encode("ascii", "replace") + (b"?" + query if query else b"")
+
+
+def _chosen(headers: Iterable[tuple[str, str]], names: frozenset[str]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in headers if name.lower() in names]
+
+
+async def _content(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
+    passed = 0
+    try:
+        async for chunk in answer.aiter_raw():
+            passed += len(chunk)
+            if passed > ANSWER_BYTES_MAX:
+                raise Unavailable("the answer of the server that leads has no end")
+            yield chunk
+    finally:
+        await answer.aclose()

@@ -1,0 +1,33 @@
+"""What needs somebody's attention now."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from openpai.api.answers import reply
+from openpai.api.context import desk, doing
+from openpai.api.sessions import Caller
+from openpai.api.shapes import alerts as shapes
+from openpai.ports.store import JobFilter
+
+router = APIRouter(tags=["alerts"])
+JOBS_MAX: Final = 1000
+
+
+@router.get("/api/v2/alerts")
+async def alerts(request: Request, caller: Annotated[Caller, doing("alert.list")]) -> Response:
+    """Return alerts in Alertmanager's shape: all for administrators, those about their own jobs for others.
+
+    They are made of what is known at this moment: nodes that are not ready or drained, bad devices, jobs that wait
+    for more than half an hour, that do not begin, or that do not end. At most 1,000 jobs are looked at, oldest first.
+    """
+    services = desk(request).services
+    users = () if caller.is_admin else (caller.user,)
+    where = JobFilter(users=users, phases=shapes.WATCHED, is_ascending=True, limit=JOBS_MAX)
+    page = await services.jobs.jobs(where, count=False)
+    nodes = await services.platform.nodes() if caller.is_admin else ()
+    now_ms = services.clock.now_ms()
+    return reply([shapes.alert(found, now_ms) for found in shapes.alerts(nodes, page.jobs, now_ms)])

@@ -1,0 +1,50 @@
+"""Nodes and running tasks in the shapes of Kubernetes, for tools that ask OpenPAI for those."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from openpai.api.answers import reply
+from openpai.api.bodies import invalid
+from openpai.api.context import desk, doing
+from openpai.api.sessions import Caller
+from openpai.api.shapes import kubernetes as shapes
+
+router = APIRouter(tags=["cluster"])
+_EQUAL: Final = re.compile(r"\s*([\w./-]{1,255})\s*==?\s*([\w.~-]{0,511})\s*")
+
+
+@router.get("/api/v2/kubernetes/nodes")
+@router.get("/api/v1/kubernetes/nodes", include_in_schema=False)
+async def nodes(request: Request, caller: Annotated[Caller, doing("cluster.read")]) -> Response:
+    """Return every machine as a Kubernetes NodeList."""
+    return reply(shapes.node_list(await desk(request).services.platform.nodes()))
+
+
+@router.get("/api/v2/kubernetes/pods")
+@router.get("/api/v1/kubernetes/pods", include_in_schema=False)
+async def pods(
+    request: Request,
+    caller: Annotated[Caller, doing("cluster.read")],
+    namespace: Annotated[str, Query(max_length=253, description="`default` holds all pods there are")] = "",
+    selector: Annotated[
+        str, Query(alias="labelSelector", max_length=4000, description="comma list of `label=value`, all of which hold")
+    ] = "",
+) -> Response:
+    """Return every task attempt that holds something as a Kubernetes PodList."""
+    running = await desk(request).services.jobs.running()
+    return reply(shapes.pod_list(running, namespace, _labels(selector)))
+
+
+def _labels(selector: str) -> dict[str, str]:
+    wanted: dict[str, str] = {}
+    for part in filter(str.strip, selector.split(",")):
+        found = _EQUAL.fullmatch(part)
+        if found is None:
+            raise invalid(f"labelSelector: {part.strip()!r} is not of the form label=value")
+        wanted[found[1]] = found[2]
+    return wanted

@@ -1,0 +1,98 @@
+"""What needs somebody's attention, in the shape of Alertmanager's first API, made of what is known now.
+
+Names and severities are those of OpenPAI's rules where it has one for the matter, so that what reads its alerts
+goes on working.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from openpai.api.shapes.exits import Document
+from openpai.lifecycle.model import JobPhase
+from openpai.ports.platform import NodeView
+from openpai.ports.store import JobRow
+
+PENDING_MS: Final = 30 * 60_000
+"""How long a job may wait before somebody is told."""
+STUCK_MS: Final = 30 * 60_000
+"""How long a job may take from its grant to its first running task, or to end once it has to."""
+WATCHED: Final = (JobPhase.QUEUED.value, JobPhase.STARTING.value, JobPhase.ENDING.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One thing that is wrong."""
+
+    name: str
+    severity: str
+    labels: tuple[tuple[str, str], ...]
+    summary: str
+    since_ms: int | None = None
+    """Since when, where that is known."""
+
+    @property
+    def owner(self) -> str:
+        """Return whose job it is about; empty for the cluster's own matters."""
+        return dict(self.labels).get("username", "")
+
+
+def alerts(nodes: Sequence[NodeView], jobs: Iterable[JobRow], now_ms: int) -> tuple[Alert, ...]:
+    """Return everything that is wrong with these nodes and jobs at this time."""
+    found = [alert for node in nodes for alert in _of_node(node)]
+    return (*found, *(alert for job in jobs for alert in _of_job(job, now_ms)))
+
+
+def _of_node(node: NodeView) -> Iterator[Alert]:
+    about = (("node_name", node.name), ("instance", node.address))
+    if not node.is_healthy:
+        told = node.told or "it does not answer"
+        yield Alert("NodeNotReady", "error", about, f"node {node.name} is not ready: {told}")
+    if node.is_drained:
+        because = f": {node.drained_because}" if node.drained_because else ""
+        yield Alert("NodeDrained", "info", about, f"node {node.name} is drained and takes nothing new{because}")
+    for device in node.bad_devices:
+        labels = (*about, ("minor_number", str(device)))
+        yield Alert("NodeGpuBad", "error", labels, f"device {device} of node {node.name} is bad and is not used")
+
+
+def _of_job(job: JobRow, now_ms: int) -> Iterator[Alert]:
+    name = f"{job.user}~{job.name}"
+    about = (("job_name", name), ("username", job.user), ("vc_name", job.virtual_cluster))
+    # A job that is tried again waits since then; one that never had its turn, since it was submitted.
+    since_ms = job.attempt_at_ms or job.submitted_at_ms
+    minutes = (now_ms - since_ms) // 60_000
+    if job.phase == JobPhase.QUEUED and now_ms - since_ms >= PENDING_MS:
+        told = f"job {name} has been waiting in {job.virtual_cluster} for {minutes} minutes; its page says why"
+        yield Alert("PaiJobPending", "warn", about, told, since_ms + PENDING_MS)
+    if job.phase == JobPhase.STARTING and now_ms - since_ms >= STUCK_MS:
+        told = f"job {name} got its devices {minutes} minutes ago and none of its tasks runs yet"
+        yield Alert("PaiJobStarting", "warn", about, told, since_ms + STUCK_MS)
+    ended_ms = job.attempt_ended_at_ms
+    if job.phase == JobPhase.ENDING and ended_ms is not None and now_ms - ended_ms >= STUCK_MS:
+        told = f"job {name} has been ending for {(now_ms - ended_ms) // 60_000} minutes and still holds devices"
+        yield Alert("PaiJobsZombie", "info", about, told, ended_ms + STUCK_MS)
+
+
+def alert(found: Alert, now_ms: int) -> Document:
+    """Return an alert in Alertmanager's shape."""
+    labels = {"alertname": found.name, "severity": found.severity, **dict(found.labels)}
+    mark = hashlib.sha256(repr(sorted(labels.items())).encode()).hexdigest()[:16]
+    return {
+        "labels": labels,
+        "annotations": {"summary": found.summary},
+        "startsAt": _time(now_ms if found.since_ms is None else found.since_ms),
+        "endsAt": "0001-01-01T00:00:00Z",
+        "generatorURL": "",
+        "status": {"state": "active", "silencedBy": [], "inhibitedBy": []},
+        "receivers": [],
+        "fingerprint": mark,
+    }
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

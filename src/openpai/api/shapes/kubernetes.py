@@ -1,0 +1,107 @@
+"""Nodes and running tasks as Kubernetes would list them, for tools that know OpenPAI through that.
+
+There need be no Kubernetes anywhere: a node becomes a Node, a task attempt that holds something becomes a Pod with
+the labels OpenPAI's pods have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from openpai.api.shapes.exits import Document
+from openpai.lifecycle.model import TaskPhase
+from openpai.ports.platform import NodeView
+from openpai.ports.store import JobRow, TaskAttemptRow
+
+NAMESPACE: Final = "default"
+_GPU: Final = "nvidia.com/gpu"
+_PHASES: Final = {TaskPhase.RUNNING: "Running"}
+
+
+def node_list(views: Iterable[NodeView]) -> Document:
+    """Return machines as a NodeList."""
+    return {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [_node(view) for view in views]}
+
+
+def pod_list(running: Iterable[tuple[JobRow, TaskAttemptRow]], namespace: str, wanted: Mapping[str, str]) -> Document:
+    """Return task attempts as a PodList: those of a namespace (empty: any) that carry all labels in `wanted`."""
+    pods = (_pod(job, row) for job, row in running if namespace in ("", NAMESPACE))
+    found = [pod for pod in pods if wanted.items() <= pod["metadata"]["labels"].items()]
+    return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": found}
+
+
+def _node(view: NodeView) -> Document:
+    total = {"cpu": str(view.cpus_total), "memory": f"{view.memory_mb_total}Mi", _GPU: str(view.gpus_total)}
+    healthy_gpus = max(view.gpus_total - len(view.bad_devices), 0)
+    ready = {
+        "type": "Ready",
+        "status": "True" if view.is_healthy else "False",
+        "reason": "KubeletReady" if view.is_healthy else "NodeNotReady",
+        "message": view.told,
+    }
+    return {
+        "metadata": {
+            "name": view.name,
+            "uid": hashlib.sha256(view.name.encode()).hexdigest()[:32],
+            "labels": {"kubernetes.io/hostname": view.name, "pai-worker": "true"},
+            "annotations": {"openpai/drained-because": view.drained_because} if view.is_drained else {},
+        },
+        "spec": {"unschedulable": True} if view.is_drained else {},
+        "status": {
+            "capacity": total,
+            "allocatable": {**total, _GPU: str(healthy_gpus)},
+            "conditions": [ready],
+            "addresses": [
+                {"type": "InternalIP", "address": view.address},
+                {"type": "Hostname", "address": view.name},
+            ],
+            "nodeInfo": {},
+        },
+    }
+
+
+def _pod(job: JobRow, row: TaskAttemptRow) -> Document:
+    key, slot = row.key, row.slot
+    gpus = len(slot.devices) if slot else 0
+    limits = {"cpu": str(slot.cpus), "memory": f"{slot.memory_mb}Mi", _GPU: str(gpus)} if slot else {}
+    status = {
+        "phase": _PHASES.get(TaskPhase(row.phase), "Pending"),
+        "hostIP": slot.address if slot else None,
+        "podIP": slot.address if slot else None,
+        "startTime": _time(row.started_at_ms),
+    }
+    return {
+        "metadata": {
+            "name": f"{job.id}-{key.role.lower()}-{key.index}",
+            "namespace": NAMESPACE,
+            "uid": key.path(),
+            "creationTimestamp": _time(row.granted_at_ms),
+            "labels": {
+                "type": "kube-launcher-task",
+                "userName": job.user,
+                "jobName": f"{job.user}~{job.name}",
+                "virtualCluster": job.virtual_cluster,
+                "FC_FRAMEWORK_NAME": job.id,
+                "FC_TASKROLE_NAME": key.role,
+                "FC_TASK_INDEX": str(key.index),
+            },
+            "annotations": {
+                "FC_FRAMEWORK_ATTEMPT_ID": str(key.job_attempt),
+                "FC_TASK_ATTEMPT_ID": str(key.task_attempt),
+                "rest-server/gpu-numbers": ",".join(map(str, slot.devices)) if slot else "",
+            },
+        },
+        "spec": {
+            "nodeName": slot.node if slot else None,
+            "hostNetwork": True,
+            "containers": [{"name": "app", "resources": {"limits": limits, "requests": limits}}],
+        },
+        "status": status,
+    }
+
+
+def _time(at_ms: int | None) -> str | None:
+    return None if at_ms is None else datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

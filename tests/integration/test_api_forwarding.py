@@ -1,0 +1,144 @@
+"""A server that does not lead answers all the same: it asks the one that does."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from starlette.responses import StreamingResponse
+
+from openpai.api.app import create_api
+from openpai.api.forwarding import FORWARDED, Forwarder
+from openpai.ports.platform import NodeView, NotLeading
+from openpai.scheduler.model import Wait
+
+from .api_world import Here, World, open_world
+
+
+class Elsewhere(Here):
+    """Wishes of a server that does not lead."""
+
+    leader = "http://leader"
+
+    async def nodes(self) -> tuple[NodeView, ...]:
+        raise NotLeading(self.leader)
+
+    async def why(self, user: str, name: str) -> tuple[Wait, ...]:
+        await self._find(user, name)
+        raise NotLeading(self.leader)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path) as world:
+        yield world
+
+
+@asynccontextmanager
+async def follower(
+    world: World, leader: FastAPI | httpx.AsyncBaseTransport | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client of another server over the same store, which knows where the leader is."""
+    desk = world.api.state.desk
+    platform = copy.copy(world.wishes)
+    platform.__class__ = Elsewhere
+    api = create_api(replace(desk.services, platform=platform))
+    asked = leader or world.api
+    transport = asked if isinstance(asked, httpx.AsyncBaseTransport) else httpx.ASGITransport(asked)
+    api.state.forwarder = Forwarder(transport)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://follower") as http:
+        yield http
+    await api.state.forwarder.close()
+
+
+async def test_what_only_the_leader_knows_is_asked_of_it(world: World) -> None:
+    await world.submit("second")
+    headers = await world.login("ann")
+    async with follower(world) as http:
+        nodes = await http.get("/api/v2/nodes", headers=headers)
+        assert (nodes.status_code, nodes.json()) == (200, await world.get("/nodes"))
+        assert nodes.headers["content-type"] == "application/json"
+        assert nodes.headers["x-content-type-options"] == "nosniff"
+        assert (await http.get("/api/v2/jobs/second/why", headers=headers)).json()["waits"][0]["position"] == 1
+        # An answer that is an error comes back as it is, too.
+        mine = await http.get("/api/v2/kubernetes/nodes", headers=headers)
+        assert (mine.status_code, mine.json()["code"]) == (403, "ForbiddenUserError")
+
+
+async def test_tokens_hold_on_every_server_and_their_end_does_too(world: World) -> None:
+    headers = await world.login("ann")
+    async with follower(world) as http:
+        assert (await http.get("/api/v2/nodes", headers=headers)).status_code == 200
+        token = headers["Authorization"].removeprefix("Bearer ")
+        assert (await world.ask("DELETE", f"/tokens/{token}")).status_code == 200
+        world.clock.at_ms += 3_000
+        assert (await http.get("/api/v2/jobs", headers=headers)).status_code == 401
+        assert (await http.get("/api/v2/nodes", headers=headers)).status_code == 401
+
+
+async def test_a_question_is_passed_on_once_only(world: World) -> None:
+    headers = {**await world.login("ann"), FORWARDED: "1"}
+    async with follower(world) as http:
+        answer = await http.get("/api/v2/nodes", headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (503, "UnavailableError")
+        assert answer.headers["retry-after"] == "1"
+
+
+async def test_two_servers_that_each_believe_the_other_leads_come_to_an_end(world: World) -> None:
+    headers = await world.login("ann")
+    async with follower(world) as second, follower(world, second._transport) as first:
+        assert (await first.get("/api/v2/nodes", headers=headers)).status_code == 503
+
+
+async def test_nobody_who_leads_and_a_leader_that_does_not_answer_are_both_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = await world.login("ann")
+
+    async def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no route")
+
+    async with follower(world, httpx.MockTransport(refuse)) as http:
+        answer = await http.get("/api/v2/nodes", headers=headers)
+        assert (answer.status_code, answer.json()["message"]) == (503, "the server that leads does not answer")
+        assert "leader" not in answer.text
+        monkeypatch.setattr(Elsewhere, "leader", "")
+        answer = await http.get("/api/v2/nodes", headers=headers)
+        assert (answer.status_code, answer.json()["message"]) == (503, "no server leads at the moment")
+
+
+async def test_the_leader_gets_the_question_and_the_credentials_and_nothing_else(world: World) -> None:
+    seen: list[tuple[str, str, dict[str, str], bytes]] = []
+    leader = FastAPI()
+
+    @leader.api_route("/{path:path}", methods=["GET", "POST"])
+    async def answer(request: Request) -> StreamingResponse:
+        target = f"{request.scope['raw_path'].decode()}?{request.url.query}"
+        seen.append((request.method, target, dict(request.headers), await request.body()))
+
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"[1,"
+            await asyncio.sleep(0)
+            yield b"2]"
+
+        headers = {"X-Internal": "secret", "Set-Cookie": "a=b", "Link": "<x>", "Server": "leader"}
+        return StreamingResponse(parts(), 207, headers, "application/json")
+
+    headers = {**await world.login("ann"), "Cookie": "c=d", "X-Forwarded-For": "1.2.3.4", "Accept": "text/csv"}
+    async with follower(world, leader) as http:
+        await world.submit("second")
+        told = await http.get("/api/v2/jobs/ann%7Esecond/why?a=%2F&a=b", headers=headers)
+    assert (told.status_code, told.json(), told.headers["link"]) == (207, [1, 2], "<x>")
+    assert not {"x-internal", "set-cookie", "server"} & set(told.headers)
+    [(method, target, asked, body)] = seen
+    assert (method, target, body) == ("GET", "/api/v2/jobs/ann%7Esecond/why?a=%2F&a=b", b"")
+    assert (asked["authorization"], asked["accept"]) == (headers["Authorization"], "text/csv")
+    assert (asked["host"], asked[FORWARDED]) == ("leader", "1")
+    assert not {"cookie", "x-forwarded-for"} & set(asked)
