@@ -213,10 +213,10 @@ async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
         await users.add_user(User(name, _HASH, clock.at_ms, groups=groups))
     logs = FileLogs(root / "logs", over.__contains__, period_s=0.02)
     vault = Vault(Fernet.generate_key().decode())
-    wishes = Here(store, vault, clock, Names())
+    kept = SqlSettingsStore(database)
+    wishes = Here(store, vault, clock, Names(), settings=kept)
     manners = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
     world: World
-    kept = SqlSettingsStore(database)
     storages = StorageShelf(SqlStorageStore(database), vault, clock, keep_out=(root / "logs",))
     services = Services(
         wishes, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,

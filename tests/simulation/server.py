@@ -13,9 +13,10 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.logs import LogChunk
 from openpai.protocol.errors import Refused
-from openpai.scheduler.fifo import FifoScheduler
+from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
+from openpai.store.settings import SqlSettingsStore
 from openpai.store.vault import Vault
 from tests.simulation.loop import Numbered, VirtualClock
 from tests.simulation.turnstile import Through, Turnstile
@@ -63,15 +64,17 @@ class Server:
 
         store = through("store", SqlJobStore(database))
         vault = Vault(KEY)
-        self.wishes = Wishes(store, vault, clock, names)
+        settings = through("settings", SqlSettingsStore(database))
+        self.wishes = Wishes(store, vault, clock, names, settings=settings)
         self._leadership = Leadership(
             store,
             through("backend", self.backend),
-            FifoScheduler,
+            HivedScheduler,
             self.wishes,
             secrets=vault,
             logs=through("logs", NoLogs()),
             clock=clock,
+            settings=settings,
             holder=f"{place}/{number}",
             housekeeping=_nothing,
         )

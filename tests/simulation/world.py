@@ -256,8 +256,11 @@ class World:
             "ends to forget": office.desk.to_forget,
             "launches": office.desk.launched,
             "kills": office.desk.killed,
-            "holdings": office.scheduler._holdings,
-            "waiting gangs": office.scheduler._waiting_in,
+            "holdings": office.scheduler.state.standing.held,
+            "waiting gangs": list(office.scheduler.state.queue.all()),
+            "reserving gangs": office.scheduler.state.reserving,
+            "unclear gangs": office.scheduler.state.unclear,
+            "cells": office.scheduler.core.cluster.gangs,
             "ports": [ports for ports in office.ports._taken.values() if ports],
         }
         for what, left in held.items():

@@ -27,7 +27,7 @@ from openpai.logs.files import FileLogs
 from openpai.logs.retention import Limits, Retention
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.clock import Clock
-from openpai.scheduler.fifo import FifoScheduler
+from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.storage.shelf import StorageShelf
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
@@ -69,7 +69,10 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
         vault = Vault(os.environ.get("PAI_SECRET_KEY") or key_from(data.key_file))
         made_up = await ensure_admin(users, clock, admin_password)
         storage_store = SqlStorageStore(database)
-        wishes = Wishes(store, vault, clock, SystemIdentities(), storages=storage_store)
+        kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
+        wishes = Wishes(
+            store, vault, clock, SystemIdentities(), settings=kept, usage=usage, storages=storage_store
+        )  # fmt: skip
         logs = FileLogs(data.logs, _IsOver(wishes, queries))
         stack.push_async_callback(logs.close)
         backend = make_backend(settings, data, clock)
@@ -78,13 +81,15 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
         leadership = Leadership(
             store,
             backend,
-            FifoScheduler,
+            HivedScheduler,
             wishes,
             secrets=vault,
             logs=logs,
             clock=clock,
             holder=_holder(data),
             housekeeping=_retention(settings, data, queries, clock).run_once,
+            settings=kept,
+            usage=usage,
             storages=storage_store,
         )
         storages = StorageShelf(storage_store, vault, clock, keep_out=(data.root,))
@@ -94,8 +99,8 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
         house.api = create_api(
             Services(
                 wishes, queries, users, logs, clock, manners, lambda: house.is_ready,
-                cluster_settings=SqlSettingsStore(database),
-                usage=SqlUsageStore(database),
+                cluster_settings=kept,
+                usage=usage,
                 storages=storages,
             )
         )  # fmt: skip

@@ -15,10 +15,12 @@ from openpai.orchestrator.wishes import Wishes
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
+from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import JobStore, LeaseLost
+from openpai.ports.usage import UsageStore
 from openpai.protocol.errors import Unavailable
-from openpai.scheduler.interface import Scheduler
+from openpai.scheduler.interface import SharingScheduler
 
 log: Final = structlog.get_logger(__name__)
 
@@ -30,15 +32,17 @@ class Leadership:
         self,
         store: JobStore,
         backend: Backend,
-        new_scheduler: Callable[[], Scheduler],
+        new_scheduler: Callable[[], SharingScheduler],
         wishes: Wishes,
         *,
         secrets: Secrets,
         logs: LogReader,
         clock: Clock,
+        settings: SettingsStore,
         holder: str,
         housekeeping: Callable[[], Awaitable[object]],
         storages: StorageStore | None = None,
+        usage: UsageStore | None = None,
     ) -> None:
         self._store = store
         self._backend = backend
@@ -47,11 +51,15 @@ class Leadership:
         self._secrets = secrets
         self._logs = logs
         self._clock = clock
+        self._settings = settings
         self._process = holder
         self._holder = holder
         self._terms = 0
         self._housekeeping = housekeeping
         self._storages = storages
+        self._usage = usage
+        self.url = ""
+        """Where other servers reach this one; known once it listens."""
         self.is_settled = asyncio.Event()
         """Set once this server leads, or knows that another one does."""
 
@@ -74,7 +82,7 @@ class Leadership:
             await self._store.release_lease(self._holder)
 
     async def _once(self) -> None:
-        epoch = await self._store.lease(self._holder, self._clock.now_ms(), LEASE_MS)
+        epoch = await self._store.lease(self._holder, self._clock.now_ms(), LEASE_MS, self.url)
         if epoch is None:
             self.is_settled.set()
             await asyncio.sleep(RENEW_EVERY_S)
@@ -86,7 +94,10 @@ class Leadership:
             secrets=self._secrets,
             logs=self._logs,
             clock=self._clock,
+            settings=self._settings,
+            usage=self._usage,
             epoch=epoch,
+            url=self.url,
             storages=self._storages,
         )
         await take_over(office)

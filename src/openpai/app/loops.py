@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import structlog
 
-from openpai.orchestrator.auditing import audit, look_at_nodes
+from openpai.orchestrator.auditing import audit
 from openpai.orchestrator.leading import take_in
 from openpai.orchestrator.office import Office
+from openpai.orchestrator.surveying import look_at_nodes
 from openpai.orchestrator.timing import retry_due
 from openpai.orchestrator.turning import turn
 from openpai.ports.store import LeaseLost
@@ -85,7 +86,7 @@ async def _every(office: Office, every_s: float, one_pass: Callable[[], Awaitabl
 
 
 async def _renew(office: Office, holder: str) -> None:
-    epoch = await office.store.lease(holder, office.clock.now_ms(), LEASE_MS)
+    epoch = await office.store.lease(holder, office.clock.now_ms(), LEASE_MS, office.url)
     if epoch != office.epoch:
         raise LeaseLost(f"epoch {office.epoch} is over")
 

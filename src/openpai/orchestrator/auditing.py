@@ -1,6 +1,6 @@
 """The pass that compares everything with everything, now and then, and after every restart.
 
-Edges can be missed, levels cannot: whatever the quick passes lost, this one finds. It also learns of nodes.
+Edges can be missed, levels cannot: whatever the quick passes lost, this one finds.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from openpai.lifecycle.model import ExitReason, ExitReport, TaskPhase
 from openpai.orchestrator.observing import hear
 from openpai.orchestrator.office import Office
-from openpai.ports.backend import NodeSeen, TaskSeen
-from openpai.scheduler.model import Node
+from openpai.ports.backend import TaskSeen
 
 
 async def audit(office: Office) -> None:
@@ -43,26 +42,3 @@ async def audit(office: Office) -> None:
             office.desk.killed.difference_update(killed)
             office.desk.to_act[found.job.id] = None
             office.nudges.work.set()
-
-
-async def look_at_nodes(office: Office) -> None:
-    """Tell the scheduler about nodes that came, changed or went."""
-    seen = {node.name: node for node in await office.backend.nodes()}
-    for name in sorted(office.nodes.keys() - seen.keys()):
-        office.scheduler.remove_node(name)
-    for node in seen.values():
-        if office.nodes.get(node.name) != node:
-            office.scheduler.set_node(_capacity(node))
-            office.nudges.work.set()
-    office.nodes = seen
-
-
-def _capacity(node: NodeSeen) -> Node:
-    return Node(
-        name=node.name,
-        cpus=node.cpus,
-        memory_mb=node.memory_mb,
-        gpus=node.gpus,
-        is_schedulable=node.is_healthy,
-        bad_devices=node.bad_devices,
-    )

@@ -1,18 +1,22 @@
-"""Between jobs and the scheduler's gangs: which tasks are placed together, and under which name.
+"""Between jobs and the scheduler's gangs: which tasks are placed together, under which name.
 
 All tasks of a gang job form one gang per job attempt; without gang allocation each task attempt is a gang of one.
+Affinity groups of a gang job say which of its tasks want what hardware and lie close together; all of them still start
+together or not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase
-from openpai.orchestrator.specs import spec_of
+from openpai.orchestrator.specs import KEPT_MAX, read_spec
 from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
-from openpai.scheduler.model import Ask, Gang
+from openpai.protocol.placement import NO_WISH, Placement, RoleWish, placement_of
+from openpai.scheduler.model import Ask, Gang, Group, Spot, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,14 @@ class Members:
 
     gang: str
     tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """What the scheduler must know of a specification."""
+
+    asks: dict[str, Ask]
+    placement: Placement
 
 
 def gang_of(job: Job, task: Task) -> tuple[str, int]:
@@ -53,18 +65,65 @@ def waiting(job: Job) -> Iterator[Members]:
             yield Members(gang_of(job, task)[0], (task.id,))
 
 
+def holding(record: JobRecord) -> dict[Members, list[Spot | None]]:
+    """Return every gang that holds something, with a spot or None for each of its members."""
+    job = record.job
+    spots = {id_: Spot(slot.node, slot.devices, slot.seat) for id_, slot in record.slots.items()}
+    if not spots:
+        return {}
+    if job.plan.is_gang:
+        everyone = Members(f"{job.id}/{job.attempt}", tuple(job.tasks))
+        return {everyone: [spots.get(id_) for id_ in everyone.tasks]}
+    return {Members(gang_of(job, job.tasks[id_])[0], (id_,)): [spot] for id_, spot in spots.items()}
+
+
 def describe(record: JobRecord, members: Members, spec: JobSpec | None = None) -> Gang:
     """Return a gang as the scheduler wants to know it."""
-    spec = spec or spec_of(record)
-    asks = {
-        role.name: Ask(role.resources.cpus, role.resources.memory_mb, role.resources.gpus) for role in spec.task_roles
-    }
+    needs = _needs_of(record.spec_text) if spec is None else _needs(spec)
+    wish = needs.placement
+    groups = _groups(wish, members.tasks)
+    alone = groups[0] if len(groups) == 1 else Group(())
     return Gang(
         id=members.gang,
-        asks=tuple(asks[task.role] for task in members.tasks),
+        asks=tuple([needs.asks[task.role] for task in members.tasks]),
         virtual_cluster=record.virtual_cluster,
         priority=record.priority,
         submitted_at_ms=record.job.submitted_at_ms,
         user=record.user,
         job=record.full_name,
+        sku_type=alone.sku_type,
+        pinned_cell=alone.pinned_cell,
+        is_lazily_preemptible=wish.is_lazily_preemptible,
+        groups=groups if len(groups) > 1 else (),
+        topology=Topology(wish.cell_type, wish.is_cell_required) if wish.cell_type else None,
+        rank=record.rank,
+        time_limit_ms=record.time_limit_ms,
     )
+
+
+def has_changed(before: JobRecord, after: JobRecord) -> bool:
+    """Return whether the scheduler has to see the gangs of a job in another way."""
+    was = before.priority, before.rank, before.virtual_cluster, before.time_limit_ms
+    return was != (after.priority, after.rank, after.virtual_cluster, after.time_limit_ms)
+
+
+def _groups(placement: Placement, tasks: tuple[TaskId, ...]) -> tuple[Group, ...]:
+    """Return the tasks that want the same hardware and belong together; one group when all of them do."""
+    if not placement.roles:
+        return ()
+    members: dict[RoleWish, list[int]] = {}
+    for place, task in enumerate(tasks):
+        members.setdefault(placement.roles.get(task.role, NO_WISH), []).append(place)
+    return tuple(Group(tuple(found), wish.sku_type, wish.pinned_cell, wish.group) for wish, found in members.items())
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _needs_of(text: str) -> _Needs:
+    return _needs(read_spec(text))
+
+
+def _needs(spec: JobSpec) -> _Needs:
+    asks = {
+        role.name: Ask(role.resources.cpus, role.resources.memory_mb, role.resources.gpus) for role in spec.task_roles
+    }
+    return _Needs(asks, placement_of(spec))

@@ -2,54 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+import structlog
+
 from openpai.orchestrator import gangs
-from openpai.orchestrator.auditing import audit, look_at_nodes
+from openpai.orchestrator.auditing import audit
+from openpai.orchestrator.fairness import learn_use
 from openpai.orchestrator.office import Desk, Office
 from openpai.orchestrator.recording import reload
+from openpai.orchestrator.surveying import forget_unneeded, look_at_nodes
 from openpai.ports.store import JobRecord
-from openpai.protocol.errors import Unavailable
-from openpai.scheduler.model import Spot
+from openpai.protocol.errors import Refused, Unavailable
+from openpai.scheduler.model import Ask, Gang, Spot
 
 INBOX_PER_PASS: Final = 500
+log: Final = structlog.get_logger(__name__)
 
 
 async def take_over(office: Office) -> None:
-    """Fill an empty office: nodes, jobs, grants and ports, then compare it with what the backend sees."""
+    """Fill an empty office: nodes, promises, jobs, grants and ports, then compare it with what the backend sees."""
     office.desk = Desk()
     await look_at_nodes(office)
-    for record in await office.store.active():
+    await forget_unneeded(office)
+    await learn_use(office)
+    records = await office.store.active()
+    # Who holds devices that have a number takes them up first; what others hold beside theirs is found around it.
+    for record in sorted(records, key=_is_without_devices):
+        _take_up(office, record)
+    for record in records:
         adopt(office, record)
     await audit(office)
 
 
+def _is_without_devices(record: JobRecord) -> bool:
+    return not any(slot.devices for slot in record.slots.values())
+
+
+def _take_up(office: Office, record: JobRecord) -> None:
+    """Tell the scheduler what a job holds."""
+    for members, spots in gangs.holding(record).items():
+        gang = gangs.describe(record, members)
+        try:
+            office.scheduler.restore(gang, spots)
+        except Refused as error:
+            log.warning("a gang cannot be taken up exactly as it was", job=record.full_name, error=error.message)
+            _take_up_roughly(office, gang, spots)
+        if record.checkpoint_at_ms is not None:
+            office.scheduler.checkpointed(gang.id, record.checkpoint_at_ms)
+
+
+def _take_up_roughly(office: Office, gang: Gang, spots: Sequence[Spot | None]) -> None:
+    """Take up a gang with its numbered devices only: where all else fails, the store still guards those."""
+    bare = replace(gang, asks=tuple(Ask(0, 0, ask.gpus) for ask in gang.asks))
+    try:
+        office.scheduler.restore(bare, [spot and spot._replace(seat="") for spot in spots])
+    except Refused as error:
+        log.warning("a running gang is not in the scheduler's books", job=gang.job, error=error.message)
+
+
 def adopt(office: Office, record: JobRecord) -> None:
-    """Put a job on the desk with what it holds and what of it waits."""
+    """Put a job on the desk, with what of it waits."""
     job = record.job
     office.desk.records[job.id] = record
     office.desk.to_act[job.id] = None
     office.nudges.work.set()
     for members in gangs.waiting(job):
         office.scheduler.add(gangs.describe(record, members))
-    for gang, spots in _held(record).items():
-        office.scheduler.restore(gangs.describe(record, gang), spots)
     for slot in record.slots.values():
         office.ports.mark(slot.address, [port for ports in slot.ports.values() for port in ports])
-    if job.retry_at_ms or not job.plan.is_gang:
+    if job.retry_at_ms or not job.plan.is_gang or record.time_limit_ms:
         office.nudges.timers.set()
-
-
-def _held(record: JobRecord) -> dict[gangs.Members, list[Spot | None]]:
-    """Return every gang that holds something, with a spot or None for each of its members."""
-    job = record.job
-    spots = {id_: Spot(slot.node, slot.devices) for id_, slot in record.slots.items()}
-    if not spots:
-        return {}
-    if job.plan.is_gang:
-        everyone = gangs.Members(f"{job.id}/{job.attempt}", tuple(job.tasks))
-        return {everyone: [spots.get(id_) for id_ in everyone.tasks]}
-    return {gangs.Members(gangs.gang_of(job, job.tasks[id_])[0], (id_,)): [spot] for id_, spot in spots.items()}
 
 
 async def take_in(office: Office) -> bool:

@@ -17,9 +17,12 @@ from openpai.orchestrator.ports import PortBook
 from openpai.ports.backend import Backend, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
+from openpai.ports.settings import NodeNote, Setting, SettingsStore
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import JobRecord, JobStore, Sealed
-from openpai.scheduler.interface import Scheduler
+from openpai.ports.usage import UsageStore
+from openpai.scheduler.interface import SharingScheduler
+from openpai.scheduler.model import Limit
 
 
 class Secrets(Protocol):
@@ -56,22 +59,61 @@ class Desk:
     killed: set[AttemptKey] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Who is promised what, as the scheduler goes by it."""
+
+    text: str = ""
+    """In HiveD's format; empty while there is nothing to promise."""
+    virtual_clusters: frozenset[str] = frozenset()
+    pins: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Pinned cells by virtual cluster."""
+    unkept: frozenset[str] = frozenset()
+    """Virtual clusters that have less than they were promised, or nothing."""
+    needed: frozenset[str] = frozenset()
+    """Nodes that nobody sees and that promises count on."""
+    problems: tuple[str, ...] = ()
+    demoted: tuple[str, ...] = ()
+    """Gangs that lost their guarantee when this came into force."""
+
+
+@dataclass(slots=True)
+class Sharing:
+    """What the leader knows about nodes and promises, as it was read last."""
+
+    setting: Setting | None = None
+    notes: dict[str, NodeNote] = field(default_factory=dict)
+    made_from: object = None
+    """What the arrangement follows from."""
+    arrangement: Arrangement = field(default_factory=Arrangement)
+    limits: tuple[Limit, ...] = ()
+    half_life_ms: int | None = -1
+    """-1 until it was read."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while nodes are looked at: what is read later must not be overtaken by what was read earlier."""
+
+
 @dataclass(slots=True)
 class Office:
     """The rooms and the desk of a server that leads under the lease `epoch`."""
 
     store: JobStore
     backend: Backend
-    scheduler: Scheduler
+    scheduler: SharingScheduler
     secrets: Secrets
     logs: LogReader
     clock: Clock
+    settings: SettingsStore
     epoch: int
+    url: str = ""
+    """Where other servers reach this one."""
+    usage: UsageStore | None = None
     storages: StorageStore | None = None
     policy: RetryPolicy = RETRY_POLICY
     desk: Desk = field(default_factory=Desk)
     ports: PortBook = field(default_factory=PortBook)
     nodes: dict[str, NodeSeen] = field(default_factory=dict)
+    sharing: Sharing = field(default_factory=Sharing)
     nudges: Nudges = field(default_factory=Nudges)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a step is saved: one step of a job at a time."""

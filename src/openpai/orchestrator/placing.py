@@ -27,6 +27,8 @@ class Proposal:
 
     placed: dict[str, Mapping[TaskId, Slot]] = field(default_factory=dict)
     """What each gang was given."""
+    leaving: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Jobs that have to leave for each gang."""
     has_more: bool = False
     """Whether there is more to decide as soon as this is saved."""
 
@@ -38,19 +40,35 @@ class Proposal:
         news: dict[str, News] = {}
         for decision in decisions:
             if isinstance(decision, Preempt):
-                _preempt(office, decision, now_ms, news)
+                self._preempt(office, decision, now_ms, busy, news)
                 continue
             job = gangs.job_of(decision.gang)
-            slots = None if job in busy else _slots(office, decision)
+            is_busy = job in busy or any(job in jobs for jobs in self.leaving.values())
+            slots = None if is_busy else _slots(office, decision)
             if slots is None:
                 office.scheduler.reject(decision.gang)
-                self.has_more = self.has_more or job in busy
+                self.has_more = self.has_more or is_busy
                 continue
             self.placed[decision.gang] = slots
             grants = {id_: slot.grant for id_, slot in slots.items()}
             told = News((TasksGranted(office.desk.records[job].job.attempt, grants, now_ms),), slots)
             news[job] = _joined(news[job], told) if job in news else told
         return news
+
+    def _preempt(
+        self, office: Office, decision: Preempt, now_ms: int, busy: Collection[str], news: dict[str, News]
+    ) -> None:
+        """Let the victims leave, unless there is something else to save of one of them first."""
+        jobs = tuple(dict.fromkeys(gangs.job_of(victim) for victim in decision.victims))
+        if any(job in busy or job in news for job in jobs):
+            office.scheduler.reject(decision.gang)
+            self.has_more = True
+            return
+        self.leaving[decision.gang] = jobs
+        for job in jobs:
+            found = office.desk.records.get(job)
+            if found is not None:
+                news[job] = News((Preempted(found.job.attempt, now_ms, decision.why),))
 
     def settle(self, office: Office, changed: Mapping[str, JobRecord]) -> None:
         """Tell the scheduler which placements became facts, and take back the ports of those that did not."""
@@ -66,19 +84,20 @@ class Proposal:
             if found is None or all(members.gang != gang for members in gangs.waiting(found.job)):
                 office.scheduler.cancel(gang)
                 office.nudges.work.set()
-        self.placed = {}
+        for gang, jobs in self.leaving.items():
+            if any(_stays(office, job) for job in jobs):
+                office.scheduler.reject(gang)
+                office.nudges.work.set()
+        self.placed, self.leaving = {}, {}
+
+
+def _stays(office: Office, job: str) -> bool:
+    found = office.desk.records.get(job)
+    return found is not None and bool(found.slots) and found.job.outcome is None
 
 
 def _joined(one: News, other: News) -> News:
     return News((*one.facts, *other.facts), {**(one.slots or {}), **(other.slots or {})})
-
-
-def _preempt(office: Office, decision: Preempt, now_ms: int, news: dict[str, News]) -> None:
-    for victim in decision.victims:
-        id_ = gangs.job_of(victim)
-        record_ = office.desk.records.get(id_)
-        if record_ is not None:
-            news[id_] = News((Preempted(record_.job.attempt, now_ms, decision.why),))
 
 
 def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:

@@ -33,6 +33,8 @@ class News:
 
     facts: tuple[Fact, ...]
     slots: Mapping[TaskId, Slot] | None = None
+    remark: tuple[str, str] | None = None
+    """What the history says before it tells what the facts changed: a reason and a sentence."""
 
 
 Proposing = Callable[["Office", Collection[str]], Mapping[str, News]]
@@ -155,7 +157,11 @@ def change_of(before: JobRecord, news: News, office: Office) -> Change | None:
         return None
     if stepped.job is before.job:
         return None
-    return build_change(before, stepped, news.slots or {}, office.clock.now_ms())
+    change = build_change(before, stepped, news.slots or {}, office.clock.now_ms())
+    if news.remark is None:
+        return change
+    remark = Event(before.job.id, office.clock.now_ms(), *news.remark, before.job.attempt, is_warning=True)
+    return replace(change, events=(remark, *change.events))
 
 
 def build_change(before: JobRecord, stepped: Stepped, granted: Mapping[TaskId, Slot], now_ms: int) -> Change:
@@ -220,7 +226,7 @@ def follow(office: Office, before: JobRecord, after: JobRecord) -> None:
         if wanted(after.job) != Wanted():
             desk.to_act[id_] = None
             office.nudges.work.set()
-    if after.job.retry_at_ms or not after.job.plan.is_gang:
+    if after.job.retry_at_ms or not after.job.plan.is_gang or after.time_limit_ms:
         office.nudges.timers.set()
 
 
@@ -240,6 +246,11 @@ def _forget_over(office: Office, before: JobRecord, after: JobRecord) -> None:
 
 def _requeue(office: Office, before: JobRecord, after: JobRecord) -> None:
     waited = {members.gang for members in gangs.waiting(before.job)}
+    if gangs.has_changed(before, after):
+        _describe_anew(office, after)
+    if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
+        for members in gangs.holding(after):
+            office.scheduler.checkpointed(members.gang, after.checkpoint_at_ms)
     for members in gangs.waiting(after.job):
         if members.gang in waited:
             waited.discard(members.gang)
@@ -251,3 +262,9 @@ def _requeue(office: Office, before: JobRecord, after: JobRecord) -> None:
         office.scheduler.cancel(gang)
         # Whoever waited behind it may be next.
         office.nudges.work.set()
+
+
+def _describe_anew(office: Office, record_: JobRecord) -> None:
+    for members in (*gangs.waiting(record_.job), *gangs.holding(record_)):
+        office.scheduler.change(gangs.describe(record_, members))
+    office.nudges.work.set()

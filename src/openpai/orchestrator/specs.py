@@ -14,9 +14,10 @@ KEPT_MAX: Final = 1024
 
 def spec_of(record: JobRecord) -> JobSpec:
     """Return the specification of a job, without its secrets."""
-    return _read(record.spec_text)
+    return read_spec(record.spec_text)
 
 
 @lru_cache(maxsize=KEPT_MAX)
-def _read(text: str) -> JobSpec:
+def read_spec(text: str) -> JobSpec:
+    """Return the specification that a text says, without its secrets."""
     return load_spec(text, {})

@@ -1,4 +1,4 @@
-"""What people wish for, one function each: submit, stop, start, why, nodes.
+"""What people wish for their jobs, one function each: submit, stop, start, priority, rank, checkpoints, why.
 
 A wish is answered once it is durable. On the leading server it then reaches the passes through the desk; on any
 other server it reaches the leader through the store's inbox.
@@ -7,31 +7,39 @@ other server it reaches the leader through the store's inbox.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from dataclasses import replace
 
 from openpai.lifecycle.model import Fact, JobPhase, StartRequested, StopRequested
 from openpai.lifecycle.planning import plan_of
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator import gangs
+from openpai.orchestrator.amending import amend
 from openpai.orchestrator.hiding import hidden
 from openpai.orchestrator.leading import adopt
 from openpai.orchestrator.mounting import with_storages
 from openpai.orchestrator.office import Office, Secrets
 from openpai.orchestrator.recording import RACES_MAX, News, build_change, is_newest, record
+from openpai.orchestrator.sharing import SharingWishes
 from openpai.orchestrator.specs import spec_of
+from openpai.orchestrator.submitting import check_hardware, check_quotas, check_virtual_cluster
 from openpai.ports.clock import Clock, Identities
-from openpai.ports.platform import NodeView, NotLeading, Submitted, Submitter
+from openpai.ports.platform import Submitted, Submitter
+from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import StorageStore
-from openpai.ports.store import Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
+from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
+from openpai.ports.usage import UsageStore
 from openpai.protocol.errors import Refused, Unavailable
-from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, JobSpec
-from openpai.protocol.priorities import asked_class, priority
+from openpai.protocol.job import JobSpec
+from openpai.protocol.placement import is_private, placement_of, time_limit_ms
+from openpai.protocol.priorities import PRIORITY_OF, asked_class, priority
 from openpai.protocol.reading import read_job
 from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.runtime.plugins import unsupported_plugins
 from openpai.scheduler.model import Wait, Why
 
 
-class Wishes:
+class Wishes(SharingWishes):
     """`ports.platform.Platform`: the same on a server that leads and on one that does not."""
 
     def __init__(
@@ -41,31 +49,37 @@ class Wishes:
         clock: Clock,
         identities: Identities,
         *,
+        settings: SettingsStore,
+        usage: UsageStore | None = None,
         storages: StorageStore | None = None,
     ) -> None:
-        self._store = store
+        super().__init__(store, settings, clock)
         self._secrets = secrets
-        self._clock = clock
         self._identities = identities
+        self._usage = usage
         self._storages = storages
-        self.office: Office | None = None
-        """The office while this server leads."""
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
         """Check a job file and remember the job; see `Platform.submit`."""
-        user = by.user
+        if by.idempotency_key:
+            known = await self._store.submitted(by.user, by.idempotency_key)
+            if known is not None:
+                return Submitted(known[0], by.user, known[1])
         read = read_job(text)
         spec = await with_storages(read.spec, by, self._storages)
-        _check_virtual_cluster(user, spec)
-        record_ = self._new_record(user, spec)
-        warnings = (*read.warnings, *_without_effect(spec))
+        check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
+        await check_quotas(by, spec, self._usage, self._clock.now_ms())
+        record_ = self._new_record(by.user, spec)
         if self.office is not None:
-            _refuse_impossible(self.office, record_, spec)
-        at_ms = record_.job.submitted_at_ms
-        event = Event(record_.job.id, at_ms, "Submitted", f"{user} submitted the job", 0)
-        new = NewJob(record_, dump_masked(spec), spec.gpus_total, event)
-        await self._remember(new)
-        return Submitted(record_.job.id, user, spec.name, warnings)
+            check_hardware(self.office, record_, spec)
+        event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
+        config = dump_masked(spec)
+        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit)
+        try:
+            await self._remember(new)
+        except AlreadySubmitted as already:
+            return Submitted(already.job, by.user, already.name)
+        return Submitted(record_.job.id, by.user, spec.name, (*read.warnings, *_without_effect(spec)))
 
     async def stop(self, user: str, name: str, by: str) -> None:
         """Let a job end; see `Platform.stop`."""
@@ -75,24 +89,58 @@ class Wishes:
         """Let a finished job run again; see `Platform.start`."""
         await self._tell(user, name, StartRequested(self._clock.now_ms(), by))
 
+    async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
+        """Change how urgent a job is; see `Platform.set_priority`."""
+        if priority_class not in PRIORITY_OF:
+            told = f"there is no priority class {priority_class!r}"
+            raise Refused("InvalidParametersError", told, f"use one of: {', '.join(PRIORITY_OF)}")
+
+        def change(found: JobRecord) -> JobRecord:
+            _refuse_over(found)
+            if priority_class == "oppo" and any(w.pinned_cell for w in placement_of(spec_of(found)).roles.values()):
+                told = f"job {found.full_name} asks for a pinned cell, in which an opportunistic job has no part"
+                raise Refused("InvalidParametersError", told, "use another priority class")
+            return replace(found, priority=PRIORITY_OF[priority_class], priority_class=priority_class)
+
+        await self._amend(user, name, change, "PriorityChanged", f"{by} changed its priority class to {priority_class}")
+
+    async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
+        """Change a job's place in its queue; see `Platform.set_rank`."""
+
+        def change(found: JobRecord) -> JobRecord:
+            _refuse_over(found)
+            return replace(found, rank=rank)
+
+        await self._amend(user, name, change, "RankChanged", f"{by} changed its rank to {rank}")
+
+    async def checkpointed(self, user: str, name: str) -> None:
+        """Learn that a job saved its work; see `Platform.checkpointed`."""
+        now_ms = self._clock.now_ms()
+
+        def change(found: JobRecord) -> JobRecord:
+            _refuse_over(found)
+            return replace(found, checkpoint_at_ms=now_ms)
+
+        await self._amend(user, name, change)
+
+    async def _amend(
+        self, user: str, name: str, change: Callable[[JobRecord], JobRecord], reason: str = "", told: str = ""
+    ) -> None:
+        id_ = await self._find(user, name)
+        event = Event(id_, self._clock.now_ms(), reason, told, 0) if reason else None
+        await amend(self._store, self.office, id_, change, event)
+
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         """Return why a job's tasks wait; see `Platform.why`."""
         id_ = await self._find(user, name)
-        if self.office is None:
-            raise NotLeading
-        found = self.office.desk.records.get(id_)
+        office = await self._leading()
+        found = office.desk.records.get(id_)
         if found is None:
             return ()
         if found.job.phase is JobPhase.BACKING_OFF:
             return (_backing_off(found, self._clock.now_ms()),)
-        waits = (self.office.scheduler.why(members.gang) for members in gangs.waiting(found.job))
+        waits = (office.scheduler.why(members.gang) for members in gangs.waiting(found.job))
         return tuple(wait for wait in waits if wait is not None)
-
-    async def nodes(self) -> tuple[NodeView, ...]:
-        """Return every machine; see `Platform.nodes`."""
-        if self.office is None:
-            raise NotLeading
-        return tuple(_node_views(self.office))
 
     async def _remember(self, new: NewJob) -> None:
         office = self.office
@@ -119,6 +167,8 @@ class Wishes:
             spec_text=dump_spec(bare),
             sealed=self._secrets.seal(taken),
             priority_class=asked_class(spec.extras),
+            time_limit_ms=time_limit_ms(spec.extras),
+            is_private=is_private(spec.extras),
         )
 
     async def _find(self, user: str, name: str) -> str:
@@ -157,20 +207,10 @@ async def _tell_leader(office: Office, id_: str, fact: Fact) -> None:
     raise Unavailable(f"job {id_} changes too fast to be told")
 
 
-def _check_virtual_cluster(user: str, spec: JobSpec) -> None:
-    if spec.virtual_cluster != DEFAULT_VIRTUAL_CLUSTER:
-        raise Refused(
-            "ForbiddenUserError",
-            f"{user} may not use the virtual cluster {spec.virtual_cluster!r}",
-            f"leave `defaults.virtualCluster` away or set it to {DEFAULT_VIRTUAL_CLUSTER!r}, the only one there is",
-        )
-
-
-def _refuse_impossible(office: Office, record_: JobRecord, spec: JobSpec) -> None:
-    for members in gangs.waiting(record_.job):
-        reason = office.scheduler.refusal(gangs.describe(record_, members, spec))
-        if reason is not None:
-            raise Refused("InvalidProtocolError", reason, "ask for less, or ask an admin which nodes there are")
+def _refuse_over(found: JobRecord) -> None:
+    if found.job.is_final:
+        told = f"job {found.full_name} is over"
+        raise Refused("ReadOnlyJobError", told, f"start it again first: pai job start {found.name}")
 
 
 def _without_effect(spec: JobSpec) -> tuple[str, ...]:
@@ -182,34 +222,3 @@ def _backing_off(found: JobRecord, now_ms: int) -> Wait:
     left_s = max(0, (found.job.retry_at_ms or now_ms) - now_ms) / 1000
     told = f"attempt {found.job.attempt} failed and the job is tried again in {left_s:.0f} s"
     return Wait(f"{found.job.id}/{found.job.attempt}", Why.BACKING_OFF, told, "wait, or stop the job")
-
-
-def _node_views(office: Office) -> list[NodeView]:
-    used: dict[str, list[int]] = {name: [0, 0, 0, 0] for name in office.nodes}
-    for found in office.desk.records.values():
-        if not found.slots:
-            continue
-        roles = {role.name: role.resources for role in spec_of(found).task_roles}
-        for id_, slot in found.slots.items():
-            need = roles[id_.role]
-            sums = used.setdefault(slot.node, [0, 0, 0, 0])
-            for place, amount in enumerate((need.cpus, need.memory_mb, need.gpus, 1)):
-                sums[place] += amount
-    return [
-        NodeView(
-            name=node.name,
-            address=node.address,
-            is_healthy=node.is_healthy,
-            told=node.told,
-            gpu_model=node.gpu_model,
-            cpus_total=node.cpus,
-            cpus_used=used[node.name][0],
-            memory_mb_total=node.memory_mb,
-            memory_mb_used=used[node.name][1],
-            gpus_total=node.gpus,
-            gpus_used=used[node.name][2],
-            bad_devices=tuple(sorted(node.bad_devices)),
-            tasks=used[node.name][3],
-        )
-        for node in sorted(office.nodes.values(), key=lambda node: node.name)
-    ]

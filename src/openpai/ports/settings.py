@@ -58,6 +58,10 @@ class SettingsStore(Protocol):
         """Return the notes about every node, by name."""
         ...
 
+    async def learn_nodes(self, notes: tuple[NodeNote, ...]) -> None:
+        """Remember the sizes and models of these nodes; whatever an administrator said of them stays."""
+        ...
+
     async def set_node_notes(self, notes: tuple[NodeNote, ...]) -> None:
         """Remember or replace these notes."""
         ...

@@ -15,6 +15,7 @@ PLUGINS: Final = ("ssh", "cmd", "git", "tensorboard", "teamwise_storage")
 _HIVED_KEYS: Final = (
     "jobPriorityClass",
     "taskRoles",
+    "topology",
     "gangReleaseEnable",
     "lazyPreemptionEnable",
     "ignoreK8sSuggestedNodes",

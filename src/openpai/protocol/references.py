@@ -95,13 +95,17 @@ def _size_faults(roles: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _hived_faults(document: Mapping[str, Any], roles: Mapping[str, Any]) -> Iterator[Finding]:
     at: Path = ("extras", "hivedScheduler", "taskRoles")
-    wishes = mapping(mapping(mapping(document.get("extras")).get("hivedScheduler")).get("taskRoles"))
+    hived = mapping(mapping(document.get("extras")).get("hivedScheduler"))
+    wishes = mapping(hived.get("taskRoles"))
     groups: dict[str, tuple[str, Any, Any]] = {}
     for name, wish in wishes.items():
         yield from _dangling((*at, name), name, "task role", roles)
         sku, cell, group = (mapping(wish).get(key) for key in ("skuType", "pinnedCellId", "affinityGroupName"))
         if sku and cell:
             yield Finding((*at, name, "pinnedCellId"), "cannot stand beside skuType", "either skuType or pinnedCellId")
+        if cell and hived.get("jobPriorityClass") == "oppo":
+            message = "is promised to a virtual cluster, and an opportunistic job has no part in promises"
+            yield Finding((*at, name, "pinnedCellId"), message, "another jobPriorityClass, or no pinned cell")
         if isinstance(group, str) and group:
             first = groups.setdefault(group, (name, sku, cell))
             if first[1:] != (sku, cell):

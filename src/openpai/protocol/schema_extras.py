@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from openpai.protocol.job import PLUGIN_PREFIX
 
+MINUTES_MAX: Final = 60 * 24 * 3650
 PriorityClass = Literal["crit", "prod", "test", "oppo"]
 
 
@@ -47,6 +48,17 @@ class HivedRole(_Open):
     sku_number: Annotated[int, Field(ge=0)] | None = _field("Another spelling of skuNum.", 1)
 
 
+class TopologyWish(_Open):
+    """How close together the tasks of a job shall run."""
+
+    cell_type: str = Field(
+        description="Stay inside one cell of this type, as the cluster's configuration names it.",
+        examples=["V100-NODE", "RACK"],
+        min_length=1,
+    )
+    required: bool | None = _field("Rather wait than run apart; false unless given.", True)
+
+
 class HivedScheduler(_Open):
     """Wishes to the scheduler."""
 
@@ -54,6 +66,7 @@ class HivedScheduler(_Open):
     task_roles: dict[str, HivedRole | None] | None = _field(
         "Wishes of each task role.", {"worker": {"skuType": "V100-GPU"}}
     )
+    topology: TopologyWish | None = _field("Keep the job's tasks together.", {"cellType": "RACK", "required": True})
     gang_release_enable: bool | None = _field("Whether resources are returned all at once.", False)
     lazy_preemption_enable: bool | None = _field("Whether preempted tasks stay while there is room.", True)
     ignore_k8s_suggested_nodes: bool | None = _field("Kept for older files.", True, alias="ignoreK8sSuggestedNodes")
@@ -78,6 +91,10 @@ class Extras(_Open):
     storages: list[StorageEntry] | None = _field("Storages to mount.", [{"name": "confignfs"}])
     job_status_change_notification: Notifications | None = _field("What the owner is told.", {"failed": True})
     hived_scheduler: HivedScheduler | None = _field("Wishes to the scheduler.", {"jobPriorityClass": "prod"})
+    time_limit_minutes: Annotated[int, Field(ge=1, le=MINUTES_MAX)] | None = _field(
+        "After so many minutes an attempt is stopped; jobs with a limit may start in gaps others leave.", 120
+    )
+    private: bool | None = _field("Whether others may not read the job file; false unless given.", True)
     runtime_plugins: list[RuntimePlugin] | None = _field(
         "Plugins, in the order in which they prepare a task.", [{"plugin": "ssh"}], alias=PLUGIN_PREFIX
     )

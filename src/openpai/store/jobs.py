@@ -10,11 +10,12 @@ from sqlalchemy import exc
 from sqlalchemy.dialects import postgresql, sqlite
 
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
-from openpai.ports.store import Change, JobRecord, LeaseLost, NewJob, Saved
-from openpai.protocol.errors import Refused
+from openpai.ports.store import AlreadySubmitted, Change, JobRecord, LeaseLost, NewJob, Saved
+from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
 from openpai.store.database import Database
-from openpai.store.schema import events, grants, inbox, job_attempts, jobs, lease, task_attempts
+from openpai.store.schema import audit, events, grants, idempotency, inbox, job_attempts, jobs, lease, task_attempts
+from openpai.store.usage import audit_columns
 
 LEADER: Final = "leader"
 _ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
@@ -71,20 +72,48 @@ class SqlJobStore:
         first = rows.event_columns(new.event)
 
         def work(connection: sa.Connection) -> None:
+            if new.idempotency_key:
+                self._claim_key(connection, new)
             try:
                 connection.execute(jobs.insert(), columns)
             except exc.IntegrityError as error:
                 raise Refused(
                     "ConflictJobError",
                     f"{new.record.user} already has a job named {new.record.name!r}",
-                    "choose another name; finished jobs keep theirs",
+                    f"archive the old one: `pai job archive {new.record.name}`, or choose another name",
                 ) from error
             connection.execute(events.insert(), first)
+            if new.audit is not None:
+                connection.execute(audit.insert(), audit_columns(new.audit, target=new.record.full_name))
             # A server that is no longer the leader must not keep the job to itself.
             if epoch is None or self._newest_epoch(connection) != epoch:
                 connection.execute(inbox.insert(), {"job": new.record.job.id})
 
         await self._database.write(work)
+
+    def _claim_key(self, connection: sa.Connection, new: NewJob) -> None:
+        job = new.record
+        known = connection.execute(_submitted(job.user, new.idempotency_key)).first()
+        if known is not None:
+            raise AlreadySubmitted(known.job, known.name)
+        mine = {
+            "owner": job.user,
+            "key": new.idempotency_key,
+            "job": job.job.id,
+            "name": job.name,
+            "at_ms": job.job.submitted_at_ms,
+        }
+        try:
+            connection.execute(idempotency.insert(), mine)
+        except exc.IntegrityError as error:
+            # Another server has just stored it; whoever asks again finds it.
+            raise Unavailable(f"job {job.name} is being submitted under this key by another server") from error
+
+    async def submitted(self, user: str, idempotency_key: str) -> tuple[str, str] | None:
+        """Return what was submitted under a key; see `JobStore.submitted`."""
+        query = _submitted(user, idempotency_key)
+        found = await self._database.read(lambda connection: connection.execute(query).first())
+        return None if found is None else (found.job, found.name)
 
     async def load(self, job: str) -> JobRecord | None:
         """Return one job; see `JobStore.load`."""
@@ -153,23 +182,30 @@ class SqlJobStore:
         )
         return await self._database.write(work) if waiting else ()
 
-    async def lease(self, holder: str, now_ms: int, ttl_ms: int) -> int | None:
+    async def lease(self, holder: str, now_ms: int, ttl_ms: int, url: str = "") -> int | None:
         """Take or renew the right to lead; see `JobStore.lease`."""
 
         def work(connection: sa.Connection) -> int | None:
             row = connection.execute(sa.select(lease).where(lease.c.name == LEADER).with_for_update()).first()
             if row is None:
-                first = {"name": LEADER, "holder": holder, "epoch": 1, "until_ms": now_ms + ttl_ms}
+                first = {"name": LEADER, "holder": holder, "epoch": 1, "until_ms": now_ms + ttl_ms, "url": url}
                 connection.execute(lease.insert(), first)
                 return 1
             if not _is_free(row, holder, now_ms):
                 return None
             epoch = int(row.epoch) if row.holder == holder else int(row.epoch) + 1
-            renewed = {"holder": holder, "epoch": epoch, "until_ms": now_ms + ttl_ms}
+            renewed = {"holder": holder, "epoch": epoch, "until_ms": now_ms + ttl_ms, "url": url}
             connection.execute(sa.update(lease).where(lease.c.name == LEADER).values(renewed))
             return epoch
 
         return await self._database.write(work)
+
+    async def leader_url(self, now_ms: int) -> str:
+        """Return where the leading server is; see `JobStore.leader_url`."""
+        query = sa.select(lease.c.url).where(
+            lease.c.name == LEADER, lease.c.holder.is_not(None), lease.c.until_ms > now_ms
+        )
+        return await self._database.read(lambda connection: connection.execute(query).scalar()) or ""
 
     async def check_lease(self, epoch: int) -> None:
         """Raise LeaseLost when another server leads; see `JobStore.check_lease`."""
@@ -236,6 +272,10 @@ class SqlJobStore:
         _execute(connection, events.insert(), [rows.event_columns(e) for change in changes for e in change.events])
         if notify:
             _execute(connection, inbox.insert(), [{"job": change.after.job.id} for change in changes])
+
+
+def _submitted(user: str, key: str) -> sa.Select[Any]:
+    return sa.select(idempotency.c.job, idempotency.c.name).where(idempotency.c.owner == user, idempotency.c.key == key)
 
 
 def _is_free(row: Any, holder: str, now_ms: int) -> bool:

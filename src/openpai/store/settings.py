@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -13,6 +13,8 @@ from openpai.ports.settings import NodeNote, Setting
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
 from openpai.store.schema import node_notes, settings
+
+_SIZE: Final = ("cpus", "memory_mb", "gpus", "gpu_model")
 
 
 class SqlSettingsStore:
@@ -60,6 +62,18 @@ class SqlSettingsStore:
         query = sa.select(node_notes).order_by(node_notes.c.name)
         found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
         return tuple(NodeNote(**{**row, "bad_devices": frozenset(json.loads(row["bad_devices"]))}) for row in found)
+
+    async def learn_nodes(self, notes: tuple[NodeNote, ...]) -> None:
+        """Remember the sizes and models of nodes; see `SettingsStore.learn_nodes`."""
+
+        def work(connection: sa.Connection) -> None:
+            for row in map(_columns, notes):
+                size = {name: row[name] for name in _SIZE}
+                known = sa.update(node_notes).where(node_notes.c.name == row["name"]).values(size)
+                if connection.execute(known).rowcount == 0:
+                    connection.execute(node_notes.insert(), row)
+
+        await self._database.write(work)
 
     async def set_node_notes(self, notes: tuple[NodeNote, ...]) -> None:
         """Remember or replace these notes; see `SettingsStore.set_node_notes`."""

@@ -68,10 +68,11 @@ def openapi() -> dict[str, Any]:
         database = Database("sqlite://", inline=True)
         clock = SystemClock()
         vault = Vault(Fernet.generate_key().decode())
-        wishes = Wishes(SqlJobStore(database), vault, clock, SystemIdentities())
+        cluster_settings = SqlSettingsStore(database)
+        wishes = Wishes(SqlJobStore(database), vault, clock, SystemIdentities(), settings=cluster_settings)
         logs = FileLogs(Path(directory), lambda key: True)
         users = SqlAccountStore(database)
-        queries, cluster_settings = SqlJobQueries(database), SqlSettingsStore(database)
+        queries = SqlJobQueries(database)
         manners = Settings(version="any")
         services = Services(
             wishes, queries, users, logs, clock, manners,

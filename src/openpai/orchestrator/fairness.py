@@ -1,0 +1,73 @@
+"""What the scheduler must know of people: how much each may run at a time, and what they used lately."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from openpai.orchestrator.office import Office
+from openpai.ports.settings import FAIRNESS
+from openpai.ports.usage import Quota, UseRow
+from openpai.scheduler.hived.fairness import HALF_LIFE_MS
+from openpai.scheduler.interface import Amount
+from openpai.scheduler.model import Limit
+
+HALF_LIVES: Final = 4
+"""What lies back further counts for less than a sixteenth."""
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+
+
+async def learn_limits(office: Office) -> None:
+    """Tell the scheduler limits and fairness that changed."""
+    sharing = office.sharing
+    limits = limits_of(await office.usage.quotas()) if office.usage is not None else ()
+    setting = await office.settings.setting(FAIRNESS)
+    hours = setting.body.get("halfLifeHours") if setting is not None else HALF_LIFE_MS / _HOUR_MS
+    half_life_ms = None if hours is None else round(hours * _HOUR_MS)
+    if limits != sharing.limits:
+        office.scheduler.set_limits(limits)
+        sharing.limits = limits
+        office.nudges.work.set()
+    if half_life_ms != sharing.half_life_ms:
+        office.scheduler.set_fairness(half_life_ms)
+        sharing.half_life_ms = half_life_ms
+        office.nudges.work.set()
+
+
+def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:
+    """Return what quotas say about GPUs at a time."""
+    return tuple(
+        Limit(quota.gpus_running, quota.virtual_cluster, quota.user)
+        for quota in quotas
+        if quota.gpus_running is not None
+    )
+
+
+async def learn_use(office: Office) -> None:
+    """Tell the scheduler what people used before this server led, faded to now."""
+    half_life_ms = office.sharing.half_life_ms
+    if office.usage is None or half_life_ms is None:
+        return
+    now_ms = office.clock.now_ms()
+    rows = await office.usage.use(now_ms - HALF_LIVES * half_life_ms, now_ms)
+    skus = office.scheduler.sku_types()
+    used: dict[tuple[str, str], float] = {}
+    for row in rows:
+        owner = row.virtual_cluster, row.user
+        used[owner] = used.get(owner, 0.0) + _faded(row, skus, half_life_ms, now_ms)
+    for (name, user), device_ms in sorted(used.items()):
+        office.scheduler.learn_use(name, user, device_ms, now_ms)
+
+
+def _faded(row: UseRow, skus: Mapping[str, Amount], half_life_ms: int, now_ms: int) -> float:
+    """Return the device-milliseconds of a day, faded from its middle until now."""
+    begins = datetime.fromisoformat(row.day).replace(tzinfo=UTC)
+    begins_ms = int(begins.timestamp()) * 1000
+    middle_ms = (begins_ms + min(begins_ms + _DAY_MS, now_ms)) // 2
+    # A job without GPUs holds devices for its CPUs.
+    cpus_each = min((sku.cpus for sku in skus.values() if sku.cpus), default=1)
+    hours = max(row.gpu_hours, row.cpu_hours / cpus_each)
+    fades = 2.0 ** (-max(0, now_ms - middle_ms) / half_life_ms)
+    return float(hours * _HOUR_MS * fades)

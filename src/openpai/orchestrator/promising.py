@@ -1,0 +1,113 @@
+"""Changes one virtual cluster's part of what was promised: of the wishes, or of a configuration in HiveD's format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from openpai.orchestrator.arranging import wishes_in
+from openpai.protocol.errors import Refused
+from openpai.protocol.findings import listed
+from openpai.scheduler.hived.config import ChainSpec, HivedConfig, parse_text
+from openpai.scheduler.hived.planning import Wish
+from openpai.scheduler.hived.reading import read_config
+
+
+def changed(body: Mapping[str, Any] | None, name: str, wish: str | None) -> dict[str, Any]:
+    """Return the setting with another promise to one virtual cluster; None promises it nothing and removes it.
+
+    Raises NoVirtualClusterError when there is none to remove, and BadConfigurationError for what cannot be understood.
+    """
+    if body is not None and body.get("hived") is not None:
+        return {"hived": _changed_config(body["hived"], name, wish)}
+    return {"wishes": _changed_wishes((body or {}).get("wishes") or "", name, wish)}
+
+
+def _changed_wishes(text: str, name: str, wish: str | None) -> str:
+    pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
+    others = [piece for piece in pieces if piece.partition(":")[0].strip() != name]
+    if wish is None and len(others) == len(pieces):
+        raise no_virtual_cluster(name)
+    mine = [f"{name}: {part}" for part in _parts(wish)]
+    return ", ".join([*others, *mine])
+
+
+def _parts(wish: str | None) -> list[str]:
+    """Return the parts of a wish such as `3 nodes + 8 GPUs of V100`."""
+    if wish is None:
+        return []
+    if "," in wish or ":" in wish:
+        raise Refused("BadConfigurationError", f"{wish!r} cannot be understood", "write it as `3 nodes + 8 GPUs`")
+    parts = [part.strip() for part in wish.split("+")]
+    wishes_in(", ".join(f"it: {part}" for part in parts))
+    return parts
+
+
+def no_virtual_cluster(name: str) -> Refused:
+    """Return the error for a virtual cluster that does not exist."""
+    told = f"there is no virtual cluster {name!r}"
+    return Refused("NoVirtualClusterError", told, "`pai vc list` shows the virtual clusters there are")
+
+
+def _changed_config(text: str, name: str, wish: str | None) -> str:
+    document: Any = parse_text(text)
+    clusters: dict[str, Any] = document["virtualClusters"]
+    if wish is None:
+        if name not in clusters:
+            raise no_virtual_cluster(name)
+        del clusters[name]
+        return yaml.safe_dump(document, sort_keys=False)
+    config = read_config(text)
+    pinned = (clusters.get(name) or {}).get("pinnedCells")
+    mine: dict[str, Any] = {"virtualCells": [], **({"pinnedCells": pinned} if pinned else {})}
+    clusters[name] = mine
+    for part in _parts(wish):
+        _grant(document, mine["virtualCells"], wishes_in(f"{name}: {part}")[0], config)
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _grant(document: Any, cells: list[dict[str, Any]], wish: Wish, config: HivedConfig) -> None:
+    """Add the cells that grant a wish; the first chain that still has them is taken."""
+    kinds = {chain.leaf_type for chain in config.chains.values()} | set(config.chains)
+    chains = [chain for chain in config.chains.values() if wish.kind in (None, chain.leaf_type, chain.name)]
+    if wish.is_rest or not chains:
+        told = (
+            f"{wish.kind!r} is no kind of machine" if not chains else "`rest` cannot be said of a whole configuration"
+        )
+        raise Refused("BadConfigurationError", told, f"name one of: {listed(sorted(kinds))}")
+    refused: Refused | None = None
+    for chain in chains:
+        more = list(_cells(chain, wish, config))
+        cells.extend(more)
+        try:
+            read_config(yaml.safe_dump(document, sort_keys=False))
+        except Refused as error:
+            refused = refused or error
+            del cells[len(cells) - len(more) :]
+        else:
+            return
+    if refused is not None:
+        raise refused
+
+
+def _cells(chain: ChainSpec, wish: Wish, config: HivedConfig) -> Iterator[dict[str, Any]]:
+    """Yield the cells of a chain that come to so many nodes, GPUs or CPUs, the largest first, none above a node."""
+    sku = config.skus.get(chain.leaf_type)
+    if wish.nodes:
+        left = wish.nodes * chain.leaves(chain.node_level)
+    elif wish.cpus:
+        left = -(-wish.cpus // max(1, sku.cpus if sku is not None else 1))
+    else:
+        left = -(-wish.gpus // max(1, sku.gpus if sku is not None else 1))
+    for level in range(chain.node_level, 0, -1):
+        count, left = divmod(left, chain.leaves(level))
+        if count:
+            names = dict.fromkeys(
+                [
+                    chain.name,
+                    *reversed(chain.types[level - 1 :]),
+                ]
+            )
+            yield {"cellType": ".".join(names), "cellNumber": count}

@@ -1,0 +1,166 @@
+"""What administrators wish of the cluster: nodes drained or given back, and who is promised what.
+
+Only the server that leads knows the nodes, so only it grants these wishes; any other says where the leader is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from openpai.orchestrator import gangs
+from openpai.orchestrator.arranging import absent_machines, check, names_in, seen_machines
+from openpai.orchestrator.office import Office
+from openpai.orchestrator.promising import changed, no_virtual_cluster
+from openpai.orchestrator.seeing import node_views
+from openpai.orchestrator.surveying import look_at_nodes
+from openpai.ports.clock import Clock
+from openpai.ports.platform import ClusterConfig, NodeView, NodeWish, NotLeading
+from openpai.ports.settings import CLUSTER, NodeNote, SettingsStore
+from openpai.ports.store import JobStore
+from openpai.protocol.errors import Refused
+from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
+from openpai.scheduler.interface import Amount, VcView
+
+
+class SharingWishes:
+    """The part of `ports.platform.Platform` that is about nodes and virtual clusters."""
+
+    def __init__(self, store: JobStore, settings: SettingsStore, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self.office: Office | None = None
+        """The office while this server leads."""
+        self._names = -1, frozenset[str]()
+        """The virtual clusters, and the version of the setting they were read from."""
+
+    async def _leading(self) -> Office:
+        """Return the office; raise NotLeading, with the place where it is, on any other server."""
+        if self.office is None:
+            raise NotLeading(await self._store.leader_url(self._clock.now_ms()))
+        return self.office
+
+    async def _known_clusters(self) -> frozenset[str]:
+        if self.office is not None:
+            return self.office.sharing.arrangement.virtual_clusters | {DEFAULT_VIRTUAL_CLUSTER}
+        setting = await self._settings.setting(CLUSTER)
+        version = setting.version if setting is not None else 0
+        if self._names[0] != version:
+            self._names = version, names_in(setting.body if setting is not None else None)
+        return self._names[1]
+
+    async def nodes(self) -> tuple[NodeView, ...]:
+        """Return every machine; see `Platform.nodes`."""
+        return node_views(await self._leading())
+
+    async def change_node(self, name: str, wish: NodeWish, by: str) -> NodeView:
+        """Drain a node, give it back, or mark devices of it; see `Platform.change_node`."""
+        office = await self._leading()
+        note = await self._note(office, name)
+        changes: dict[str, Any] = {"changed_by": by}
+        if wish.is_drained is not None:
+            changes |= {"is_drained": wish.is_drained, "reason": wish.reason}
+        if wish.bad_devices is not None:
+            changes["bad_devices"] = wish.bad_devices
+        await self._settings.set_node_notes((replace(note, **changes),))
+        await look_at_nodes(office)
+        return next(view for view in node_views(office) if view.name == name)
+
+    async def forget_node(self, name: str, by: str) -> None:
+        """Forget a node that is gone for good; see `Platform.forget_node`."""
+        office = await self._leading()
+        await self._note(office, name)
+        if name in office.nodes:
+            told = f"node {name!r} is there, and would be remembered again at once"
+            raise Refused("InvalidParametersError", told, "drain it if nothing shall run on it")
+        await self._settings.forget_nodes((name,))
+        await look_at_nodes(office)
+
+    async def _note(self, office: Office, name: str) -> NodeNote:
+        # Read anew: nobody's change of a moment ago may be lost.
+        notes = {note.name: note for note in await self._settings.node_notes()}
+        if name not in notes and name not in office.nodes:
+            raise Refused("NoNodeError", f"there is no node {name!r}", "`pai node list` shows the nodes there are")
+        return notes.get(name) or NodeNote(name)
+
+    async def virtual_clusters(self) -> tuple[VcView, ...]:
+        """Return every virtual cluster; see `Platform.virtual_clusters`."""
+        return (await self._leading()).scheduler.virtual_clusters()
+
+    async def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
+        """Return what devices bring along; see `Platform.sku_types`."""
+        office = await self._leading()
+        if virtual_cluster is not None and virtual_cluster not in await self._known_clusters():
+            raise no_virtual_cluster(virtual_cluster)
+        return office.scheduler.sku_types(virtual_cluster)
+
+    async def cluster_config(self) -> ClusterConfig:
+        """Return what was promised to whom; see `Platform.cluster_config`."""
+        return _config(await self._leading())
+
+    async def configure(self, *, wishes: str | None, hived: str | None, version: int | None, by: str) -> ClusterConfig:
+        """Promise something else from now on; see `Platform.configure`."""
+        if (wishes is None) == (hived is None):
+            told = "a configuration is either wishes or a whole configuration in HiveD's format"
+            raise Refused("BadConfigurationError", told, "give one of the two")
+        body = {"wishes": wishes} if wishes is not None else {"hived": hived}
+        return await self._configure(await self._leading(), body, version, by)
+
+    async def promise(self, virtual_cluster: str, wish: str | None, by: str) -> ClusterConfig:
+        """Promise one virtual cluster something else; see `Platform.promise`."""
+        office = await self._leading()
+        if virtual_cluster == DEFAULT_VIRTUAL_CLUSTER:
+            told = "`default` has whatever is promised to nobody else"
+            raise Refused("ReadOnlyVcError", told, "promise the other virtual clusters more or less")
+        setting = await self._settings.setting(CLUSTER)
+        body = changed(setting.body if setting is not None else None, virtual_cluster, wish)
+        if wish is None:
+            _refuse_in_use(office, virtual_cluster)
+        return await self._configure(office, body, setting.version if setting is not None else 0, by)
+
+    async def _configure(self, office: Office, body: dict[str, Any], version: int | None, by: str) -> ClusterConfig:
+        machines = [
+            *seen_machines(office.nodes.values()),
+            *absent_machines(office.sharing.notes.values(), office.nodes),
+        ]
+        check(body, machines)
+        await self._settings.set_setting(CLUSTER, body, by=by, at_ms=self._clock.now_ms(), version=version)
+        was = office.sharing.arrangement
+        await look_at_nodes(office)
+        config = _config(office)
+        return config if office.sharing.arrangement is not was else replace(config, demoted=())
+
+    async def inspect(self) -> Mapping[str, Any]:
+        """Return cells and gangs in HiveD's own shapes; see `Platform.inspect`."""
+        return (await self._leading()).scheduler.inspect()
+
+    async def scheduler_snapshot(self) -> Mapping[str, Any]:
+        """Return the scheduler's whole state; see `Platform.scheduler_snapshot`."""
+        return (await self._leading()).scheduler.snapshot()
+
+    async def limits_changed(self) -> None:
+        """Learn that limits changed; see `Platform.limits_changed`. A leader elsewhere looks for itself soon."""
+        if self.office is not None:
+            await look_at_nodes(self.office)
+
+
+def _refuse_in_use(office: Office, virtual_cluster: str) -> None:
+    jobs = [found.full_name for found in office.desk.records.values() if found.virtual_cluster == virtual_cluster]
+    if jobs:
+        told = f"{len(jobs)} jobs use virtual cluster {virtual_cluster!r}, such as {jobs[0]}"
+        raise Refused("ConflictVcError", told, "wait for them to end, or stop them")
+
+
+def _config(office: Office) -> ClusterConfig:
+    setting = office.sharing.setting
+    arrangement = office.sharing.arrangement
+    jobs = (office.desk.records.get(gangs.job_of(gang)) for gang in arrangement.demoted)
+    return ClusterConfig(
+        wishes=(setting.body.get("wishes") if setting.body.get("hived") is None else None) if setting else "",
+        hived=arrangement.text,
+        version=setting.version if setting is not None else 0,
+        problems=arrangement.problems,
+        demoted=tuple(dict.fromkeys(found.full_name for found in jobs if found is not None)),
+    )

@@ -1,0 +1,128 @@
+"""The pass that looks at the nodes, at what is noted about them and at what was promised, and tells the scheduler.
+
+It reads everything anew each time, so it does not matter which server wrote it. Only what changed is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from openpai.orchestrator.arranging import Machines, absent_machines, arrange, seen_machines
+from openpai.orchestrator.fairness import learn_limits
+from openpai.orchestrator.office import Arrangement, Office
+from openpai.ports.backend import NodeSeen
+from openpai.ports.settings import CLUSTER, NodeNote
+from openpai.protocol.errors import Refused
+from openpai.scheduler.model import Node
+
+log: Final = structlog.get_logger(__name__)
+_NO_NOTE: Final = NodeNote("")
+
+
+async def look_at_nodes(office: Office) -> None:
+    """Tell the scheduler about nodes that came, changed or went, and about promises and limits that changed."""
+    sharing = office.sharing
+    async with sharing.turn:
+        seen = {node.name: node for node in await office.backend.nodes()}
+        notes = await _notes(office, seen)
+        sharing.setting = await office.settings.setting(CLUSTER)
+        _tell_nodes(office, seen, notes)
+        _tell_promises(office)
+        await learn_limits(office)
+
+
+async def forget_unneeded(office: Office) -> None:
+    """Forget nodes that are away, that no promise counts on and of which no administrator said anything."""
+    sharing = office.sharing
+    gone = tuple(
+        note.name
+        for note in sharing.notes.values()
+        if note.name not in office.nodes
+        and note.name not in sharing.arrangement.needed
+        and not note.is_drained
+        and not note.bad_devices
+    )
+    if gone:
+        await office.settings.forget_nodes(gone)
+        sharing.notes = {name: note for name, note in sharing.notes.items() if name not in gone}
+        log.info("nodes that are gone and that nobody needs are forgotten", nodes=", ".join(gone))
+
+
+async def _notes(office: Office, seen: Mapping[str, NodeSeen]) -> dict[str, NodeNote]:
+    """Return what is noted of each node, after noting the sizes of those that are there."""
+    notes = {note.name: note for note in await office.settings.node_notes()}
+    sizes = {name: _sized(notes.get(name, NodeNote(name)), node) for name, node in seen.items()}
+    learnt = tuple(note for name, note in sorted(sizes.items()) if notes.get(name) != note)
+    if learnt:
+        await office.settings.learn_nodes(learnt)
+    return {**notes, **sizes}
+
+
+def _sized(note: NodeNote, node: NodeSeen) -> NodeNote:
+    return replace(note, cpus=node.cpus, memory_mb=node.memory_mb, gpus=node.gpus, gpu_model=node.gpu_model)
+
+
+def _tell_nodes(office: Office, seen: Mapping[str, NodeSeen], notes: dict[str, NodeNote]) -> None:
+    was = {name: capacity(node, office.sharing.notes.get(name)) for name, node in office.nodes.items()}
+    for name in sorted(was.keys() - seen.keys()):
+        office.scheduler.remove_node(name)
+    for name, node in seen.items():
+        now = capacity(node, notes.get(name))
+        if was.get(name) != now:
+            office.scheduler.set_node(now)
+            office.nudges.work.set()
+    office.nodes = dict(seen)
+    office.sharing.notes = notes
+
+
+def capacity(node: NodeSeen, note: NodeNote | None) -> Node:
+    """Return what of a node may be used: a drained one takes nothing new, marked devices are bad."""
+    note = note or _NO_NOTE
+    return Node(
+        name=node.name,
+        cpus=node.cpus,
+        memory_mb=node.memory_mb,
+        gpus=node.gpus,
+        is_schedulable=node.is_healthy and not note.is_drained,
+        bad_devices=node.bad_devices | note.bad_devices,
+        gpu_model=node.gpu_model,
+    )
+
+
+def _tell_promises(office: Office) -> None:
+    sharing = office.sharing
+    seen = seen_machines(office.nodes.values())
+    absent = absent_machines(sharing.notes.values(), office.nodes)
+    version = sharing.setting.version if sharing.setting is not None else 0
+    made_from = (version, seen, absent)
+    if made_from == sharing.made_from:
+        return
+    arranged = _arranged(office, seen, absent)
+    sharing.made_from = made_from
+    if arranged.problems != sharing.arrangement.problems:
+        _complain(arranged.problems)
+    if arranged.text and arranged.text != sharing.arrangement.text:
+        demoted = tuple(office.scheduler.reconfigure(arranged.text).demoted)
+        arranged = replace(arranged, demoted=demoted)
+        log.info("the cluster is shared out anew", virtual_clusters=", ".join(sorted(arranged.virtual_clusters)))
+        office.nudges.work.set()
+    sharing.arrangement = arranged
+
+
+def _arranged(office: Office, seen: Machines, absent: Machines) -> Arrangement:
+    setting = office.sharing.setting
+    try:
+        return arrange(setting.body if setting is not None else None, seen, absent)
+    except Refused as error:
+        # It was accepted once, perhaps by another version. Jobs must run all the same.
+        problem = f"the configuration that was set cannot be read, and everything goes to default: {error.message}"
+        return replace(arrange(None, seen, absent), problems=(problem,))
+
+
+def _complain(problems: Iterable[str]) -> None:
+    for problem in problems:
+        log.warning("a promise of the cluster's configuration cannot be kept as it is", problem=problem)

@@ -1,0 +1,69 @@
+"""What a job wishes for its place in the cluster: hardware by task role, closeness, how long, who may look.
+
+The wishes stand in `extras`, mostly under `hivedScheduler`; here they become plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from openpai.protocol.job import JobSpec
+from openpai.protocol.references import mapping
+
+_MINUTE_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class RoleWish:
+    """Which hardware one task role wants, and which roles it belongs together with."""
+
+    sku_type: str | None = None
+    pinned_cell: str | None = None
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The wishes of a whole job."""
+
+    roles: Mapping[str, RoleWish] = field(default_factory=dict)
+    """Only roles that wish for something."""
+    is_lazily_preemptible: bool = False
+    cell_type: str | None = None
+    """Stay inside one cell of this type."""
+    is_cell_required: bool = False
+
+
+ANYWHERE: Final = Placement()
+NO_WISH: Final = RoleWish()
+
+
+def placement_of(spec: JobSpec) -> Placement:
+    """Return where a job wishes to run."""
+    hived = mapping(spec.extras.get("hivedScheduler"))
+    if not hived:
+        return ANYWHERE
+    topology = mapping(hived.get("topology"))
+    return Placement(
+        {name: _role_wish(mapping(wish)) for name, wish in mapping(hived.get("taskRoles")).items()},
+        hived.get("lazyPreemptionEnable") is True,
+        topology.get("cellType") or None,
+        topology.get("required") is True,
+    )
+
+
+def _role_wish(wish: Mapping[str, Any]) -> RoleWish:
+    return RoleWish(wish.get("skuType") or None, wish.get("pinnedCellId") or None, wish.get("affinityGroupName") or "")
+
+
+def time_limit_ms(extras: Mapping[str, Any]) -> int | None:
+    """Return how long an attempt may run, None for as long as it likes."""
+    minutes = extras.get("timeLimitMinutes")
+    return minutes * _MINUTE_MS if isinstance(minutes, int) and not isinstance(minutes, bool) else None
+
+
+def is_private(extras: Mapping[str, Any]) -> bool:
+    """Return whether a job's file is for its owner and those who manage it only."""
+    return extras.get("private") is True
