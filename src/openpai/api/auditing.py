@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openpai.access.model import Scope as Reach
-from openpai.access.table import ACTIONS
+from openpai.access.table import ACTIONS, open_action
 from openpai.api.context import action_of
 from openpai.api.gate import address_of
 from openpai.api.limits import Buckets, TooMany
@@ -158,7 +158,9 @@ def _action(scope: Scope) -> str | None:
         return None
     action = action_of(route)
     if action is None:
-        return LOGIN if hasattr(Request(scope).state, "asked") else None
+        # A body that names nobody is no attempt to log in, and neither is a provider's answer on its way.
+        is_attempt = hasattr(Request(scope).state, "asked")
+        return LOGIN if is_attempt and open_action(scope["method"], route.path) == LOGIN else None
     return None if ACTIONS[action].scope is Reach.READ else action
 
 
