@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.core import Shape, shape_of
 from openpai.scheduler.hived.portions import Portions
 from openpai.scheduler.hived.queueing import Waiting
 from openpai.scheduler.hived.rehearsing import Rehearsal
 
 LEAVES_MAX: Final = 200
 """After so many ends the search stops: the gang cannot start before the last of them."""
+
+
+SHAPES_MAX: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -31,7 +35,8 @@ class Backfilling:
 
     def __init__(self) -> None:
         self._shadows: dict[str, _Shadow] = {}
-        self._possible: dict[str, tuple[str, int, bool]] = {}
+        self._possible: dict[tuple[Shape, ...], bool] = {}
+        self._health = -1
 
     def shadow_ms(
         self, cluster: Cluster, blocker: Waiting, ends: Iterable[tuple[int, Portions]], now_ms: int
@@ -45,16 +50,19 @@ class Backfilling:
             known = self._shadows[group] = _Shadow(blocker.gang.id, freed, at_ms)
         return known.at_ms
 
-    def is_possible(self, cluster: Cluster, group: str, blocker: Waiting, health: int) -> bool:
+    def is_possible(self, cluster: Cluster, blocker: Waiting, health: int) -> bool:
         """Return whether a gang could start, on the hardware there is now, if its virtual cluster were empty."""
-        known = self._possible.get(group)
-        if known is None or known[:2] != (blocker.gang.id, health):
+        if health != self._health or len(self._possible) >= SHAPES_MAX:
+            self._possible.clear()
+            self._health = health
+        requests = [portion.request for portion in blocker.portions]
+        shape = tuple([shape_of(request) for request in requests])
+        if shape not in self._possible:
             with Rehearsal(cluster) as rehearsal:
                 for gang in sorted(cluster.gangs_of.get(blocker.gang.virtual_cluster, ())):
                     rehearsal.leave(gang)
-                possible = rehearsal.start_all([portion.request for portion in blocker.portions])
-            known = self._possible[group] = blocker.gang.id, health, possible
-        return known[2]
+                self._possible[shape] = rehearsal.start_all(requests)
+        return self._possible[shape]
 
 
 def _first_start(cluster: Cluster, portions: Portions, ends: list[tuple[int, Portions]], now_ms: int) -> int | None:

@@ -79,7 +79,7 @@ class Round:
             return False
         if answer.code is Code.TOO_LARGE:
             return False
-        return state.backfilling.is_possible(state.core.cluster, group, waiting, state.health)
+        return state.backfilling.is_possible(state.core.cluster, waiting, state.health)
 
     def _may_pass(self, waiting: Waiting, blocker: Waiting) -> bool:
         """Return whether a gang is surely gone before one that waited too long could start."""
