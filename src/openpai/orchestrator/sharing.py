@@ -150,7 +150,7 @@ def _refuse_in_use(office: Office, virtual_cluster: str) -> None:
     jobs = [found.full_name for found in office.desk.records.values() if found.virtual_cluster == virtual_cluster]
     if jobs:
         told = f"{len(jobs)} jobs use virtual cluster {virtual_cluster!r}, such as {jobs[0]}"
-        raise Refused("ConflictVcError", told, "wait for them to end, or stop them")
+        raise Refused("RemoveRunningVcError", told, "wait for them to end, or stop them")
 
 
 def _config(office: Office) -> ClusterConfig:
