@@ -170,8 +170,8 @@ class Platform(Protocol):
     async def promise(self, virtual_cluster: str, wish: str | None, by: str) -> ClusterConfig:
         """Promise a virtual cluster something else, such as `3 nodes` or `8 GPUs of A100 + 2 nodes`; None removes it.
 
-        Raises NoVirtualClusterError when there is none to remove, RemoveRunningVcError while jobs use one that is removed,
-        ReadOnlyVcError for `default`, BadConfigurationError for what cannot be promised.
+        Raises NoVirtualClusterError when there is none to remove, RemoveRunningVcError while jobs use one that is
+        removed, ReadOnlyVcError for `default`, BadConfigurationError for what cannot be promised.
         """
         ...
 
