@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Final
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.fifo import FifoScheduler
 from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.interface import Scheduler
@@ -21,11 +20,10 @@ from openpai.simulator.trace import Trace
 
 SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
     "hived": HivedScheduler,
-    "fifo": lambda _: FifoScheduler(),
     "quota": lambda config: QuotaScheduler(quotas_of(config)),
     "quota-spread": lambda config: QuotaScheduler(quotas_of(config), is_spreading=True),
 }
-"""By name: HiveD; first come first served over the whole cluster; quotas in GPUs on the fullest or emptiest nodes."""
+"""By name: HiveD; quotas in GPUs on the fullest or emptiest nodes."""
 
 
 def simulate(

@@ -57,13 +57,13 @@ def test_configurations_are_compared_side_by_side(pai: Any, files: tuple[Path, P
     jobs, config = files
     plots = tmp_path / "plots"
     code, out, _ = pai(
-        "--trace", jobs, "--config", config, "--what-if", "a=+8", "--scheduler", "hived", "--scheduler", "fifo",
+        "--trace", jobs, "--config", config, "--what-if", "a=+8", "--scheduler", "hived", "--scheduler", "quota",
         "--json", "--plot", plots,
     )  # fmt: skip
     assert code == 0
     found = json.loads(out)
     names = [report["name"] for report in found["reports"]]
-    assert names == ["shared, hived", "shared, hived, a=+8", "shared, fifo", "shared, fifo, a=+8"]
+    assert names == ["shared, hived", "shared, hived, a=+8", "shared, quota", "shared, quota, a=+8"]
     waits = [report["vcs"][0]["delay_s"]["mean"] for report in found["reports"]]
     assert waits[1] < waits[0]
     assert len(found["plots"]) == len(list(plots.iterdir())) == 7

@@ -35,7 +35,7 @@ def reports() -> list[Report]:
     config = cluster(8, **{ODD: 2, "b": 1})
     made = generate(SyntheticSpec(jobs=400, days=40, opportunistic=0.4), quotas_of(config))
     jobs = trace(*made.jobs, job("giant", 0, 1, 4096, "b"))
-    return [simulate(config, jobs, f"{way} <&>", way) for way in ("hived", "fifo", "quota")]
+    return [simulate(config, jobs, f"{way} <&>", way) for way in ("hived", "quota-spread", "quota")]
 
 
 def drawn(*things: object) -> str:

@@ -18,8 +18,10 @@ from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.faultfinding import nearest
 from openpai.scheduler.model import Node
 
-CPU_DEVICES_MAX: Final = 8
+CPU_DEVICES_MAX: Final = 64
 """A machine without GPUs is shared out in at most so many parts."""
+CPUS_LOST_MAX: Final = 0.05
+"""How much of its CPUs may be left over by that."""
 
 ALIKE: Final = 0.9
 """Machines are alike if all that sets them apart is that little memory: no two report quite the same."""
@@ -117,7 +119,7 @@ def _kinds(nodes: Sequence[tuple[Node, str]]) -> list[_Kind]:
         name = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-") or ("GPU" if node.gpus else "CPU")
         alike = found.setdefault((name, node.gpus, node.cpus), [])
         if not alike or node.memory_mb < alike[-1].most_memory_mb * ALIKE:
-            devices = node.gpus or 1 << (max(1, min(CPU_DEVICES_MAX, node.cpus)).bit_length() - 1)
+            devices = node.gpus or _parts(node.cpus)
             alike.append(_Kind(name, devices, node, node.memory_mb))
         kind = alike[-1]
         # The least of them says what a device of this kind surely brings along.
@@ -141,6 +143,14 @@ def _free_name(kind: _Kind, taken: set[str]) -> str:
     names = (kind.name, f"{kind.name}-{node.cpus}cpu", f"{kind.name}-{node.gpus}gpu-{node.cpus}cpu-{memory_gb}gb")
     number = sum(name.startswith(names[2]) for name in taken) + 1
     return next((name for name in names if name not in taken), f"{names[2]}-{number}")
+
+
+def _parts(cpus: int) -> int:
+    """Return in how many equal parts a machine without GPUs is shared out: many, if hardly a CPU is left over."""
+    for parts in range(min(CPU_DEVICES_MAX, cpus), 1, -1):
+        if cpus % parts <= cpus * CPUS_LOST_MAX:
+            return parts
+    return 1
 
 
 def _sizes(kind: _Kind) -> list[int]:
