@@ -35,7 +35,7 @@ def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
         name: sum(config.chains[quota.chain].leaves(quota.level) * quota.number for quota in spec.quota)
         for name, spec in config.virtual_clusters.items()
     }
-    assert promised == {"a": 16, "b": 12, "c": 3, "d": 8}
+    assert promised == {"a": 16, "b": 12, "c": 3, "d": 12}
     assert config.skus["V100"].cpus == 4
     assert config.skus["CPU"].gpus == 0
     core = Hived.from_config(config)
@@ -77,12 +77,12 @@ def promised(text: str) -> dict[str, dict[str, int]]:
 
 def test_the_rest_is_all_that_nobody_else_was_given() -> None:
     text = plan(FLEET, read_wishes("default: rest, a: 1 node of V100, b: 3 GPUs, c: 3 CPUs"))
-    assert promised(text) == {"default": {"V100": 21, "CPU": 5}, "a": {"V100": 8}, "b": {"V100": 3}, "c": {"CPU": 3}}
+    assert promised(text) == {"default": {"V100": 21, "CPU": 9}, "a": {"V100": 8}, "b": {"V100": 3}, "c": {"CPU": 3}}
 
 
 def test_the_rest_of_nothing_is_a_virtual_cluster_without_cells() -> None:
     text = plan(FLEET, read_wishes("all: 4 nodes of V100, all: 1 node of CPU, default: rest"))
-    assert promised(text) == {"all": {"V100": 32, "CPU": 8}, "default": {}}
+    assert promised(text) == {"all": {"V100": 32, "CPU": 12}, "default": {}}
     assert promised(plan([], read_wishes("default: rest"))) == {"default": {}}
 
 
@@ -108,3 +108,10 @@ def test_names_of_kinds_do_not_change_when_another_machine_comes() -> None:
     assert set(before.chains) == set(after.chains) == {"K80-POOL", "K80-16cpu-POOL"}
     assert set(before.chains["K80-16cpu-POOL"].nodes) < set(after.chains["K80-16cpu-POOL"].nodes)
     assert after.skus["K80"].memory_mb == 65000 // 2
+
+
+@pytest.mark.parametrize(("cpus", "devices"), [(1, 1), (6, 6), (64, 64), (96, 48), (127, 63), (256, 64)])
+def test_a_machine_without_gpus_is_shared_out_with_hardly_a_cpu_left_over(cpus: int, devices: int) -> None:
+    config = read_config(plan([(Node("n", cpus, 65536, 0), "")], read_wishes("default: rest")))
+    assert sum(chain.count(1) for chain in config.chains.values()) == devices
+    assert config.skus["CPU"].cpus * devices >= 0.95 * cpus
