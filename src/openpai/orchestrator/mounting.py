@@ -136,7 +136,7 @@ def _check_mountable(use: Use, storage: Storage) -> None:
         advice = "an administrator can mount it on the machines and say where with data.mountedAt"
     else:
         return
-    raise InvalidProtocol((Fault(use.where, told, suggestion="", allowed=advice),))
+    raise InvalidProtocol((Fault(use.where, f"{told}; {advice}"),))
 
 
 def _check_paths(asked: Sequence[Use]) -> None:

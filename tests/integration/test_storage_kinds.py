@@ -1,0 +1,175 @@
+"""Every kind of storage sits one exam, against a real server where there is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+
+from openpai.ports.storages import Area
+from openpai.protocol.errors import PaiError, Refused
+from openpai.storage.shelf import StorageShelf
+from openpai.store.database import Database
+from openpai.store.opening import migrate
+from openpai.store.storages import SqlStorageStore
+from openpai.store.vault import Vault
+
+from .api_world import HandClock
+from .storage_servers import KINDS, SECRET
+
+BIG = os.urandom(11 * 1024 * 1024 + 5)
+
+
+class Shelf:
+    """A shelf with one storage, `it`."""
+
+    def __init__(self, shelf: StorageShelf, said: dict[str, Any], secret: str) -> None:
+        self.shelf = shelf
+        self.said = said
+        self.secret = secret
+
+    async def area(self, user: str = "ann") -> Area:
+        return await self.shelf.area("it", user)
+
+
+@pytest.fixture(scope="module", params=sorted(KINDS))
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with KINDS[request.param](tmp_path_factory.mktemp(request.param)) as said:
+        yield said
+
+
+@pytest.fixture
+async def it(server: Any) -> AsyncIterator[Shelf]:
+    database = Database("sqlite://", inline=True)
+    migrate(database)
+    shelf = StorageShelf(SqlStorageStore(database), Vault(Fernet.generate_key().decode()), HandClock())
+    said, secret = server
+    await shelf.add({"name": "it", **said})
+    area = await shelf.area("it", "ann")
+    for entry in await area.list(""):
+        await area.remove(entry.name, recursive=True)
+    yield Shelf(shelf, said, secret)
+    shelf.close()
+    database.close()
+
+
+async def pieces(*content: bytes) -> AsyncIterator[bytes]:
+    for piece in content:
+        yield piece
+
+
+async def all_of(area: Area, path: str, start: int = 0, end: int = 1 << 40) -> bytes:
+    return b"".join([piece async for piece in area.read(path, start, end)])
+
+
+async def test_a_test_tries_everything_and_leaves_nothing(it: Shelf) -> None:
+    steps = await it.shelf.check("it")
+    assert [(step.what, step.is_ok) for step in steps] == [
+        (what, True) for what in ("connect", "list", "write", "read", "remove")
+    ]
+    assert await (await it.area()).list("") == ()
+
+
+async def test_a_large_file_comes_out_as_it_went_in(it: Shelf) -> None:
+    area = await it.area()
+    assert await area.write("a/b c/ü#%+.bin", pieces(*(BIG[at : at + 700_001] for at in range(0, len(BIG), 700_001)))) \
+        == len(BIG)  # fmt: skip
+    assert await all_of(area, "a/b c/ü#%+.bin") == BIG
+    assert await all_of(area, "a/b c/ü#%+.bin", 5_000_000, 9_000_001) == BIG[5_000_000:9_000_001]
+    assert [(each.name, each.is_directory) for each in await area.list("a")] == [("b c", True)]
+    (entry,) = await area.list("a/b c")
+    assert (entry.name, entry.is_directory, entry.size) == ("ü#%+.bin", False, len(BIG))
+    assert (await area.entry("a/b c/ü#%+.bin")).size == len(BIG)
+    assert (await area.entry("a")).is_directory
+
+
+async def test_small_and_empty_files_replace_what_was_there(it: Shelf) -> None:
+    area = await it.area()
+    for content in (b"first", b"", b"third"):
+        assert await area.write("file", pieces(content)) == len(content)
+        assert await all_of(area, "file") == content
+    assert [entry.name for entry in await area.list("")] == ["file"]
+
+
+async def test_what_breaks_off_changes_nothing(it: Shelf) -> None:
+    area = await it.area()
+    await area.write("file", pieces(b"as it was"))
+
+    async def breaks() -> AsyncIterator[bytes]:
+        yield BIG
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        await area.write("file", breaks())
+    assert await all_of(area, "file") == b"as it was"
+    assert [entry.name for entry in await area.list("")] == ["file"]
+
+
+@pytest.mark.parametrize("act", ["list", "entry", "read", "remove"])
+async def test_what_is_not_there_is_told(it: Shelf, act: str) -> None:
+    area = await it.area()
+    await area.write("other", pieces(b"x"))
+    with pytest.raises(Refused) as told:
+        await (all_of(area, "missing") if act == "read" else getattr(area, act)("missing"))
+    assert told.value.code == "NoFileError"
+
+
+async def test_directories_are_not_files_and_files_not_directories(it: Shelf) -> None:
+    area = await it.area()
+    await area.write("dir/file", pieces(b"x"))
+    for work in (
+        lambda: area.write("dir", pieces(b"x")),
+        lambda: all_of(area, "dir"),
+        lambda: area.list("dir/file"),
+        lambda: area.remove("dir"),
+    ):
+        with pytest.raises(Refused) as told:
+            await work()
+        assert told.value.code == "InvalidParametersError"
+    with pytest.raises(Refused):
+        await area.write("dir/file/below", pieces(b"x"))
+    await area.remove("dir", recursive=True)
+    assert await area.list("") == ()
+
+
+async def test_everybody_has_a_folder_of_their_own(it: Shelf) -> None:
+    await it.shelf.change("it", {**it.said, "share": False})
+    ann, bob = await it.area("ann"), await it.area("bob")
+    assert await ann.list("") == ()
+    await ann.write("diary", pieces(b"ann"))
+    await bob.write("diary", pieces(b"bob"))
+    assert (await all_of(ann, "diary"), await all_of(bob, "diary")) == (b"ann", b"bob")
+    with pytest.raises(Refused, match="'\\.\\.'"):
+        await all_of(bob, "../ann/diary")
+    with pytest.raises(Refused):
+        await it.area("..")
+
+
+async def test_a_wrong_secret_is_told_and_not_said(it: Shelf) -> None:
+    if it.secret in ("", "secretAccessKey"):
+        pytest.skip("nobody asks for a secret here" if not it.secret else "moto lets everybody in")
+    wrong = "dGhpcyBpcyB3cm9uZw=="
+    await it.shelf.change("it", {**it.said, "data": {**it.said["data"], it.secret: wrong}})
+    steps = await it.shelf.check("it")
+    assert steps[-1].is_ok is False
+    with pytest.raises(PaiError) as told:
+        await (await it.area()).list("")
+    for text in (steps[-1].told, str(told.value)):
+        assert text
+        assert wrong not in text
+        assert wrong.replace("=", "%3D") not in text
+
+
+async def test_a_server_that_is_gone_is_unavailable(it: Shelf) -> None:
+    data = dict(it.said["data"])
+    for key, value in (("endpoint", "http://127.0.0.1:9"), ("port", 9), ("path", "/surely/not/there")):
+        if key in data and not (key == "path" and "port" in data):
+            data[key] = value
+            break
+    await it.shelf.change("it", {**it.said, "data": data})
+    steps = await it.shelf.check("it")
+    assert [(step.what, step.is_ok) for step in steps] == [("connect", False)]
+    assert SECRET not in steps[0].told
