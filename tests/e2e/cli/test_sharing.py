@@ -17,9 +17,11 @@ WITHIN_S = 60
 @pytest.fixture
 def pai(tmp_path: Path) -> Iterator[Person]:
     """Return the administrator of four simulated machines with eight GPUs each, of which two teams share three."""
-    options = ("--backend", "simulated", "--gpus-per-node", "8", "--share", "vision: 2 nodes, speech: 8 GPUs")
-    running = Server.start(tmp_path / "platform", 0, *options)
-    yield logged_in(tmp_path / "home", running.url)
+    running = Server.start(tmp_path / "platform", 0, "--backend", "simulated", "--gpus-per-node", "8")
+    admin = logged_in(tmp_path / "home", running.url)
+    told = admin("vc", "apply", "--wishes", "vision: 2 nodes, speech: 8 GPUs")
+    assert told.code == 0, told.err
+    yield admin
     assert running.end() == 0
 
 
@@ -136,9 +138,13 @@ def test_a_plan_can_be_applied_and_read_back(pai, submit, tmp_path):
     assert told.code == 0, told.err
     assert [gpus(pai, vc)[2] for vc in ("vision", "robots", "default")] == [8, 12, 12]
     assert pai("vc", "config").out == file.read_text()
-    drawn = pai("vc", "inspect").out
-    assert all(word in drawn for word in ("vision", "robots", "node-04"))
-    assert "robots/0" in pai("vc", "inspect", "robots").out
+    submit("r1", "robots", 4)
+    until(pai, "r1", "RUNNING")
+    lines = pai("vc", "inspect").out.splitlines()
+    (used,) = [line for line in lines if "robots" in line]
+    assert "████····" in used
+    assert sum("node-0" in line for line in lines) == 4
+    assert f"robots/0 {used.split()[1]}" in pai("vc", "inspect", "robots").out
     assert pai("vc", "show", "speech").code == 3
 
 
