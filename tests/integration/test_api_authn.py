@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
+
+from openpai.api import passwords
+from openpai.ports.accounts import Token, User
 
 from .api_world import PASSWORD, World, open_world
 
@@ -139,33 +144,6 @@ async def test_an_application_token_works_in_both_schemes_but_not_in_person(worl
     assert "exp" not in checked
 
 
-async def test_tokens_are_listed_by_ids_and_revoked_by_id_or_token(world: World) -> None:
-    app = (await world.ask("POST", "/tokens/application")).json()["token"]
-    listed = await world.get("/tokens")
-    assert len(listed["tokens"]) == 2
-    assert app not in str(listed)
-    assert world.tokens["ann"] not in str(listed)
-    [current] = [token for token in listed["details"] if token["current"]]
-    [applications] = [token["id"] for token in listed["details"] if token["application"]]
-    assert current["expirationTime"] == world.clock.at_ms + 86_400_000
-    assert (await world.ask("DELETE", f"/tokens/{applications}", "bob")).status_code == 403
-    assert (await world.ask("DELETE", f"/tokens/{applications}")).status_code == 200
-    assert (await world.http.get("/api/v2/jobs", headers={"Authorization": f"Bearer {app}"})).status_code == 401
-    missing = await world.ask("DELETE", f"/tokens/{applications}")
-    assert (missing.status_code, missing.json()["code"]) == (404, "NoTokenError")
-    assert (await world.ask("DELETE", f"/tokens/{world.tokens['ann']}")).status_code == 200
-    assert (await world.ask("GET", "/tokens")).status_code == 401
-
-
-async def test_expired_tokens_are_not_listed(world: World) -> None:
-    short = {"username": "ann", "password": PASSWORD, "expiration": 60}
-    await world.http.post("/api/v2/tokens", json=short)
-    assert len((await world.get("/tokens"))["tokens"]) == 2
-    world.clock.at_ms += 60_000
-    assert len((await world.get("/tokens"))["tokens"]) == 1
-    assert len(await world.users.tokens("ann")) == 1
-
-
 async def test_a_changed_password_ends_logins_but_not_applications(world: World) -> None:
     app = (await world.ask("POST", "/tokens/application")).json()["token"]
     headers = await world.login("ann")
@@ -183,3 +161,116 @@ async def test_a_changed_password_ends_logins_but_not_applications(world: World)
     assert (await world.http.post("/api/v2/tokens", json=new)).status_code == 200
     reset = await world.ask("PUT", "/users/ann/password", "root", json={"newPassword": "from above"})
     assert reset.status_code == 201
+
+
+async def test_an_owner_is_not_locked_out_by_who_guesses_from_many_places(world: World) -> None:
+    right = {"username": "ann", "password": PASSWORD}
+
+    async def tried(address: str, body: dict[str, str]) -> int:
+        transport = httpx.ASGITransport(world.api, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://pai") as http:
+            return (await http.post("/api/v2/tokens", json=body)).status_code
+
+    assert await tried("203.0.113.1", right) == 200
+    wrong = {"username": "ann", "password": "a wrong guess"}
+    answers = [await tried(f"198.51.100.{at}", wrong) for at in range(40)]
+    assert answers == [400] * 30 + [429] * 10
+    assert await tried("203.0.113.2", right) == 429
+    assert await tried("203.0.113.1", right) == 200
+    assert await tried("198.51.100.1", {"username": "bob", "password": PASSWORD}) == 200
+    assert (await world.http.get("/api/v2/users/me", headers=await world.login("bob"))).status_code == 200
+    world.clock.at_ms += 60_000
+    assert await tried("203.0.113.2", right) == 200
+
+
+async def test_no_hash_is_spared_for_a_name_that_does_not_exist(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes: list[str | None] = []
+    compare = passwords.is_password
+
+    def counted(password: str, password_hash: str | None) -> bool:
+        hashes.append(password_hash)
+        return compare(password, password_hash)
+
+    monkeypatch.setattr(passwords, "is_password", counted)
+    await world.users.add_user(User("sso", "", 1, source="oidc", subject="s"))
+    for name in ("ann", "nobody", "sso"):
+        answer = await world.http.post("/api/v2/tokens", json={"username": name, "password": "a wrong guess"})
+        assert answer.json()["code"] == "IncorrectPasswordError"
+    assert [bool(each) for each in hashes] == [True, False, False]
+
+
+async def test_a_login_leaves_no_cookie_and_a_cookie_is_no_login(world: World) -> None:
+    answer = await world.http.post("/api/v2/tokens", json={"username": "root", "password": PASSWORD})
+    token = answer.json()["token"]
+    assert "set-cookie" not in answer.headers
+    # Another site can make a browser send cookies and forms, and never a header of its own.
+    for cookie in (token, f"Bearer {token}"):
+        world.http.cookies.clear()
+        for name in ("token", "authorization", "session", "pai_token"):
+            world.http.cookies.set(name, cookie)
+        for path, form in (("/api/v2/users", {"username": "evil", "password": "secret"}), ("/api/v2/jobs", {"a": "b"})):
+            origin = {"Origin": "https://evil.example", "Referer": "https://evil.example/"}
+            forged = await world.http.post(path, data=form, headers=origin)
+            assert (forged.status_code, forged.json()["code"]) == (401, "UnauthorizedUserError")
+            for place in ("token", "access_token", "authorization"):
+                asked = await world.http.get("/api/v2/users/me", params={place: token})
+                assert asked.status_code == 401
+    assert await world.users.user("evil") is None
+
+
+async def test_a_token_is_worth_nothing_after_it_was_given_back(world: World) -> None:
+    for path in ("/api/v2/authn/basic/logout", "/api/v2/tokens", "/api/v2/users/ann/tokens"):
+        headers = await world.login("ann")
+        assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 200
+        assert (await world.http.delete(path, headers=headers)).status_code == 200
+        for _ in range(2):
+            replayed = await world.http.get("/api/v2/users/me", headers=headers)
+            assert (replayed.status_code, replayed.json()["code"]) == (401, "UnauthorizedUserError")
+        del world.tokens["ann"]
+
+
+async def test_a_token_revoked_while_it_is_looked_up_is_not_believed_afterwards(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = await world.login("ann")
+    lookup = world.users.token
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(digest: str) -> tuple[Token, User] | None:
+        found = await lookup(digest)
+        begun.set()
+        await goes_on.wait()
+        return found
+
+    monkeypatch.setattr(world.users, "token", slow)
+    late = asyncio.create_task(world.http.get("/api/v2/users/me", headers=headers))
+    await begun.wait()
+    monkeypatch.setattr(world.users, "token", lookup)
+    await world.api.state.desk.sessions.revoke_all("ann")
+    goes_on.set()
+    await late
+    assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/v2/info", 200),
+        ("GET", "/healthz", 200),
+        ("GET", "/api/v2/users", 401),
+        ("POST", "/api/v2/tokens", 400),
+        ("GET", "/api/v2/nowhere", 404),
+        ("PATCH", "/api/v2/jobs", 405),
+    ],
+)
+async def test_every_answer_has_headers_that_keep_a_browser_from_mischief(
+    world: World, method: str, path: str, status: int
+) -> None:
+    answer = await world.http.request(method, path)
+    assert answer.status_code == status
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "access-control-allow-credentials" not in answer.headers

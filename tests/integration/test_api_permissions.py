@@ -120,6 +120,9 @@ PUT     /api/v2/virtual-clusters/{vc}/status                            vc.chang
 GET     /api/v2/cluster/sku-types                                       vc.list
 GET     /api/v2/cluster/config                                          cluster.read
 PUT     /api/v2/cluster/config                                          cluster.change
+GET     /api/{v2|v1}/kubernetes/nodes                                   cluster.read
+GET     /api/{v2|v1}/kubernetes/pods                                    cluster.read
+GET     /api/v2/alerts                                                  alert.list
 GET     /v1/inspect/clusterstatus                                       vc.inspect
 GET     /v1/inspect/clusterstatus/physicalcluster                       vc.inspect
 GET     /v1/inspect/clusterstatus/virtualclusters                       vc.inspect

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.api import limits
-from openpai.api.limits import Buckets, Failures, TooMany
+from openpai.api.limits import Buckets, Failures, Guesses, TooMany
 from openpai.api.services import Rate
 
 
@@ -70,3 +70,61 @@ def test_failures_are_remembered_for_a_minute_and_successes_not_at_all() -> None
     failures.begin("ann")
     with pytest.raises(TooMany):
         failures.begin("ann")
+
+
+def guesses(clock: Clock) -> Guesses:
+    return Guesses(clock, per_min=5, per_min_of_address=8, per_min_of_user=10)
+
+
+def test_guessing_is_bounded_for_a_pair_an_address_and_a_user() -> None:
+    clock = Clock()
+    one = guesses(clock)
+    for _ in range(5):
+        one.begin("ann", "here")
+    with pytest.raises(TooMany):
+        one.begin("ann", "here")
+    for at in range(3):
+        one.begin(f"user-{at}", "here")
+    with pytest.raises(TooMany):
+        one.begin("another", "here")
+    for at in range(5):
+        one.begin("ann", f"there-{at}")
+    with pytest.raises(TooMany):
+        one.begin("ann", "yonder")
+    clock.at_ms += 60_000
+    one.begin("ann", "yonder")
+
+
+def test_where_a_user_has_logged_in_they_are_not_kept_waiting_by_others() -> None:
+    one = guesses(Clock())
+    one.begin("ann", "home")
+    one.succeeded("ann", "home")
+    for at in range(10):
+        one.begin("ann", f"there-{at}")
+    with pytest.raises(TooMany):
+        one.begin("ann", "yonder")
+    for _ in range(50):
+        one.begin("ann", "home")
+        one.succeeded("ann", "home")
+    for _ in range(5):
+        one.begin("ann", "home")
+    with pytest.raises(TooMany):
+        one.begin("ann", "home")
+
+
+def test_logins_that_succeed_are_never_counted() -> None:
+    one = guesses(Clock())
+    for at in range(100):
+        one.begin("ann", f"place-{at}")
+        one.succeeded("ann", f"place-{at}")
+        one.begin(f"user-{at}", "office")
+        one.succeeded(f"user-{at}", "office")
+
+
+def test_of_places_that_are_known_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLIENTS_MAX", 2)
+    one = guesses(Clock())
+    for place in ("a", "b", "a", "c"):
+        one.begin("ann", place)
+        one.succeeded("ann", place)
+    assert list(one._known) == [("ann", "a"), ("ann", "c")]

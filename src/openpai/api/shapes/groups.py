@@ -54,7 +54,7 @@ def with_extension(found: Group, document: Mapping[str, Any]) -> Group:
     """Return the group with another extension; raise InvalidParametersError, or ReadOnlyGroupError for what stays."""
     check_extension(document)
     try:
-        acls = Acls.model_validate(document.get("acls") or {})
+        acls = Acls.model_validate(document.get("acls", {}))
     except ValidationError as error:
         raise invalid("extension.acls: " + told(error.errors(include_url=False, include_input=False))) from None
     _check_admin(found.name, acls.admin)
@@ -71,7 +71,7 @@ def with_extension(found: Group, document: Mapping[str, Any]) -> Group:
 def merged(found: Group, document: Mapping[str, Any]) -> Group:
     """Return the group with the given keys of its extension and of its acls replaced, and the others kept."""
     now = extension(found)
-    acls = document.get("acls") or {}
+    acls = document.get("acls", {})
     if not isinstance(acls, Mapping):
         raise invalid("extension.acls: input should be a valid dictionary")
     return with_extension(found, {**now, **document, "acls": {**now["acls"], **acls}})
