@@ -169,7 +169,7 @@ class World:
         self.granted += 10
         devices = tuple(range(first, first + gpus))
         named = {label: tuple(range(20_000 + first, 20_000 + first + count)) for label, count in ports.items()}
-        return Slot("n1", "10.0.0.1", devices, named, self.granted)
+        return Slot("n1", "10.0.0.1", devices, named, self.granted, gpus=gpus, cpus=1, memory_mb=64)
 
     async def tell(self, job: str, *facts: Fact) -> None:
         """Let the platform hear of something that happened to a job."""
