@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from openpai.lifecycle.diagnosis import diagnose
-from openpai.lifecycle.model import (
-    AttemptKey,
-    ExitReport,
-    Fact,
-    JobPhase,
-    Plan,
-    RolePlan,
-    TaskExited,
-    TaskId,
-    TasksGranted,
-    TaskStarted,
-)
-from openpai.lifecycle.stepping import new_job, step
-from openpai.orchestrator.recording import build_change
-from openpai.ports.store import Event, JobRecord, NewJob, Saved, Slot
 from openpai.ports.usage import AuditEntry, AuditFilter, Quota, UseRow
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
@@ -32,10 +16,11 @@ from openpai.store.opening import migrate
 from openpai.store.usage import SqlUsageStore
 from openpai.store.using import keep_use
 
+from .held import Held, run
+
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 MONDAY_MS = 19_675 * DAY_MS
-TASK = TaskId("worker", 0)
 
 
 @pytest.fixture
@@ -44,48 +29,6 @@ def database(database_url: str) -> Iterator[Database]:
     migrate(opened)
     yield opened
     opened.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """One task that held something."""
-
-    user: str
-    virtual_cluster: str
-    from_ms: int
-    to_ms: int | None
-    gpus: int = 1
-    cpus: int = 2
-    memory_mb: int = 1024
-
-
-async def run(database: Database, *all_held: Held) -> list[str]:
-    """Let jobs hold things by the ways of the platform; return their ids."""
-    store = SqlJobStore(database)
-    ids = []
-    for number, held in enumerate(all_held):
-        id_ = f"{number:032x}"
-        ids.append(id_)
-        job = new_job(id_, Plan((RolePlan("worker", 1, 1, -1, 0),), 0, True), held.from_ms)
-        record = JobRecord(job, held.user, f"job-{number}", held.virtual_cluster, 10, "{}")
-        await store.add_job(NewJob(record, "config", held.gpus, Event(id_, held.from_ms, "Submitted", "told", 0)), None)
-        slot = Slot("n1", "10.0.0.1", (), {}, number, "", held.gpus, held.cpus, held.memory_mb)
-        granted = TasksGranted(job.attempt, {TASK: number}, held.from_ms)
-        record = await _save(store, record, {TASK: slot}, held.from_ms, granted)
-        if held.to_ms is not None:
-            key, report = AttemptKey(id_, job.attempt, "worker", 0, 0), ExitReport(0)
-            ended = TaskExited(key, report, diagnose(report, ""), held.to_ms)
-            record = await _save(store, record, {}, held.to_ms, TaskStarted(key, held.from_ms), ended)
-            assert record.job.phase is JobPhase.SUCCEEDED
-    return ids
-
-
-async def _save(
-    store: SqlJobStore, record: JobRecord, slots: dict[TaskId, Slot], at_ms: int, *facts: Fact
-) -> JobRecord:
-    change = build_change(record, step(record.job, facts), slots, at_ms)
-    assert await store.save([change], None) == (Saved.YES,)
-    return change.after
 
 
 def counted(all_held: Sequence[Held], from_ms: int, to_ms: int) -> dict[tuple[str, str, str], tuple[float, ...]]:

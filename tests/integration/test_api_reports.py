@@ -1,0 +1,136 @@
+"""Reports of use over HTTP: whose hours somebody may see, how they are added up, and what spreadsheets get."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openpai.ports.accounts import DEFAULT_GROUP, Group, User
+from tests.contracts.held import Held, run
+
+from .api_world import _HASH, World, open_world
+
+HOUR_MS = 3_600_000
+DAY_MS = 86_400_000
+NOON_MS = 19_675 * DAY_MS + 12 * HOUR_MS
+DAYS = {"from": "2023-11-13", "to": "2023-11-17"}
+
+# In these three days: ann 8 GPU hours in vision and 2 in speech, bob 4 in vision over midnight, eve 1 in speech.
+HELD = (
+    Held("ann", "vision", NOON_MS, NOON_MS + 2 * HOUR_MS, gpus=4, cpus=8, memory_mb=2048),
+    Held("ann", "speech", NOON_MS + DAY_MS, NOON_MS + DAY_MS + 2 * HOUR_MS),
+    Held("bob", "vision", NOON_MS + 11 * HOUR_MS, NOON_MS + 13 * HOUR_MS, gpus=2),
+    Held("=eve", "speech", NOON_MS + DAY_MS, NOON_MS + DAY_MS + HOUR_MS),
+)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path) as world:
+        world.clock.at_ms = NOON_MS + 2 * DAY_MS
+        for group in (Group("seers", managed=("vision",)), Group("lab", virtual_clusters=("vision",))):
+            await world.users.add_group(group)
+        groups = {"max": ("seers",), "mia": ("lab", DEFAULT_GROUP)}
+        for name, of in groups.items():
+            await world.users.add_user(User(name, _HASH, 0, groups=tuple(Group(each) for each in of)))
+        await run(world.database, *HELD)
+        yield world
+
+
+async def hours(world: World, user: str, /, **asked: Any) -> dict[str, float]:
+    """Return the GPU hours somebody is told, by what they asked for."""
+    report = (await world.ask("GET", "/reports/use", user, params=DAYS | asked)).json()
+    words = {"user": "user", "vc": "virtualCluster", "group": "group", "day": "day"}
+    return {"/".join(row[words[word]] for word in report["by"]): row["gpuHours"] for row in report["rows"]}
+
+
+async def test_an_administrator_sees_what_everybody_used(world: World) -> None:
+    assert await hours(world, "root") == {"=eve": 1.0, "ann": 10.0, "bob": 4.0}
+    report = await world.get("/reports/use", "root", **DAYS)
+    assert report["total"] == {"gpuHours": 15.0, "cpuHours": 26.0, "memoryGbHours": 9.0, "taskAttempts": 4}
+    assert (report["from"], report["to"]) == (19_674 * DAY_MS, 19_678 * DAY_MS)
+
+
+async def test_a_user_sees_their_own_use_only(world: World) -> None:
+    assert await hours(world, "ann") == {"ann": 10.0}
+    assert await hours(world, "ann", user=["ann"], vc=["speech"]) == {"ann": 2.0}
+    answer = await world.ask("GET", "/reports/use", "ann", params=DAYS | {"user": "bob"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError")
+
+
+async def test_a_manager_sees_the_virtual_clusters_they_manage(world: World) -> None:
+    assert await hours(world, "max", by="user,vc") == {"ann/vision": 8.0, "bob/vision": 4.0}
+    assert await hours(world, "max", user="bob") == {"bob": 4.0}
+    assert await hours(world, "max", vc="speech") == {}
+
+
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [
+        ("vc", {"speech": 3.0, "vision": 12.0}),
+        ("day", {"2023-11-14": 10.0, "2023-11-15": 5.0}),
+        ("day,vc", {"2023-11-14/vision": 10.0, "2023-11-15/speech": 3.0, "2023-11-15/vision": 2.0}),
+    ],
+)
+async def test_hours_are_added_up_by_what_was_asked_for(world: World, by: str, told: dict[str, float]) -> None:
+    assert await hours(world, "root", by=by) == told
+    assert await hours(world, "root", by=by.split(",")) == told
+
+
+async def test_hours_of_somebody_in_two_groups_count_in_both_and_once_in_the_total(world: World) -> None:
+    held = Held("mia", "vision", NOON_MS, NOON_MS + HOUR_MS, gpus=1)
+    await run(world.database, held, first=100)
+    assert await hours(world, "root", by="group") == {"": 1.0, "default": 15.0, "lab": 1.0}
+    report = await world.get("/reports/use", "root", by="group", **DAYS)
+    assert report["total"]["gpuHours"] == 16.0
+
+
+async def test_a_manager_learns_no_groups_that_do_not_concern_their_virtual_cluster(world: World) -> None:
+    await run(world.database, Held("mia", "vision", NOON_MS, NOON_MS + HOUR_MS, gpus=1), first=100)
+    assert await hours(world, "max", by="user,group") == {"ann/": 8.0, "bob/": 4.0, "mia/lab": 1.0}
+
+
+async def test_the_current_month_until_now_is_what_nobody_asked_for_gets(world: World) -> None:
+    report = await world.get("/reports/use", "ann")
+    assert (report["from"], report["to"], report["by"]) == (19_662 * DAY_MS, world.clock.at_ms, ["user"])
+    assert report["total"]["gpuHours"] == 10.0
+
+
+async def test_what_still_runs_counts_until_now_and_not_beyond(world: World) -> None:
+    await run(world.database, Held("root", "vision", NOON_MS + DAY_MS, None, gpus=1), first=100)
+    assert (await hours(world, "root", to=str(NOON_MS + 90 * DAY_MS)))["root"] == 24.0
+
+
+async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(world: World) -> None:
+    for how in ({"params": DAYS | {"format": "csv"}}, {"params": DAYS, "headers": {"Accept": "text/csv"}}):
+        answer = await world.ask("GET", "/reports/use", "root", **how)
+        assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+        assert answer.headers["content-disposition"] == 'attachment; filename="use.csv"'
+        rows = list(csv.reader(io.StringIO(answer.text)))
+        assert rows == [
+            ["user", "gpuHours", "cpuHours", "memoryGbHours", "taskAttempts"],
+            ["'=eve", "1.0", "2.0", "1.0", "1"],
+            ["ann", "10.0", "20.0", "6.0", "2"],
+            ["bob", "4.0", "4.0", "2.0", "1"],
+            ["total", "15.0", "26.0", "9.0", "4"],
+        ]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"by": "month"},
+        {"from": "2023-13-01"},
+        {"from": "2023-11-17", "to": "2023-11-13"},
+        {"from": "0"},
+        {"format": "xml"},
+    ],
+)
+async def test_a_report_that_cannot_be_made_is_refused(world: World, asked: dict[str, str]) -> None:
+    answer = await world.ask("GET", "/reports/use", "root", params=asked)
+    assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError"), answer.text
