@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "priority": ("openpai.cli.job_queue:priority", "Change how urgent a job is; where it runs, it runs on."),
     "checkpoint": ("openpai.cli.job_queue:checkpoint", "Say that a job has just saved its work."),
     "config": ("openpai.cli.job_read:config", "Print a job's file, its secrets masked."),
+    "ssh": ("openpai.cli.job_ssh:ssh", "Say how to reach a job's running tasks by SSH, or connect to one."),
     "wait": ("openpai.cli.job_wishes:wait", "Wait until a job is over."),
     "stop": ("openpai.cli.job_wishes:stop", "Let jobs end; harmless when they are over already."),
     "start": ("openpai.cli.job_wishes:start", "Let jobs that are over run again, as a new attempt."),

@@ -30,6 +30,10 @@ COMMANDS: Final = {
     "group": ("openpai.cli.group:app", "Groups: people who are granted the same."),
     "token": ("openpai.cli.token:app", "Your logins, and tokens for programs."),
     "storage": ("openpai.cli.storage:app", "Storages: named places for data."),
+    "quota": ("openpai.cli.quota:app", "Quotas: what a user may use."),
+    "report": ("openpai.cli.report:report", "Tell what was used, in hours of GPUs, processors and memory."),
+    "audit": ("openpai.cli.audit:app", "The audit log: who did what."),
+    "alert": ("openpai.cli.alert:app", "Alerts: what wants attention."),
     "protocol": ("openpai.cli.protocol:app", "The language of job files."),
 }
 EPILOG = f"""A first job: pai login, then pai job submit FILE --watch

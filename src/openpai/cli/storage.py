@@ -19,7 +19,7 @@ COMMANDS: Final = {
     "list": ("openpai.cli.storage:list_", "List the storages you may use."),
     "show": ("openpai.cli.storage:show", "Show where a storage is, and who may use it."),
     "add": ("openpai.cli.storage:add", "Add a storage, or say anew where one is."),
-    "remove": ("openpai.cli.storage:remove", "Forget a storage; the data in it stays."),
+    "remove": ("openpai.cli.storage:remove", "Forget a storage and who may use it; the data in it stays."),
     "grant": ("openpai.cli.storage:grant", "Let groups use a storage."),
     "revoke": ("openpai.cli.storage:revoke", "Let groups use a storage no longer."),
     "test": ("openpai.cli.storage:check", "Have the server connect to a storage and try it."),

@@ -11,7 +11,8 @@ from openpai.client.calls.nodes import Nodes
 from openpai.client.calls.people import Groups, Users
 from openpai.client.calls.sharing import Sharing
 from openpai.client.calls.storages import Storages
+from openpai.client.calls.usage import Usage
 
 
-class Nouns(Jobs, Logins, Users, Groups, Nodes, Sharing, Storages):
+class Nouns(Jobs, Logins, Users, Groups, Nodes, Sharing, Storages, Usage):
     """The methods of a client, a class per noun."""

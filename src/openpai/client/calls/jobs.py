@@ -169,9 +169,9 @@ class Jobs(Naming):
         return Call("POST", "/jobs/bulk", whole(model.Results.read), json=body)
 
     @asks
-    def ssh(self, name: str) -> Call[Mapping[str, Any]]:
-        """Return how to reach each task by SSH; raise NoJobSshInfoError when none can be."""
-        return Call("GET", f"{self.path(name)}/ssh", as_it_came)
+    def ssh(self, name: str) -> Call[tuple[model.SshTask, ...]]:
+        """Return how to reach each running task by SSH; raise NoJobSshInfoError when none can be."""
+        return Call("GET", f"{self.path(name)}/ssh", listed(model.SshTask.read, "containers"))
 
     @proceeds
     def wait(self, name: str, timeout_s: float | None = None) -> Steps[model.JobDetail]:

@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from openpai.client.model.storages import StorageView as StorageView
     from openpai.client.model.tasks import FINAL_STATES as FINAL_STATES
     from openpai.client.model.tasks import SUCCEEDED as SUCCEEDED
+    from openpai.client.model.tasks import SshTask as SshTask
     from openpai.client.model.tasks import TaskView as TaskView
+    from openpai.client.model.usage import Alert as Alert
+    from openpai.client.model.usage import AuditEntry as AuditEntry
+    from openpai.client.model.usage import AuditPage as AuditPage
+    from openpai.client.model.usage import Quota as Quota
+    from openpai.client.model.usage import Report as Report
+    from openpai.client.model.usage import Use as Use
 
 # Making a data class takes half a millisecond, there are many, and each command of the terminal needs a few.
 _PLACE: Final = {
@@ -46,7 +53,8 @@ _PLACE: Final = {
     "people": "Checked Group Login NewToken TokenView User",
     "sharing": "ClusterConfig Estimate Resources VirtualCluster",
     "storages": "FilePage FileView StorageTest StorageView",
-    "tasks": "FINAL_STATES SUCCEEDED TaskView",
+    "tasks": "FINAL_STATES SUCCEEDED SshTask TaskView",
+    "usage": "Alert AuditEntry AuditPage Quota Report Use",
 }
 
 

@@ -61,3 +61,32 @@ class TaskView:
             exit_diagnostics=text(document.get("containerExitDiagnostics")),
             document=document,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SshTask:
+    """How to reach a running task by SSH."""
+
+    role: str
+    index: int
+    host: str
+    port: int
+    command: str
+    document: Document = field(repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Return `role-index`, as people call it."""
+        return f"{self.role}-{self.index}"
+
+    @classmethod
+    def read(cls, document: Document) -> SshTask:
+        """Return one task of the server's list."""
+        return cls(
+            role=text(document.get("taskRoleName")),
+            index=amount(document.get("taskIndex")),
+            host=text(document["sshIp"]),
+            port=int(document["sshPort"]),
+            command=text(document.get("command")),
+            document=document,
+        )

@@ -1,0 +1,62 @@
+"""`pai audit`: who did, or tried to do, what to what."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Final
+
+import typer
+
+from openpai.cli import completing, output, session
+from openpai.cli.filters import moment_ms
+from openpai.cli.lazy import group
+
+COMMANDS: Final = {"list": ("openpai.cli.audit:list_", "List what was done, newest first.")}
+app = group("The audit log: who did what.", COMMANDS)
+
+
+def list_(
+    actor: Annotated[
+        str, typer.Option("--actor", metavar="NAME", help="Done by this user.", autocompletion=completing.users)
+    ] = "",
+    action: Annotated[str, typer.Option("--action", metavar="ACTION", help="Such as group.change.")] = "",
+    target: Annotated[str, typer.Option("--target", metavar="THING", help="Done to exactly this.")] = "",
+    concerning: Annotated[
+        str,
+        typer.Option(
+            "--concerning", metavar="NAME", help="By this user, or about theirs.", autocompletion=completing.users
+        ),
+    ] = "",
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Since 7d, 12h or 2026-01-31.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")] = 20,
+    json: output.Json = False,
+) -> None:
+    """List what was done, newest first.
+
+    Everything for administrators; for others what they did and what was done to their own things.
+    """
+    with session.connect() as pai:
+        page = pai.audit(
+            actor=actor,
+            action=action,
+            target=target,
+            concerning=concerning,
+            from_=None if since is None else moment_ms(since, time.time()),
+            limit=limit,
+        )
+    if json:
+        output.document(page.document)
+        return
+    if not page.entries:
+        output.say("No entry matches." if any((actor, action, target, concerning, since)) else "No entries yet.")
+        output.next_step("pai audit list --since 7d")
+        return
+    from openpai.cli.listing import listing
+    from openpai.cli.words import clock_time
+
+    rows = [
+        (clock_time(one.at_ms), one.actor or "guest", one.action, one.target, str(one.status)) for one in page.entries
+    ]
+    output.say(listing(["TIME", "WHO", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"]))
+    if page.next is not None:
+        output.say(f"[dim]there are older ones; more with --limit {min(1000, limit * 5)}[/]")

@@ -1,0 +1,179 @@
+"""`pai quota`: what a user may use at a time, in one job and in a month."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from openpai.cli import completing, output, prompts, session
+from openpai.cli.lazy import group
+from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client.model import Quota
+
+COMMANDS: Final = {
+    "list": ("openpai.cli.quota:list_", "List quotas."),
+    "show": ("openpai.cli.quota:show", "Show the quotas that hold for you, and what of them is used up."),
+    "set": ("openpai.cli.quota:set_", "Set a quota."),
+    "remove": ("openpai.cli.quota:remove", "Remove a quota."),
+}
+app = group("Quotas: what a user may use.", COMMANDS)
+
+NO_LIMIT: Final = "none"
+Vc = Annotated[
+    str,
+    typer.Option(
+        "--vc",
+        metavar="NAME",
+        help="Virtual cluster; else all of them together.",
+        autocompletion=completing.virtual_clusters,
+    ),
+]
+User = Annotated[
+    str,
+    typer.Option(
+        "--user",
+        "-u",
+        metavar="NAME",
+        help="User; else each user who has no quota of their own.",
+        autocompletion=completing.users,
+    ),
+]
+
+
+def list_(json: output.Json = False) -> None:
+    """List quotas.
+
+    For administrators, and for managers those of their virtual clusters; yours are in `pai quota show`.
+    """
+    with session.connect() as pai:
+        found = pai.quotas()
+    if json:
+        output.document([one.document for one in found])
+        return
+    if not found:
+        output.say("No quotas: everybody may use what their virtual clusters have.")
+        output.next_step("pai quota set --vc VC --gpus 8", "pai quota set --user NAME --jobs 100")
+        return
+    _print(found, [])
+
+
+def show(json: output.Json = False) -> None:
+    """Show the quotas that hold for you, and what of them is used up."""
+    with session.connect() as pai:
+        found = pai.my_quotas()
+    if json:
+        output.document([one.document for one in found])
+        return
+    if not found:
+        output.say("No quota holds for you.")
+        output.next_step("pai vc list")
+        return
+    used = [(str(one.jobs_used or 0), f"{one.gpu_hours_used or 0:g}") for one in found]
+    _print(found, used)
+
+
+def _print(found: tuple[Quota, ...], used: list[tuple[str, str]]) -> None:
+    from openpai.cli.listing import listing
+
+    headings = ["VC", "USER", "GPUS", "GPUS/JOB", "JOBS", "GPU-H/MONTH"]
+    rows: list[tuple[str, ...]] = [
+        (
+            one.virtual_cluster or "all",
+            one.user or "each",
+            *(_limit(one.gpus_running), _limit(one.gpus_per_job)),
+            *(_limit(one.jobs_unfinished), _limit(one.gpu_hours_per_month)),
+        )
+        for one in found
+    ]
+    numbers = headings[2:]
+    if used:
+        headings += ["JOBS NOW", "GPU-H NOW"]
+        rows = [(*row, *more) for row, more in zip(rows, used, strict=True)]
+        numbers = headings[2:]
+    output.say(listing(headings, rows, right=numbers))
+
+
+def set_(
+    vc: Vc = "",
+    user: User = "",
+    gpus: Annotated[
+        str | None, typer.Option("--gpus", metavar="N", help="GPUs at a time; what is beyond waits.")
+    ] = None,
+    gpus_per_job: Annotated[
+        str | None, typer.Option("--gpus-per-job", metavar="N", help="GPUs of one job; more is refused.")
+    ] = None,
+    jobs: Annotated[
+        str | None, typer.Option("--jobs", metavar="N", help="Jobs that wait or run; more are refused.")
+    ] = None,
+    gpu_hours: Annotated[
+        str | None, typer.Option("--gpu-hours", metavar="N", help="GPU hours in a month; beyond, jobs are refused.")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Set a quota.
+
+    What is not named stays, and `none` takes a limit away. It holds from the next job on.
+    """
+    if all(value is None for value in (gpus, gpus_per_job, jobs, gpu_hours)):
+        raise Refused("InvalidParametersError", "no limit given", "say --gpus, --gpus-per-job, --jobs or --gpu-hours")
+    from openpai.client.model import Quota
+
+    with session.connect() as pai:
+        now = next((one for one in pai.quotas() if (one.virtual_cluster, one.user) == (vc, user)), Quota(vc, user))
+        wanted = replace(
+            now,
+            gpus_running=_whole("--gpus", gpus, now.gpus_running),
+            gpus_per_job=_whole("--gpus-per-job", gpus_per_job, now.gpus_per_job),
+            jobs_unfinished=_whole("--jobs", jobs, now.jobs_unfinished),
+            gpu_hours_per_month=_real("--gpu-hours", gpu_hours, now.gpu_hours_per_month),
+        )
+        pai.set_quota(wanted)
+    if json:
+        output.document(wanted.told())
+        return
+    output.say(f"The quota of {user or 'each user'} in {vc or 'all virtual clusters together'} is set.")
+    output.next_step("pai quota list")
+
+
+def remove(vc: Vc = "", user: User = "", yes: prompts.Yes = False, json: output.Json = False) -> None:
+    """Remove a quota.
+
+    It is named as it was set: by --vc, --user, both or neither.
+    """
+    prompts.check_sure(f"Remove the quota of {user or 'each user'} in {vc or 'all virtual clusters together'}?", yes)
+    with session.connect() as pai:
+        pai.remove_quota(vc, user)
+    if json:
+        output.document({"virtualCluster": vc, "user": user, "removed": True})
+        return
+    output.say(f"The quota of {user or 'each user'} in {vc or 'all virtual clusters together'} is removed.")
+    output.next_step("pai quota list")
+
+
+def _limit(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
+
+
+def _whole(option: str, given: str | None, now: int | None) -> int | None:
+    if given is None:
+        return now
+    if given == NO_LIMIT:
+        return None
+    if not given.isascii() or not given.isdigit():
+        raise Refused("InvalidParametersError", f"{option}: {given!r} is no number", "give a whole number, or `none`")
+    return int(given)
+
+
+def _real(option: str, given: str | None, now: float | None) -> float | None:
+    if given is None or given == NO_LIMIT:
+        return now if given is None else None
+    try:
+        return float(given)
+    except ValueError:
+        raise Refused(
+            "InvalidParametersError", f"{option}: {given!r} is no number", "give a number of hours, or `none`"
+        ) from None

@@ -1,0 +1,85 @@
+"""`pai report`: what was used, in hours, as a table, as JSON or for a spreadsheet."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from openpai.cli import output, session
+from openpai.cli.words import split
+from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client.model import Use
+
+WORDS: Final = ("user", "group", "vc", "day")
+
+
+def report(
+    by: Annotated[
+        list[str] | None, typer.Option("--by", metavar="WORDS", help="user, group, vc, day: one or several.")
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="DAY", help="As 2026-01-31, UTC; else the month's first day.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="DAY", help="Not included; else until now.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write it for a spreadsheet; - is standard output.")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Tell what was used, in hours of GPUs, processors and memory.
+
+    Your own use; that of their virtual clusters for managers, and everybody's for administrators.
+    """
+    words = split(by) or ("user",)
+    if strange := [word for word in words if word not in WORDS]:
+        raise Refused("InvalidParametersError", f"--by: {strange[0]!r} is no word", f"say one of {', '.join(WORDS)}")
+    with session.connect() as pai:
+        if csv is not None:
+            _save(csv, pai.report_csv(by=words, from_=from_, to=to), json)
+            return
+        found = pai.report(by=words, from_=from_, to=to)
+    if json:
+        output.document(found.document)
+        return
+    if not found.rows:
+        output.say("Nothing was used in that time.")
+        output.next_step("pai report --from 2026-01-01", "pai job list --all")
+        return
+    from openpai.cli.listing import listing
+
+    rows = [(*(_told(row, word) for word in words), *_sums(row)) for row in found.rows]
+    rows.append(("total", *("" for _ in words[1:]), *_sums(found.total)))
+    numbers = ["GPU-HOURS", "CPU-HOURS", "GB-HOURS", "RUNS"]
+    whole = ["DAY"] if "day" in words else []
+    output.say(listing([*(word.upper() for word in words), *numbers], rows, right=numbers, whole=whole))
+    output.next_step(f"pai report --by {','.join(words)} --csv report.csv")
+
+
+def _told(row: Use, word: str) -> str:
+    told = {"user": row.user, "group": row.group, "vc": row.virtual_cluster, "day": row.day}[word]
+    return told or "(none)"
+
+
+def _sums(row: Use) -> tuple[str, str, str, str]:
+    return f"{row.gpu_hours:.2f}", f"{row.cpu_hours:.2f}", f"{row.memory_gb_hours:.2f}", str(row.task_attempts)
+
+
+def _save(file: Path, text: str, json: bool) -> None:
+    if str(file) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        # The lines of a CSV file end as its format says, whatever the machine.
+        file.write_bytes(text.encode())
+    except OSError as error:
+        raise Refused("InvalidParametersError", f"cannot write {file}: {error}", "name another file") from error
+    rows = max(0, text.count("\n") - 2)
+    if json:
+        output.document({"file": str(file), "rows": rows})
+        return
+    output.say(f"{file}: {rows} rows and a total.")

@@ -1,0 +1,132 @@
+"""`pai job` for many jobs at once, and for those that are over, in front of the real API."""
+
+from __future__ import annotations
+
+import pytest
+
+from openpai.lifecycle.model import AttemptKey
+from tests.integration.api_world import job_file
+from tests.integration.terminal import Terminal, open_terminal
+
+
+@pytest.fixture
+def pai(tmp_path, monkeypatch, capsys):
+    with open_terminal(tmp_path, monkeypatch, capsys) as terminal:
+        yield terminal
+
+
+def submit(pai: Terminal, *names: str, user: str = "ann") -> None:
+    with pai.client(user) as client:
+        for name in names:
+            client.submit(job_file(name))
+            pai.world.clock.at_ms += 1000
+
+
+def finish(pai: Terminal, name: str, user: str = "ann") -> str:
+    """Let a job run to its end and return its id."""
+
+    async def live() -> str:
+        world = pai.world
+        id_ = await world.wishes._find(user, name)
+        await world.grant()
+        key = AttemptKey(id_, 0, "worker", 0, 0)
+        await world.started(key)
+        await world.exited(key)
+        return id_
+
+    return pai.run(live())
+
+
+def listed(pai: Terminal, *more: str, user: str = "ann") -> list[str]:
+    return [job["name"] for job in pai.json("job", "list", *more, user=user)["data"]]
+
+
+def test_several_jobs_are_stopped_and_each_that_could_not_be_is_told(pai):
+    submit(pai, "a", "b", "c")
+    told = pai("job", "stop", "a", "nope", "b", user="ann")
+    assert told.code == 3
+    assert "2 jobs: will stop." in told.out
+    assert "nope" in told.err
+    assert sorted(listed(pai, "--state", "WAITING")) == ["c"]
+
+
+def test_all_that_match_are_meant_only_when_one_is_sure(pai):
+    submit(pai, "a", "b")
+    submit(pai, "c", user="bob")
+    told = pai("job", "stop", "--where", "state=waiting", user="root")
+    assert told.code == 2
+    assert "--yes" in told.err
+    told = pai.ok("job", "stop", "--where", "state=waiting", "--yes", user="root")
+    assert "No job matches" in told.out
+    told = pai.ok("job", "stop", "--where", "state=waiting", "--where", "user=ann,bob", "--yes", user="root")
+    assert "3 jobs: will stop." in told.out
+
+
+def test_everybody_is_meant_only_by_name(pai):
+    submit(pai, "a")
+    submit(pai, "b", user="bob")
+    assert "2 jobs" in pai.ok("job", "stop", "--where", "user=*", "--where", "state=WAITING", "--yes").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("stop",), "--where KEY=VALUE"),
+        (("stop", "a", "--where", "vc=x"), "--where KEY=VALUE"),
+        (("delete", "--where", "colour=red", "--yes"), "no condition"),
+        (("list", "--since", "soon"), "no moment"),
+    ],
+)
+def test_a_wish_that_means_no_job_is_told(pai, arguments, told):
+    answer = pai("job", *arguments, user="ann")
+    assert answer.code == 2
+    assert told in answer.err
+
+
+def test_tags_find_jobs(pai):
+    submit(pai, "a", "b", "c")
+    pai.ok("job", "tag", "good", "a", "b", user="ann")
+    pai.ok("job", "tag", "best", "a", user="ann")
+    assert listed(pai, "--tag", "good") == ["b", "a"]
+    pai.ok("job", "untag", "good", "a", user="ann")
+    assert listed(pai, "--tag", "good") == ["b"]
+    assert pai("job", "untag", "good", "a", user="ann").code == 3
+    assert "1 job" not in pai.ok("job", "tag", "x", "--where", "tag=best", "--yes", user="ann").err
+    assert listed(pai, "--tag", "x") == ["a"]
+
+
+def test_a_finished_job_is_put_away_and_its_name_is_free(pai):
+    submit(pai, "train")
+    told = pai("job", "archive", "train", user="ann")
+    assert told.code != 0
+    id_ = finish(pai, "train")
+    assert "train: in the archive." in pai.ok("job", "archive", "train", user="ann").out
+    assert "No jobs yet" in pai.ok("job", "list", user="ann").out
+    assert id_ in pai.ok("job", "list", "--archived", user="ann").out
+    submit(pai, "train")
+    assert pai.json("job", "show", id_, user="ann")["jobStatus"]["state"] == "SUCCEEDED"
+    assert pai("job", "unarchive", id_, user="ann").code == 5
+    pai.ok("job", "delete", id_, "--yes", user="ann")
+    assert pai("job", "show", id_, user="ann").code == 3
+    assert "Your archive is empty" in pai.ok("job", "list", "--archived", user="ann").out
+    assert pai("job", "delete", "train", "--yes", user="ann").code != 0
+
+
+def test_how_to_reach_a_task_is_told_where_there_is_a_way(pai):
+    submit(pai, "plain")
+    told = pai("job", "ssh", "plain", user="ann")
+    assert told.code == 3
+    assert "ssh" in told.err
+
+
+def test_names_are_offered_to_the_shell(pai, monkeypatch):
+    from openpai.cli import completing
+
+    submit(pai, "train-1", "train-2", "test")
+    monkeypatch.setattr(completing, "_impatient", lambda: pai.client("ann"))
+    assert completing.jobs("tr") == ["train-2", "train-1"]
+    assert completing.jobs("ann~te") == ["ann~test"]
+    assert completing.users("b") == ["bob"]
+    assert "default" in completing.groups("de")
+    monkeypatch.setattr(completing, "_impatient", lambda: None)
+    assert completing.jobs("tr") == []

@@ -1,0 +1,112 @@
+"""`pai quota`, `pai report`, `pai audit` and `pai alert` in front of the real API."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from openpai.lifecycle.model import AttemptKey
+from tests.integration.terminal import Terminal, open_terminal
+
+
+@pytest.fixture
+def pai(tmp_path, monkeypatch, capsys):
+    with open_terminal(tmp_path, monkeypatch, capsys) as terminal:
+        yield terminal
+
+
+def use_gpus(pai: Terminal, name: str, hours: int, user: str = "ann") -> None:
+    """Let a job of two GPUs run so long."""
+
+    async def live() -> None:
+        world = pai.world
+        id_ = await world.submit(name, user, gpus=2)
+        await world.grant()
+        key = AttemptKey(id_, 0, "worker", 0, 0)
+        await world.started(key)
+        world.clock.at_ms += hours * 3_600_000
+        await world.exited(key)
+
+    pai.run(live())
+
+
+def test_quotas_are_set_seen_by_whom_they_are_for_and_removed(pai):
+    assert "No quotas" in pai.ok("quota", "list").out
+    assert "No quota holds for you" in pai.ok("quota", "show", user="ann").out
+    pai.ok("quota", "set", "--user", "ann", "--gpus", "8", "--jobs", "3")
+    pai.ok("quota", "set", "--user", "ann", "--gpu-hours", "100.5", "--jobs", "none")
+    (found,) = pai.json("quota", "list")
+    assert (found["user"], found["gpusRunning"], found["jobsUnfinished"], found["gpuHoursPerMonth"]) == (
+        "ann",
+        8,
+        None,
+        100.5,
+    )
+    shown = pai.ok("quota", "show", user="ann").out
+    assert "100.5" in shown
+    assert "GPU-H NOW" in shown
+    assert pai("quota", "list", user="ann").code == 4
+    assert pai("quota", "set", "--jobs", "1", user="ann").code == 4
+    pai.ok("quota", "remove", "--user", "ann", "--yes")
+    assert pai("quota", "remove", "--user", "ann", "--yes").code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("quota", "set"), "--gpus-per-job"),
+        (("quota", "set", "--gpus", "many"), "whole number"),
+        (("quota", "set", "--gpu-hours", "many"), "number of hours"),
+        (("report", "--by", "colour"), "user, group, vc, day"),
+    ],
+)
+def test_a_wish_that_means_nothing_is_told(pai, arguments, told):
+    answer = pai(*arguments)
+    assert answer.code == 2
+    assert told in answer.err
+
+
+def test_a_report_adds_up_what_was_used(pai, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "Nothing was used" in pai.ok("report").out
+    use_gpus(pai, "one", 3)
+    use_gpus(pai, "two", 2, user="bob")
+    told = pai.ok("report", "--by", "user,vc").out
+    assert "GPU-HOURS" in told
+    assert "total" in told
+    found = pai.json("report", "--by", "user")
+    assert [(row["user"], round(row["gpuHours"])) for row in found["rows"]] == [("ann", 6), ("bob", 4)]
+    mine = pai.json("report", "--by", "user", user="ann")
+    assert [row["user"] for row in mine["rows"]] == ["ann"]
+    assert "2 rows" in pai.ok("report", "--by", "user", "--csv", "use.csv").out
+    rows = list(csv.reader((tmp_path / "use.csv").read_text().splitlines()))
+    assert rows[0][0] == "user"
+    assert [row[0] for row in rows[1:]] == ["ann", "bob", "total"]
+    assert pai.ok("report", "--by", "user", "--csv", "-").out.startswith("user,")
+    assert "Nothing was used" in pai.ok("report", "--to", "2001-01-01", "--from", "2000-01-01").out
+
+
+def test_the_audit_log_tells_who_did_what(pai):
+    pai.ok("group", "add", "vision")
+    told = pai.ok("audit", "list").out
+    assert "group.change" in told
+    (entry,) = pai.json("audit", "list", "--action", "group.change")["entries"]
+    assert (entry["actor"], entry["status"]) == ("root", 201)
+    assert pai.json("audit", "list", "--actor", "bob")["entries"] == []
+    assert "No entry matches" in pai.ok("audit", "list", "--actor", "bob", "--since", "1h").out
+    assert all(one["action"] != "group.change" for one in pai.json("audit", "list", user="ann")["entries"])
+    with pai.client() as client:
+        everything = list(client.all_audit(limit=1))
+        assert [one.id for one in everything] == sorted((one.id for one in everything), reverse=True)
+        assert len({one.id for one in everything}) == len(everything) >= 2
+
+
+def test_alerts_tell_what_wants_attention(pai):
+    pai.run(pai.world.submit("waits", "ann", gpus=2))
+    pai.world.clock.at_ms += 3_600_000
+    told = pai.ok("alert", "list", user="ann").out
+    assert "PaiJobPending" in told
+    assert "pai job why ann~waits" in told
+    assert "Nothing wants attention" in pai.ok("alert", "list", user="bob").out
+    assert "NodeGpuBad" in {one["labels"]["alertname"] for one in pai.json("alert", "list")}
