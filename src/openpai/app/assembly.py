@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -16,9 +16,10 @@ from openpai.api.app import create_api
 from openpai.api.services import Services
 from openpai.api.services import Settings as Manners
 from openpai.app.backend import make_backend
-from openpai.app.datadir import DataDir, open_data_dir
+from openpai.app.datadir import DataDir, open_data_dir, visit_data_dir
 from openpai.app.firstrun import ensure_admin
-from openpai.app.leadership import Leadership
+from openpai.app.leadership import Bystander, Leadership
+from openpai.app.promises import promise, promised_at_start
 from openpai.app.settings import Settings
 from openpai.app.world import SystemClock, SystemIdentities
 from openpai.lifecycle.actions import is_current
@@ -32,7 +33,7 @@ from openpai.storage.shelf import StorageShelf
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
-from openpai.store.opening import migrate
+from openpai.store.opening import migrate, require_newest
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
@@ -47,7 +48,7 @@ class House:
     """A server that is wired and not yet serving."""
 
     api: Any
-    leadership: Leadership
+    leadership: Leadership | Bystander
     made_up_password: str | None
     """Password of the first admin if it had to be made up; told once."""
     hang_up: Callable[[], None]
@@ -55,56 +56,85 @@ class House:
     is_ready: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Rooms:
+    """What every server has, whether it may lead or not."""
+
+    data: DataDir
+    clock: Clock
+    store: SqlJobStore
+    queries: SqlJobQueries
+    users: SqlAccountStore
+    vault: Vault
+    kept: SqlSettingsStore
+    usage: SqlUsageStore
+    storages: SqlStorageStore
+    wishes: Wishes
+    logs: FileLogs
+
+
 @asynccontextmanager
 async def build(settings: Settings, admin_password: str | None) -> AsyncIterator[House]:
     """Open everything a server needs, and close it afterwards. Raises Refused for whatever cannot work."""
+    promised = promised_at_start(settings)
     async with AsyncExitStack() as stack:
-        data = open_data_dir(settings.data_dir)
-        stack.callback(data.close)
-        clock = SystemClock()
-        database = Database(settings.database_url or data.database_url)
-        stack.callback(database.close)
-        await asyncio.to_thread(migrate, database)
-        store, queries, users = SqlJobStore(database), SqlJobQueries(database), SqlAccountStore(database)
-        vault = Vault(os.environ.get("PAI_SECRET_KEY") or key_from(data.key_file))
-        made_up = await ensure_admin(users, clock, admin_password)
-        storage_store = SqlStorageStore(database)
-        kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
-        wishes = Wishes(
-            store, vault, clock, SystemIdentities(), settings=kept, usage=usage, storages=storage_store
-        )  # fmt: skip
-        logs = FileLogs(data.logs, _IsOver(wishes, queries))
-        stack.push_async_callback(logs.close)
-        backend = make_backend(settings, data, clock)
-        await backend.open()
-        stack.push_async_callback(backend.close)
-        leadership = Leadership(
-            store,
-            backend,
-            HivedScheduler,
-            wishes,
-            secrets=vault,
-            logs=logs,
-            clock=clock,
-            holder=_holder(data),
-            housekeeping=_retention(settings, data, queries, clock).run_once,
-            settings=kept,
-            usage=usage,
-            storages=storage_store,
-        )
-        storages = StorageShelf(storage_store, vault, clock, keep_out=(data.root,))
+        rooms = await _open(settings, stack)
+        made_up = None if settings.api_only else await ensure_admin(rooms.users, rooms.clock, admin_password)
+        leadership = Bystander() if settings.api_only else await _leadership(settings, rooms, stack, promised)
+        storages = StorageShelf(rooms.storages, rooms.vault, rooms.clock, keep_out=(rooms.data.root,))
         stack.callback(storages.close)
-        house = House(None, leadership, made_up, logs.hang_up)
+        house = House(None, leadership, made_up, rooms.logs.hang_up)
         manners = Manners(version=version("openpai"))
         house.api = create_api(
             Services(
-                wishes, queries, users, logs, clock, manners, lambda: house.is_ready,
-                cluster_settings=kept,
-                usage=usage,
+                rooms.wishes, rooms.queries, rooms.users, rooms.logs, rooms.clock, manners, lambda: house.is_ready,
+                cluster_settings=rooms.kept,
+                usage=rooms.usage,
                 storages=storages,
             )
         )  # fmt: skip
         yield house
+
+
+async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
+    data = visit_data_dir(settings.data_dir) if settings.api_only else open_data_dir(settings.data_dir)
+    stack.callback(data.close)
+    clock = SystemClock()
+    database = Database(settings.database_url or data.database_url)
+    stack.callback(database.close)
+    await asyncio.to_thread(require_newest if settings.api_only else migrate, database)
+    store, queries, storages = SqlJobStore(database), SqlJobQueries(database), SqlStorageStore(database)
+    kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
+    vault = Vault(os.environ.get("PAI_SECRET_KEY") or key_from(data.key_file))
+    wishes = Wishes(store, vault, clock, SystemIdentities(), settings=kept, usage=usage, storages=storages)
+    logs = FileLogs(data.logs, _IsOver(wishes, queries))
+    stack.push_async_callback(logs.close)
+    users = SqlAccountStore(database)
+    return _Rooms(data, clock, store, queries, users, vault, kept, usage, storages, wishes, logs)
+
+
+async def _leadership(
+    settings: Settings, rooms: _Rooms, stack: AsyncExitStack, promised: Mapping[str, Any] | None
+) -> Leadership:
+    backend = make_backend(settings, rooms.data, rooms.clock)
+    await backend.open()
+    stack.push_async_callback(backend.close)
+    if promised is not None:
+        await promise(promised, rooms.kept, backend, rooms.clock)
+    return Leadership(
+        rooms.store,
+        backend,
+        HivedScheduler,
+        rooms.wishes,
+        secrets=rooms.vault,
+        logs=rooms.logs,
+        clock=rooms.clock,
+        settings=rooms.kept,
+        holder=_holder(rooms.data),
+        housekeeping=_retention(settings, rooms.data, rooms.queries, rooms.clock).run_once,
+        usage=rooms.usage,
+        storages=rooms.storages,
+    )
 
 
 class _IsOver:

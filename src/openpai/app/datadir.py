@@ -13,10 +13,11 @@ from openpai.protocol.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """Where a server keeps its things; held by one process at a time."""
+    """Where a server keeps its things; held by one process at a time, others may look."""
 
     root: Path
-    lock: IO[str]
+    lock: IO[str] | None
+    """None for those who only look."""
 
     @property
     def database_url(self) -> str:
@@ -40,7 +41,20 @@ class DataDir:
 
     def close(self) -> None:
         """Let another process use the directory."""
-        self.lock.close()
+        if self.lock is not None:
+            self.lock.close()
+
+
+def visit_data_dir(root: Path) -> DataDir:
+    """Return another server's data directory, to read its logs and its key. Raises Refused when there is none."""
+    root = root.expanduser().absolute()
+    if not (root / "logs").is_dir():
+        raise Refused(
+            "BadConfigurationError",
+            f"{root} is not the data directory of a server",
+            "start the server that runs the jobs first, and give its directory with --data-dir",
+        )
+    return DataDir(root, None)
 
 
 def open_data_dir(root: Path) -> DataDir:

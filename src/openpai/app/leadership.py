@@ -108,3 +108,16 @@ class Leadership:
             await lead(office, self._holder, self._housekeeping)
         finally:
             self._wishes.office = None
+
+
+class Bystander:
+    """Answers requests and never leads: another server does."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.is_settled = asyncio.Event()
+        self.is_settled.set()
+
+    async def run(self) -> None:
+        """Wait until cancelled."""
+        await asyncio.Event().wait()

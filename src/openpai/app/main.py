@@ -40,6 +40,15 @@ def up(
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let a process backend serve people beyond this machine.")
     ] = False,
+    cluster: Annotated[
+        Path | None, typer.Option(help="Share the machines out as this file says, in HiveD's format.")
+    ] = None,
+    share: Annotated[
+        str | None, typer.Option(help="Share them out in a few words: 'team-a: 3 nodes, team-b: 8 GPUs'.")
+    ] = None,
+    api_only: Annotated[
+        bool, typer.Option("--api-only", help="Only answer requests, beside a server that runs the jobs.")
+    ] = False,
     ready_file: Annotated[
         Path | None, typer.Option(help="Write {url, pid} here, as JSON, once the server answers.")
     ] = None,
@@ -60,6 +69,9 @@ def up(
         docker_url=docker_url,
         allow_remote=allow_remote,
         ready_file=ready_file,
+        api_only=api_only,
+        cluster=cluster,
+        share=share,
     )
     set_up_logging()
     serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))

@@ -61,6 +61,7 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.leave)
+        house.leadership.url = _url(_reachable(settings.host), listener)
         leading = asyncio.create_task(house.leadership.run())
         try:
             await _settled(house, leading)
@@ -131,11 +132,28 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _announce(settings: Settings, listener: socket.socket, house: House, teller: Teller) -> None:
-    port = listener.getsockname()[1]
-    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{shown}:{port}"
+    url = _url(settings.host, listener)
     if settings.ready_file is not None:
         unfinished = settings.ready_file.with_suffix(".part")
         unfinished.write_text(json.dumps({"url": url, "pid": os.getpid()}))
         unfinished.replace(settings.ready_file)
     teller.welcome(version("openpai"), url, house.made_up_password, ADMIN, is_open=not is_loopback(settings.host))
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listener.getsockname()[1]}"
+
+
+def _reachable(host: str) -> str:
+    """Return where other machines reach a server that listens on `host`; for all addresses, the one they would see."""
+    if host not in ("0.0.0.0", "::", ""):  # noqa: S104  it is only compared
+        return host
+    family, far = (socket.AF_INET6, "2001:db8::1") if ":" in host else (socket.AF_INET, "192.0.2.1")
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            # Nothing is sent: this only asks which of our addresses would be used.
+            probe.connect((far, 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])

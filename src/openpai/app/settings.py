@@ -34,6 +34,12 @@ class Settings:
     ready_file: Path | None = None
     """Written, as JSON with `url` and `pid`, once the server answers."""
     docker_url: str | None = None
+    api_only: bool = False
+    """Whether to answer requests only, over the data directory and the database of a server that runs the jobs."""
+    cluster: Path | None = None
+    """File that says in HiveD's format who is promised what."""
+    share: str | None = None
+    """The same in a few words, such as `team-a: 3 nodes, team-b: 8 GPUs`."""
     log_retention_days: float = 30.0
     log_retention_bytes: int = 50 << 30
 
@@ -47,6 +53,11 @@ class Settings:
             raise Refused("BadConfigurationError", f"--cpus-per-node {self.cpus_per_node} is too few", "use 1 or more")
         if self.gpus_per_node is not None and self.gpus_per_node < 0:
             raise Refused("BadConfigurationError", f"--gpus-per-node {self.gpus_per_node} is negative", "use 0 or more")
+        if self.cluster is not None and self.share is not None:
+            raise Refused("BadConfigurationError", "--cluster and --share say the same thing twice", "give one of them")
+        if self.api_only and (self.cluster is not None or self.share is not None):
+            told = "--api-only leaves sharing the cluster to the server that runs the jobs"
+            raise Refused("BadConfigurationError", told, "give --cluster or --share to that one, or use `pai vc`")
         if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):
             raise Refused(
                 "BadConfigurationError",

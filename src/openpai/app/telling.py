@@ -42,6 +42,9 @@ class Teller:
         """Say where the server is, what it runs on, and what to do next."""
         say = self._console.print
         say(f"[bold]openpai {version}[/bold] is up at [bold]{url}[/bold]   (API: {url}/docs)")
+        if self._settings.api_only:
+            say(f"data in {self._settings.data_dir}   it answers requests; another server runs the jobs")
+            return
         say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}")
         if self._settings.backend == "process":
             say("[yellow]jobs run as processes with this server's own rights: let in only people you trust[/yellow]")
@@ -53,4 +56,6 @@ class Teller:
 
     def goodbye(self) -> None:
         """Say that the server ended and that tasks did not."""
+        if self._settings.api_only:
+            return
         self._console.print("the server has ended; running tasks go on and are taken up again at the next start")

@@ -32,6 +32,22 @@ def migrate(database: Database) -> None:
         raise told(error) from error
 
 
+def require_newest(database: Database) -> None:
+    """Raise Refused unless the database has the newest schema; change nothing."""
+    script = ScriptDirectory.from_config(_config())
+    try:
+        with database.engine.connect() as connection:
+            at = MigrationContext.configure(connection).get_current_revision()
+    except exc.DBAPIError as error:
+        raise told(error) from error
+    if at != script.get_current_head():
+        raise Refused(
+            "BadConfigurationError",
+            f"the database has another schema ({at or 'none'}) than this openpai",
+            "start the server that runs the jobs first, with the same version of openpai",
+        )
+
+
 def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(files("openpai.store") / "migrations"))

@@ -1,0 +1,39 @@
+"""What `pai up` is told of the shares: `--cluster FILE` or `--share WISHES`, set before anything is served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from openpai.app.settings import Settings
+from openpai.orchestrator.arranging import absent_machines, check, seen_machines
+from openpai.ports.backend import Backend
+from openpai.ports.clock import Clock
+from openpai.ports.settings import CLUSTER, SettingsStore
+from openpai.protocol.errors import Refused
+
+
+def promised_at_start(settings: Settings) -> dict[str, Any] | None:
+    """Return the setting that the command line gives, None for none. Raises Refused with every fault."""
+    if settings.cluster is not None:
+        try:
+            body: dict[str, Any] = {"hived": settings.cluster.read_text("utf-8")}
+        except (OSError, UnicodeDecodeError) as error:
+            told = f"--cluster {settings.cluster} cannot be read: {getattr(error, 'strerror', None) or error}"
+            raise Refused("BadConfigurationError", told, "give a file in HiveD's format") from error
+    elif settings.share is not None:
+        body = {"wishes": settings.share}
+    else:
+        return None
+    check(body, ())
+    return body
+
+
+async def promise(body: Mapping[str, Any], store: SettingsStore, backend: Backend, clock: Clock) -> None:
+    """Set who is promised what, unless it is so already. Raises Refused for what the nodes there are cannot keep."""
+    known = await store.setting(CLUSTER)
+    if known is not None and known.body == body:
+        return
+    there = {node.name: node for node in await backend.nodes()}
+    check(body, [*seen_machines(there.values()), *absent_machines(await store.node_notes(), there)])
+    await store.set_setting(CLUSTER, body, by="pai up", at_ms=clock.now_ms())
