@@ -66,22 +66,10 @@ def _s3(name: str, data: Said, secrets: Said) -> Connection:
 
 
 def _azure_blob(name: str, data: Said, secrets: Said) -> Connection:
-    adlfs = require("adlfs", "azure", name)
-    account, key = data["accountName"], secrets.get("accountKey")
-    endpoint = data.get("endpoint")
-    more: dict[str, Any] = {"account_name": account, "anon": not secrets}
-    if key and endpoint:
-        more = {
-            "connection_string": f"DefaultEndpointsProtocol={endpoint.partition(':')[0]};AccountName={account};"
-            f"AccountKey={key};BlobEndpoint={endpoint.rstrip('/')}/{account};"
-        }
-    elif key:
-        more["account_key"] = key
-    elif secrets.get("accountSASToken"):
-        more["sas_token"] = secrets["accountSASToken"]
-    if endpoint and not key:
-        more["account_host"] = endpoint.partition("://")[2].rstrip("/")
-    files = adlfs.AzureBlobFileSystem(connection_timeout=CONNECT_S, read_timeout=READ_S, **more, **_FRESH)
+    require("adlfs", "azure", name)
+    from openpai.storage.azure import open_azure
+
+    files = open_azure(data, secrets, (CONNECT_S, READ_S))
     return RemoteConnection(files, f"{data['containerName']}/{data.get('prefix', '').strip('/')}")
 
 
