@@ -1,17 +1,23 @@
-"""The first start: somebody has to be able to log in. There is no default password."""
+"""Somebody has to be able to log in: the first administrator, and the way back in when a password is lost.
+
+There is no default password.
+"""
 
 from __future__ import annotations
 
+import re
 import secrets
+from dataclasses import replace
 from typing import Final
 
-from openpai.api.passwords import hash_password
+from openpai.api.accounts import USER_NAME, all_groups, check_local
+from openpai.api.memberships import with_admin
+from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, AccountStore, Group, User
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused
 
 ADMIN: Final = "admin"
-PASSWORD_MIN: Final = 6
 
 
 async def ensure_admin(users: AccountStore, clock: Clock, wished: str | None) -> str | None:
@@ -28,8 +34,43 @@ async def ensure_admin(users: AccountStore, clock: Clock, wished: str | None) ->
             f"PAI_ADMIN_PASSWORD has {len(wished)} characters",
             f"give at least {PASSWORD_MIN}, or leave it away to have one made up",
         )
-    password = wished or secrets.token_urlsafe(12)
-    await users.add_user(
-        User(ADMIN, hash_password(password), clock.now_ms(), groups=(Group(DEFAULT_GROUP), Group(ADMIN_GROUP)))
-    )
+    password = wished or made_up_password()
+    await users.add_user(_admin(ADMIN, password, clock))
     return None if wished else password
+
+
+async def restore_admin(users: AccountStore, clock: Clock, name: str, password: str) -> bool:
+    """Let somebody log in with a password as an administrator, whatever they were; return whether they are new.
+
+    Raises Refused for somebody whose password is kept elsewhere. Their logins end; tokens of applications stay.
+    """
+    _check(name, password)
+    found = await users.user(name)
+    if found is None:
+        await users.add_user(_admin(name, password, clock))
+        return True
+    check_local(found)
+    groups = await all_groups(users)
+    await users.set_password(name, hash_password(password))
+    await users.change_user(
+        name, lambda user: replace(user, is_viewer=False, groups=with_admin(groups, user.groups, is_admin=True))
+    )
+    return False
+
+
+def _check(name: str, password: str) -> None:
+    if not re.fullmatch(USER_NAME, name):
+        raise Refused("InvalidParametersError", f"{name!r} is no user name", "use letters, digits, dots, dashes and _")
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+        told = f"the password has {len(password)} characters"
+        raise Refused("InvalidParametersError", told, f"give at least {PASSWORD_MIN}, or let --make-up choose one")
+
+
+def made_up_password() -> str:
+    """Return a password that nobody can guess."""
+    return secrets.token_urlsafe(12)
+
+
+def _admin(name: str, password: str, clock: Clock) -> User:
+    groups = (Group(DEFAULT_GROUP), Group(ADMIN_GROUP))
+    return User(name, hash_password(password), clock.now_ms(), groups=groups)

@@ -11,6 +11,7 @@ import typer
 from openpai.app.replay import plan, replay
 from openpai.app.settings import PORT_DEFAULT, BackendName, Settings
 from openpai.app.simulate import simulate
+from openpai.cli.lazy import group
 from openpai.cli.main import app, run
 from openpai.cli.scheduler import app as scheduler_app
 from openpai.cli.vc import app as vc_app
@@ -77,7 +78,12 @@ def up(
     serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))
 
 
+ADMIN = {
+    "reset-password": ("openpai.app.admin:reset_password", "Let somebody log in as an administrator again."),
+}
+
 app.command()(simulate)
+app.add_typer(group("Mend a platform whose server is stopped.", ADMIN), name="admin")
 vc_app.command()(plan)
 scheduler_app.command()(replay)
 

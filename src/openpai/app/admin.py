@@ -1,0 +1,65 @@
+"""`pai admin`: what is done to a data directory while its server is stopped.
+
+Whoever may read the data directory owns the platform anyway, so no login is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openpai.cli import output, prompts
+
+DataDirOption = Annotated[Path, typer.Option(help="Where everything of the server is kept.", envvar="PAI_DATA_DIR")]
+DatabaseOption = Annotated[
+    str | None, typer.Option(help="PostgreSQL instead of SQLite: postgresql://...", envvar="PAI_DATABASE_URL")
+]
+
+
+def reset_password(
+    user: Annotated[str, typer.Option(metavar="NAME", help="Whose password.")] = "admin",
+    data_dir: DataDirOption = Path("~/.local/share/openpai"),
+    database_url: DatabaseOption = None,
+    password_stdin: prompts.PasswordStdin = False,
+    make_up: Annotated[bool, typer.Option("--make-up", help="Make a password up and print it.")] = False,
+    json: output.Json = False,
+) -> None:
+    """Let somebody log in as an administrator again.
+
+    For when the password of the only one is lost. A user of that name is made if there is none. Their logins end;
+    tokens of applications stay.
+    """
+    from openpai.app.firstrun import made_up_password
+
+    password = made_up_password() if make_up else prompts.new_secret(f"New password of {user}", password_stdin)
+    is_new = asyncio.run(_restored(data_dir, database_url, user, password))
+    if json:
+        output.document({"user": user, "isNew": is_new, **({"password": password} if make_up else {})})
+        return
+    output.say(f"{user} is {'a new' if is_new else 'an'} administrator and logs in with the new password")
+    if make_up:
+        output.say(f"password: {password}")
+    output.next_step("pai up", f"pai login --user {user}")
+
+
+async def _restored(data_dir: Path, database_url: str | None, user: str, password: str) -> bool:
+    from openpai.app.datadir import open_data_dir
+    from openpai.app.firstrun import restore_admin
+    from openpai.app.world import SystemClock
+    from openpai.store.accounts import SqlAccountStore
+    from openpai.store.database import Database
+    from openpai.store.opening import migrate
+
+    data = open_data_dir(data_dir)
+    try:
+        database = Database(database_url or data.database_url)
+        try:
+            await asyncio.to_thread(migrate, database)
+            return await restore_admin(SqlAccountStore(database), SystemClock(), user, password)
+        finally:
+            database.close()
+    finally:
+        data.close()

@@ -1,0 +1,101 @@
+"""`pai admin` on a data directory whose server is stopped, as somebody at a terminal would use it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from openpai.api.passwords import is_password
+from openpai.app.datadir import open_data_dir
+from openpai.app.firstrun import ensure_admin
+from openpai.app.world import SystemClock
+from openpai.ports.accounts import Group, Token, User
+from openpai.store.accounts import SqlAccountStore
+from openpai.store.database import Database
+from openpai.store.opening import migrate
+
+PAI = [sys.executable, "-c", "from openpai.app.main import run; run()", "admin", "reset-password"]
+
+
+@contextmanager
+def opened(root: Path) -> Iterator[SqlAccountStore]:
+    """Open the accounts of a platform, as its server does, and let go of it."""
+    data = open_data_dir(root)
+    database = Database(data.database_url)
+    migrate(database)
+    try:
+        yield SqlAccountStore(database)
+    finally:
+        database.close()
+        data.close()
+
+
+def run(root: Path, *options: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PAI, "--data-dir", str(root), *options], input=said, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+async def test_a_lost_password_is_replaced_and_the_right_comes_with_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as accounts:
+        await ensure_admin(accounts, SystemClock(), "forgotten")
+        await accounts.add_group(Group("others", is_admin=True))
+        await accounts.add_user(User("ann", "", 1, groups=(Group("others"),), is_viewer=False))
+        await accounts.change_user("admin", lambda user: replace(user, groups=(), is_viewer=True))
+        await accounts.add_token(Token("a" * 64, "admin", False, 1, None))
+        await accounts.add_token(Token("b" * 64, "admin", True, 1, None))
+    done = run(tmp_path, "--password-stdin", said="a better one\n")
+    assert (done.returncode, "logs in with the new password" in done.stdout) == (0, True), done.stderr
+    assert "a better one" not in done.stdout + done.stderr
+    with opened(tmp_path) as accounts:
+        admin = await accounts.user("admin")
+        assert admin is not None
+        assert is_password("a better one", admin.password_hash)
+        assert (admin.is_admin, admin.is_viewer) == (True, False)
+        assert [token.is_application for token in await accounts.tokens("admin")] == [True]
+
+
+async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path) -> None:
+    done = run(tmp_path, "--user", "eve", "--make-up", "--json")
+    told = json.loads(done.stdout)
+    assert (told["user"], told["isNew"]) == ("eve", True)
+    with opened(tmp_path) as accounts:
+        eve = await accounts.user("eve")
+        assert eve is not None
+        assert eve.is_admin
+        assert is_password(told["password"], eve.password_hash)
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "told"),
+    [
+        (["--password-stdin"], "short\n", "give at least 6"),
+        (["--password-stdin"], "", "give at least 6"),
+        (["--password-stdin", "--user", "a b"], "long enough\n", "no user name"),
+        (["--password-stdin", "--user", "sso"], "long enough\n", "logs in through OIDC"),
+        ([], "", "--password-stdin"),
+    ],
+)
+async def test_what_cannot_be_changes_nothing(tmp_path: Path, options: list[str], said: str, told: str) -> None:
+    with opened(tmp_path) as accounts:
+        await accounts.add_user(User("sso", "", 1, source="oidc", subject="s"))
+        before = await accounts.users()
+    done = run(tmp_path, *options, said=said)
+    assert done.returncode != 0
+    assert told in done.stderr
+    with opened(tmp_path) as accounts:
+        assert await accounts.users() == before
+
+
+async def test_a_running_server_is_left_alone(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        done = run(tmp_path, "--password-stdin", said="long enough\n")
+        assert done.returncode != 0
+        assert "uses the data directory" in done.stderr
