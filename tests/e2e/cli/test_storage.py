@@ -1,0 +1,80 @@
+"""Storages from a terminal, on a real platform: described, granted, filled, used by a job, emptied."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.server import Person
+
+
+@pytest.fixture
+def root(new_pai: Person, tmp_path: Path) -> Path:
+    made = tmp_path / "shared"
+    made.mkdir()
+    told = new_pai("storage", "add", "data", "local", f"path={made}", "--group", "default", "--description", "Ours")
+    assert told.code == 0, told.err
+    return made
+
+
+def test_the_example_reads_and_writes_a_storage(new_pai: Person, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "input.txt").write_text("one\ntwo\nthree\n")
+    assert new_pai("storage", "upload", "data", str(tmp_path / "input.txt")).code == 0
+    told = new_pai("job", "submit", "examples/10-storage.yaml", "--watch")
+    assert told.code == 0, told.out
+    assert "input.txt has 3 lines" in told.out
+    assert new_pai("storage", "download", "data", "lines.txt", "--to", str(tmp_path / "out")).code == 0
+    assert (tmp_path / "out" / "lines.txt").read_text().strip() == "3"
+
+
+def test_directories_go_up_and_come_down_as_they_were(new_pai: Person, root: Path, tmp_path: Path) -> None:
+    source = tmp_path / "images"
+    (source / "cats").mkdir(parents=True)
+    (source / "cats" / "1 ü.jpg").write_bytes(os.urandom(2_500_000))
+    (source / "list.txt").write_text("1\n")
+    told = new_pai("storage", "upload", "data", str(source), "--to", "train", "--json")
+    assert told.json() == {"storage": "data", "files": 2, "bytes": 2_500_002}
+    listed = new_pai("storage", "ls", "data", "train/images", "--json").json()
+    assert [(each["name"], each["type"]) for each in listed] == [("cats", "directory"), ("list.txt", "file")]
+    assert new_pai("storage", "download", "data", "train", "--to", str(tmp_path / "out")).code == 0
+    down = tmp_path / "out" / "train" / "images"
+    assert (down / "cats" / "1 ü.jpg").read_bytes() == (source / "cats" / "1 ü.jpg").read_bytes()
+    assert sorted(path.name for path in down.rglob("*")) == ["1 ü.jpg", "cats", "list.txt"]
+    assert new_pai("storage", "rm", "data", "train").code == 2
+    assert new_pai("storage", "rm", "data", "train", "-r", "--yes").code == 0
+    assert list(root.iterdir()) == []
+
+
+def test_a_storage_is_shown_tested_and_forgotten(new_pai: Person, root: Path) -> None:
+    assert "Ours" in new_pai("storage", "list").out
+    assert new_pai("storage", "list", "--default", "--json").json()[0]["name"] == "data"
+    told = new_pai("storage", "test", "data")
+    assert (told.code, told.out.count("works")) == (0, 5)
+    root.rmdir()
+    told = new_pai("storage", "test", "data", "--json")
+    assert (told.code, told.json()["ok"]) == (6, False)
+    assert new_pai("storage", "revoke", "data", "default").code == 0
+    assert "default" not in new_pai("storage", "show", "data").out
+    assert new_pai("storage", "remove", "data", "--yes").code == 0
+    assert new_pai("storage", "show", "data").code == 3
+
+
+def test_secrets_are_asked_for_and_never_shown(new_pai: Person) -> None:
+    add = ("storage", "add", "bucket", "s3", "bucket=b", "endpoint=http://127.0.0.1:9", "accessKeyId=k")
+    told = new_pai(*add, "--secret", "secretAccessKey", "--secret-stdin", stdin="hunter2\n")
+    assert told.code == 0, told.err
+    shown = new_pai("storage", "show", "bucket")
+    assert "kept encrypted" in shown.out
+    assert "hunter2" not in told.out + shown.out + new_pai("storage", "test", "bucket", "--json").out
+
+
+def test_bad_descriptions_and_uses_are_told(new_pai: Person, job_file) -> None:
+    told = new_pai("storage", "add", "x", "nfs", "path=relative", "port=1")
+    assert told.code == 2
+    for part in ("data.server", "data.path", "data.port"):
+        assert part in told.err
+    assert new_pai("storage", "add", "x", "local", "path").code == 2
+    assert new_pai("storage", "upload", "none", "/surely/not/there").code == 3
+    assert new_pai("storage", "download", "none", "x").code == 3
