@@ -89,10 +89,15 @@ def _find_part(cluster: Cluster, request: GangRequest, spot: Spot | None) -> Par
     """Return the devices of a spot that the configuration knows, None if it knows none of them."""
     if spot is None:
         return None
+    boxes = cluster.boxes.get(spot.node, ())
+    of_its_type = [box for box in boxes if request.leaf_type in (None, box.chain.spec.leaf_type)]
+    # Where the type has another name now the devices are the same: left out of the books they would be given twice.
+    return _largest_part(of_its_type, spot) or _largest_part(boxes, spot)
+
+
+def _largest_part(boxes: Sequence[Box], spot: Spot) -> Part | None:
     best: Part | None = None
-    for box in cluster.boxes.get(spot.node, ()):
-        if request.leaf_type not in (None, box.chain.spec.leaf_type):
-            continue
+    for box in boxes:
         mask = box.mask_of(spot.devices)
         if mask and (best is None or mask.bit_count() > best.mask.bit_count()):
             best = Part(box, mask)
