@@ -147,7 +147,7 @@ def test_a_database_of_a_newer_version(database: Path) -> None:
 SECOND: Final = """
 import sqlalchemy as sa
 from alembic import op
-revision = "0002"
+revision = "9999"
 down_revision = {first!r}
 def upgrade():
     op.add_column("jobs", sa.Column("note", sa.Text, server_default="none yet"))
@@ -162,7 +162,7 @@ def test_an_older_database_is_brought_up_to_date(
     shutil.copytree(str(files("openpai.store") / "migrations"), newer)
     config = opening._config()
     first = ScriptDirectory.from_config(config).get_current_head()
-    (newer / "versions" / "0002_more.py").write_text(SECOND.format(first=first))
+    (newer / "versions" / "9999_more.py").write_text(SECOND.format(first=first))
     server = Running(database.parent, tmp_path)
     assert server.submit("old").status_code == 202
     assert server.state("old") == "SUCCEEDED"
@@ -176,7 +176,7 @@ def test_an_older_database_is_brought_up_to_date(
     with sqlite3.connect(database) as connection:
         assert connection.execute("SELECT name, phase, note FROM jobs").fetchall() == [("old", "succeeded", "none yet")]
     connection.close()
-    assert "was last used by a newer openpai (schema 0002)" in refused("--data-dir", database.parent)
+    assert "was last used by a newer openpai (schema 9999)" in refused("--data-dir", database.parent)
 
 
 def test_somebody_elses_database(tmp_path: Path) -> None:
