@@ -13,9 +13,11 @@ from typing import Final
 from openpai.api.accounts import USER_NAME, all_groups, check_local
 from openpai.api.memberships import with_admin
 from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
+from openpai.api.services import Services
+from openpai.api.vc_groups import ensure_vc_groups
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, AccountStore, Group, User
 from openpai.ports.clock import Clock
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import Refused, Unavailable
 
 ADMIN: Final = "admin"
 
@@ -64,6 +66,16 @@ def _check(name: str, password: str) -> None:
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         told = f"the password has {len(password)} characters"
         raise Refused("InvalidParametersError", told, f"give at least {PASSWORD_MIN}, or let --make-up choose one")
+
+
+async def ensure_groups(services: Services) -> None:
+    """See to it that each virtual cluster has a group that grants it, also those promised on the command line."""
+    try:
+        views = await services.platform.virtual_clusters()
+    except Unavailable:
+        # Whoever leads did it when they began to.
+        return
+    await ensure_vc_groups(services.users, (view.name for view in views))
 
 
 def made_up_password() -> str:

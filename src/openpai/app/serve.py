@@ -21,7 +21,7 @@ from typing import Final
 import uvicorn
 
 from openpai.app.assembly import House, build
-from openpai.app.firstrun import ADMIN
+from openpai.app.firstrun import ADMIN, ensure_groups
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.telling import Teller
 from openpai.protocol.errors import Refused
@@ -65,6 +65,7 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
         leading = asyncio.create_task(house.leadership.run())
         try:
             await _settled(house, leading)
+            await ensure_groups(house.api.state.desk.services)
             # What exists by now exists for good: looking through it again and again finds nothing.
             gc.collect()
             gc.freeze()
