@@ -17,7 +17,7 @@ class DataDir:
 
     root: Path
     lock: IO[str] | None
-    """None for those who only look."""
+    """Shared by those who only look; None where the directory cannot be written."""
 
     @property
     def database_url(self) -> str:
@@ -54,7 +54,27 @@ def visit_data_dir(root: Path) -> DataDir:
             f"{root} is not the data directory of a server",
             "start the server that runs the jobs first, and give its directory with --data-dir",
         )
-    return DataDir(root, None)
+    try:
+        shared = (root / "visitors").open("a+")
+    except OSError:
+        return DataDir(root, None)
+    fcntl.flock(shared, fcntl.LOCK_SH)
+    return DataDir(root, shared)
+
+
+def refuse_visitors(data: DataDir) -> IO[str]:
+    """Keep those who only look out until what is returned is closed. Raises Refused while somebody looks."""
+    alone = (data.root / "visitors").open("a+")
+    try:
+        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        alone.close()
+        raise Refused(
+            "BadConfigurationError",
+            f"servers started with --api-only use the data directory {data.root}",
+            "stop them too, and start them again afterwards",
+        ) from error
+    return alone
 
 
 def open_data_dir(root: Path) -> DataDir:

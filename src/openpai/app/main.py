@@ -80,6 +80,7 @@ def up(
 
 ADMIN = {
     "reset-password": ("openpai.app.admin:reset_password", "Let somebody log in as an administrator again."),
+    "rotate-key": ("openpai.app.keys:rotate_key", "Seal all secrets with a new key."),
 }
 
 app.command()(simulate)

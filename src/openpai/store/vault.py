@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ from openpai.protocol.errors import Refused
 
 
 class Vault:
-    """Seals and opens the secrets of jobs."""
+    """Seals and opens the secrets of jobs and the credentials of storages."""
 
     def __init__(self, keys: str) -> None:
         try:
-            self._fernet = MultiFernet([Fernet(key.strip()) for key in keys.split(",") if key.strip()])
-        except ValueError as error:
+            fernets = [Fernet(key) for key in keys_in(keys)]
+            self._fernet, self._newest = MultiFernet(fernets), fernets[0]
+        except (ValueError, IndexError) as error:
             raise Refused(
                 "BadConfigurationError",
                 "the secret key is not a key",
@@ -46,16 +47,57 @@ class Vault:
         except InvalidToken as error:
             raise Refused(
                 "BadConfigurationError",
-                "the job's secrets were sealed with another key",
+                "these secrets were sealed with another key",
                 "give the server the key file of the data directory that this database belongs to",
             ) from error
         return opened
+
+    def resealed(self, data: bytes) -> bytes | None:
+        """Return what was sealed, sealed with the first key; as it is if it is already, None if no key opens it."""
+        try:
+            self._newest.decrypt(data)
+        except InvalidToken:
+            try:
+                return self._fernet.rotate(data)
+            except InvalidToken:
+                return None
+        return data
+
+
+def keys_in(text: str) -> list[str]:
+    """Return the keys that are written in a text, the one that seals first."""
+    return [key.strip() for key in text.split(",") if key.strip()]
+
+
+def new_key() -> str:
+    """Return a key that nobody has."""
+    return Fernet.generate_key().decode()
 
 
 def key_from(path: Path) -> str:
     """Return the key in the file at `path`, making file and key if there are none."""
     if not path.exists():
-        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(made, "wb") as file:
-            file.write(Fernet.generate_key())
+        write_keys(path, [new_key()])
     return path.read_text().strip()
+
+
+def write_keys(path: Path, keys: Sequence[str]) -> None:
+    """Write keys to a file that only its owner can read; whoever reads it meanwhile finds the old ones or the new."""
+    unfinished = path.with_name(f"{path.name}.part")
+    unfinished.unlink(missing_ok=True)
+    made = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(made, "wb") as file:
+        if path.exists():
+            # Whoever looks after the server is not always who runs it.
+            known = path.stat()
+            if (known.st_uid, known.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(file.fileno(), known.st_uid, known.st_gid)
+        file.write(",".join(keys).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

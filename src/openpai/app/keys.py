@@ -1,0 +1,111 @@
+"""`pai admin rotate-key`: a new key for all secrets, and the old one opens nothing any more.
+
+The new key is written down first, beside the old one, so that whatever is cut off half way leaves a key for every
+secret; the old one is dropped last. A server is not running meanwhile, because it would seal with the old key.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from openpai.app.datadir import DataDir, open_data_dir, refuse_visitors
+from openpai.cli.output import Json, document, error_console, say
+from openpai.protocol.errors import Refused
+from openpai.store.database import Database
+from openpai.store.opening import migrate
+from openpai.store.resealing import Resealed, count_sealed, leader, reseal
+from openpai.store.vault import Vault, key_from, keys_in, new_key, write_keys
+
+ENVIRONMENT: Final = "PAI_SECRET_KEY"
+DATA_DIR_DEFAULT: Final = Path("~/.local/share/openpai")
+_NAMED_MAX: Final = 5
+
+
+def rotate_key(
+    data_dir: Annotated[
+        Path, typer.Option(help="The data directory of the server.", envvar="PAI_DATA_DIR")
+    ] = DATA_DIR_DEFAULT,
+    database_url: Annotated[
+        str | None,
+        typer.Option(help="The database, if it is not in there: postgresql://...", envvar="PAI_DATABASE_URL"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Seal all secrets with a new key, and let the old one open nothing any more; stop the server first.
+
+    Cut off at any moment, it leaves every secret readable; run it again to finish.
+    """
+    with ExitStack() as stack:
+        data = open_data_dir(_there(data_dir))
+        stack.callback(data.close)
+        stack.callback(refuse_visitors(data).close)
+        database = Database(database_url or data.database_url, inline=True)
+        stack.callback(database.close)
+        migrate(database)
+        _refuse_servers(database, data)
+        given = os.environ.get(ENVIRONMENT)
+        keys = keys_in(given) if given else _keys_with_new(data.key_file)
+        if len(keys) < 2:
+            raise Refused(
+                "BadConfigurationError",
+                f"the key comes from {ENVIRONMENT}, which nobody but you can change",
+                f"set {ENVIRONMENT}=NEW,OLD, with `openssl rand -base64 32 | tr +/ -_` for NEW; then run this again",
+            )
+        done = _resealed(database, Vault(",".join(keys)))
+        if not given:
+            write_keys(data.key_file, keys[:1])
+    _tell(done, from_environment=bool(given), as_json=as_json)
+
+
+def _there(data_dir: Path) -> Path:
+    root = data_dir.expanduser().absolute()
+    if not (root / "lock").exists():
+        told = f"{root} is not the data directory of a server"
+        raise Refused("BadConfigurationError", told, "give the directory that `pai up` uses with --data-dir")
+    return root
+
+
+def _refuse_servers(database: Database, data: DataDir) -> None:
+    holder = leader(database, int(time.time() * 1000))
+    # A server that was killed leaves its lease for a while; nobody else can be in the directory that we hold.
+    if holder and holder.rpartition("/")[0] != f"{socket.gethostname()}:{data.root}":
+        told = f"the server {holder} uses the same database"
+        raise Refused("BadConfigurationError", told, "stop every server of this database, wait 15 s, and try again")
+
+
+def _keys_with_new(path: Path) -> list[str]:
+    """Return the keys of the file, a new one first; a rotation that was begun is finished instead."""
+    keys = keys_in(key_from(path))
+    if len(keys) == 1:
+        keys = [new_key(), *keys]
+        write_keys(path, keys)
+    return keys
+
+
+def _resealed(database: Database, vault: Vault) -> Resealed:
+    columns = (TextColumn("sealing secrets anew"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=error_console(), transient=True) as progress:
+        task = progress.add_task("", total=count_sealed(database))
+        return reseal(database, vault, lambda count: progress.advance(task, count))
+
+
+def _tell(done: Resealed, *, from_environment: bool, as_json: bool) -> None:
+    if as_json:
+        document({"sealed": done.sealed, "lost": list(done.lost)})
+        return
+    say(f"{done.sealed} secrets are sealed with the new key.")
+    if done.lost:
+        named = ", ".join(done.lost[:_NAMED_MAX]) + (", ..." if len(done.lost) > _NAMED_MAX else "")
+        say(f"{len(done.lost)} could not be opened by any key and were left as they are: {named}")
+    if from_environment:
+        say(f"Now leave nothing but the first key in {ENVIRONMENT}, for every server, and start them.")
+    else:
+        say("The old key opens nothing any more. Backups made before still need it.")

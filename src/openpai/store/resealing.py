@@ -1,0 +1,106 @@
+"""Sealing everything anew: each secret that is kept is opened and sealed with the newest key, some at a time.
+
+It may be cut off anywhere and begun again: what is sealed with the newest key already is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from openpai.store.complaints import told
+from openpai.store.database import Database
+from openpai.store.schema import jobs, lease, storages
+from openpai.store.vault import Vault
+from openpai.store.writer import run_alone
+
+T = TypeVar("T")
+
+ROWS_AT_ONCE: Final = 200
+_KEPT: Final = ((jobs, jobs.c.id), (storages, storages.c.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Resealed:
+    """What became of the secrets of a database."""
+
+    sealed: int
+    """How many are sealed with the newest key now."""
+    lost: tuple[str, ...]
+    """Jobs (by id) and storages whose secrets no key opens."""
+
+
+def count_sealed(database: Database) -> int:
+    """Return how many secrets there are."""
+    queries = [sa.select(sa.func.count()).where(table.c.sealed.is_not(None)) for table, _ in _KEPT]
+    return _read(database, lambda connection: sum(connection.execute(query).scalar_one() for query in queries))
+
+
+def leader(database: Database, now_ms: int) -> str:
+    """Return which server leads over the database at the moment; empty if none does."""
+    query = sa.select(lease.c.holder).where(lease.c.until_ms > now_ms, lease.c.holder.is_not(None))
+    return _read(database, lambda connection: connection.execute(query).scalar()) or ""
+
+
+def reseal(database: Database, vault: Vault, progress: Callable[[int], None]) -> Resealed:
+    """Seal every secret with the vault's first key. `progress` hears how many more are done."""
+    if database.is_sqlite:
+        # What is overwritten shall be gone from the file too, not merely from the table.
+        sa.event.listen(database.engine, "connect", _forgetful)
+        database.engine.dispose()
+    sealed, lost = 0, []
+    for table, key in _KEPT:
+        for names, unopened in _batches(database, vault, table, key):
+            sealed += len(names) - len(unopened)
+            lost += unopened
+            progress(len(names))
+    return Resealed(sealed, tuple(lost))
+
+
+def _batches(
+    database: Database, vault: Vault, table: sa.Table, key: sa.Column[str]
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the names in each batch and those of them whose secrets no key opens, once it is committed."""
+    last = ""
+    while True:
+
+        def work(connection: sa.Connection, after: str = last) -> tuple[list[str], list[str]]:
+            query = sa.select(key, table.c.sealed).where(key > after, table.c.sealed.is_not(None))
+            rows = connection.execute(query.order_by(key).limit(ROWS_AT_ONCE).with_for_update()).all()
+            lost = []
+            for name, data in rows:
+                anew = vault.resealed(bytes(data))
+                if anew is None:
+                    lost.append(name)
+                elif anew != bytes(data):
+                    connection.execute(sa.update(table).where(key == name).values(sealed=anew))
+            return [row[0] for row in rows], lost
+
+        names, lost = _write(database, work)
+        if not names:
+            return
+        yield names, lost
+        last = names[-1]
+
+
+def _read(database: Database, work: Callable[[sa.Connection], T]) -> T:
+    try:
+        with database.engine.connect() as connection:
+            return work(connection)
+    except exc.DBAPIError as error:
+        raise told(error) from error
+
+
+def _write(database: Database, work: Callable[[sa.Connection], T]) -> T:
+    try:
+        return run_alone(database.engine, work)
+    except exc.DBAPIError as error:
+        raise told(error) from error
+
+
+def _forgetful(connection: Any, _record: Any) -> None:
+    connection.execute("PRAGMA secure_delete=ON")
