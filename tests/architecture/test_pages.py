@@ -20,7 +20,7 @@ _CODE: Final = re.compile(r"`[^`\n]+`")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _TARGET: Final = re.compile(r"(?:^|[`$(\s])make ([a-z][a-z-]*)", re.MULTILINE)
-_COMMAND: Final = re.compile(r"(?:^|[`$(/\s])pai ([a-z]+)(?: ([a-z]+))?", re.MULTILINE)
+_COMMAND: Final = re.compile(r"(?:^|[`$(/\s])pai ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?", re.MULTILINE)
 ROOMS: Final = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 
 

@@ -17,11 +17,9 @@ WITHIN_S = 60
 @pytest.fixture
 def pai(tmp_path: Path) -> Iterator[Person]:
     """Return the administrator of four simulated machines with eight GPUs each, of which two teams share three."""
-    running = Server.start(tmp_path / "platform", 0, "--backend", "simulated", "--gpus-per-node", "8")
-    admin = logged_in(tmp_path / "home", running.url)
-    told = admin("vc", "apply", "--wishes", "vision: 2 nodes, speech: 8 GPUs")
-    assert told.code == 0, told.err
-    yield admin
+    options = ("--backend", "simulated", "--gpus-per-node", "8", "--share", "vision: 2 nodes, speech: 8 GPUs")
+    running = Server.start(tmp_path / "platform", 0, *options)
+    yield logged_in(tmp_path / "home", running.url)
     assert running.end() == 0
 
 
