@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
@@ -27,7 +27,7 @@ router = APIRouter(tags=["storages"])
 ENTRIES_MAX: Final = 10_000
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_DOWNLOAD: Final = {
+_DOWNLOAD: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": _BYTES, "description": "The file."},
     206: {"content": _BYTES, "description": "The bytes that `Range` asked for."},
     416: {"description": "The file has no such bytes."},

@@ -1,0 +1,63 @@
+"""What every backend that runs programs promises about storages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openpai.backends.process.mounting import has_own_mounts
+from openpai.lifecycle.model import ExitReason
+from openpai.ports.backend import Mount
+from tests.contracts.harness import Harness
+from tests.contracts.process_harness import ProcessHarness
+from tests.contracts.seen import Watch, a_key, a_launch
+
+
+def _needs_shell(harness: Harness) -> None:
+    if not harness.runs_shell:
+        pytest.skip(f"{type(harness).__name__} runs no shell")
+
+
+async def test_storages_are_there_and_read_only_ones_stay_as_they_are(harness: Harness, tmp_path: Path) -> None:
+    _needs_shell(harness)
+    if isinstance(harness, ProcessHarness) and not has_own_mounts():
+        pytest.skip("without rights to mount, the process backend links storages and cannot keep them from writing")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "hello").write_text("hello")
+    source, seen = str(tmp_path / "shared"), str(tmp_path / "seen")
+    mounts = (
+        Mount("team-data", source, f"{seen}/data"),
+        Mount("home", source, f"{seen}/home", folder="ann"),
+    )
+    commands = f"""
+[ "$PAI_STORAGE_TEAM_DATA $PAI_STORAGE_HOME" = "{seen}/data {seen}/home" ]
+read -r word <{seen}/data/hello || true
+echo "$word"
+echo made >{seen}/data/made
+echo mine >$PAI_STORAGE_HOME/mine
+"""
+    backend = await harness.start()
+    await backend.apply([a_launch(harness, a_key("rw"), commands, mounts=mounts)])
+    (report,) = await Watch(backend).until_over(a_key("rw"))
+    assert (report.code, harness.output(a_key("rw"))) == (0, "hello\n")
+    assert (tmp_path / "shared" / "made").read_text() == "made\n"
+    assert (tmp_path / "shared" / "ann" / "mine").read_text() == "mine\n"
+    fixed = (Mount("fixed", source, f"{seen}/fixed", is_read_only=True),)
+    commands = f"cat {seen}/fixed/made\nif echo x >{seen}/fixed/made; then exit 9; fi"
+    await backend.apply([a_launch(harness, a_key("ro"), commands, mounts=fixed)])
+    (report,) = await Watch(backend).until_over(a_key("ro"))
+    assert (report.code, harness.output(a_key("ro"))) == (0, "made\n")
+    assert (tmp_path / "shared" / "made").read_text() == "made\n"
+
+
+async def test_a_storage_that_is_not_there_is_told(harness: Harness, tmp_path: Path) -> None:
+    _needs_shell(harness)
+    backend = await harness.start()
+    missing = (Mount("data", str(tmp_path / "missing"), "/mnt/data"),)
+    await backend.apply([a_launch(harness, a_key(), "echo never", mounts=missing)])
+    (report,) = await Watch(backend).until_over(a_key())
+    assert report.reason is ExitReason.LAUNCH_FAILED
+    assert f"there is no directory {tmp_path / 'missing'} on this machine" in report.message
+    assert harness.output(a_key()) == ""
+    assert not (tmp_path / "missing").exists()

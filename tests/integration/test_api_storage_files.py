@@ -1,0 +1,207 @@
+"""What is in storages, over HTTP: uploads, downloads, and everything that must not be possible."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openpai.ports.accounts import Token
+
+from .api_world import open_world
+from .storage_place import Place, open_place
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    async with open_place(tmp_path) as opened:
+        yield opened
+
+
+async def test_files_go_in_and_come_out_as_they_were(place: Place) -> None:
+    content = os.urandom(3 * 1024 * 1024 + 17)
+    path = "/storages/data/files/a b/ü/big.bin"
+    answer = await place.ask("PUT", path, content=content)
+    assert (answer.status_code, answer.json()) == (
+        201,
+        {"storage": "data", "path": "a b/ü/big.bin", "size": len(content)},
+    )
+    got = await place.ask("GET", path)
+    assert got.content == content
+    assert got.headers["content-disposition"] == "attachment; filename*=UTF-8''big.bin"
+    listed = (await place.ask("GET", "/storages/data/files", params={"path": "a b/ü"})).json()
+    assert [(each["name"], each["type"], each["size"]) for each in listed["entries"]] == [
+        ("big.bin", "file", len(content))
+    ]
+    assert await place.code("GET", "/storages/data/files/a b") == (400, "InvalidParametersError")
+    assert await place.code("DELETE", "/storages/data/files/a b") == (400, "InvalidParametersError")
+    assert (await place.ask("DELETE", "/storages/data/files/a b?recursive=true")).status_code == 200
+    assert await place.code("GET", path) == (404, "NoFileError")
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "told", "content"),
+    [
+        ("bytes=2-4", 206, "bytes 2-4/10", b"234"),
+        ("bytes=8-", 206, "bytes 8-9/10", b"89"),
+        ("bytes=-3", 206, "bytes 7-9/10", b"789"),
+        ("bytes=5-999", 206, "bytes 5-9/10", b"56789"),
+        ("bytes=0-9", 200, None, b"0123456789"),
+        ("bytes=10-", 416, "bytes */10", None),
+        ("bytes=-0", 416, "bytes */10", None),
+        ("bytes=4-2", 416, "bytes */10", None),
+        ("bytes=-", 400, None, None),
+        ("lines=1-2", 400, None, None),
+    ],
+)
+async def test_parts_of_a_file(place: Place, asked: str, status: int, told: str | None, content: bytes | None) -> None:
+    (place.root / "digits").write_text("0123456789")
+    got = await place.ask("GET", "/storages/data/files/digits", headers={"Range": asked})
+    assert (got.status_code, got.headers.get("content-range")) == (status, told)
+    if content is not None:
+        assert got.content == content
+
+
+async def test_an_empty_file_can_be_stored_and_fetched(place: Place) -> None:
+    assert (await place.ask("PUT", "/storages/data/files/empty", content=b"")).json()["size"] == 0
+    got = await place.ask("GET", "/storages/data/files/empty")
+    assert (got.status_code, got.content) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../secret", "a/../../secret", "..%2fsecret", "%2e%2e/secret", "a%2f..%2f..%2fsecret", "..%5csecret", "x%00y",
+     "x%0d%0aSet-Cookie:a", "a" * 300, ""],
+)  # fmt: skip
+async def test_no_path_leads_out(place: Place, path: str) -> None:
+    (place.root.parent / "secret").write_text("secret")
+    for method in ("GET", "PUT", "DELETE"):
+        # httpx itself would tidy up a path that was given as text.
+        answer = await place.ask(method, f"/storages/data/files/{path}")
+        assert answer.status_code in (400, 404, 405), (method, answer.text)
+        assert answer.text != "secret"
+    assert (place.root.parent / "secret").read_text() == "secret"
+    assert list(place.root.iterdir()) == []
+
+
+async def test_links_lead_about_inside_and_never_out(place: Place) -> None:
+    (place.root.parent / "secret").write_text("secret")
+    (place.root / "dir").mkdir()
+    (place.root / "dir" / "file").write_text("inside")
+    (place.root / "in").symlink_to("dir")
+    (place.root / "out").symlink_to("..")
+    (place.root / "file-out").symlink_to("../secret")
+    (place.root / "root").symlink_to("/")
+    assert (await place.ask("GET", "/storages/data/files/in/file")).text == "inside"
+    listed = (await place.ask("GET", "/storages/data/files")).json()["entries"]
+    assert [(each["name"], each["type"]) for each in listed] == [("dir", "directory"), ("in", "directory")]
+    forbidden = (403, "ForbiddenUserError")
+    for path in ("out/secret", "file-out", "root/etc/passwd", "in/../out/secret"):
+        expected = (400, "InvalidParametersError") if ".." in path else forbidden
+        assert await place.code("GET", f"/storages/data/files/{path.replace('..', '%2e%2e')}") == expected
+    for path in ("out/new", "file-out", "root/tmp/new"):
+        assert await place.code("PUT", f"/storages/data/files/{path}", content=b"new") == forbidden
+    assert await place.code("DELETE", "/storages/data/files/out/secret") == forbidden
+    assert (await place.ask("DELETE", "/storages/data/files/file-out")).status_code == 200
+    assert (await place.ask("DELETE", "/storages/data/files/root?recursive=true")).status_code == 200
+    assert (place.root.parent / "secret").read_text() == "secret"
+    assert not (place.root.parent / "new").exists()
+
+
+async def test_special_files_are_not_read(place: Place) -> None:
+    os.mkfifo(place.root / "pipe")
+    assert await place.code("GET", "/storages/data/files/pipe") == (403, "ForbiddenUserError")
+
+
+async def test_a_read_only_storage_takes_nothing_from_anybody(place: Place) -> None:
+    (place.root / "file").write_text("kept")
+    await place.add("fixed", readOnly=True)
+    await place.ask("PUT", "/storages/fixed/groups/vision", "root")
+    for user in ("ann", "root"):
+        assert (await place.ask("GET", "/storages/fixed/files/file", user)).text == "kept"
+        assert await place.code("PUT", "/storages/fixed/files/file", user, content=b"x") == (
+            403,
+            "ReadOnlyStorageError",
+        )
+        assert await place.code("DELETE", "/storages/fixed/files/file", user) == (403, "ReadOnlyStorageError")
+    assert [step["step"] for step in (await place.ask("POST", "/storages/fixed/test", "root")).json()["steps"]] == [
+        "connect",
+        "list",
+        "write",
+    ]
+    assert (place.root / "file").read_text() == "kept"
+
+
+async def test_everybody_sees_their_own_folder_only(place: Place) -> None:
+    await place.add("home", share=False)
+    for group in ("vision", "default"):
+        await place.ask("PUT", f"/storages/home/groups/{group}", "root")
+    assert (await place.ask("GET", "/storages/home/files", "ann")).json()["entries"] == []
+    for user in ("ann", "bob"):
+        assert (await place.ask("PUT", "/storages/home/files/diary", user, content=user.encode())).status_code == 201
+    for user in ("ann", "bob"):
+        assert (await place.ask("GET", "/storages/home/files/diary", user)).text == user
+        assert (place.root / user / "diary").read_text() == user
+    (place.root / "bob" / "peek").symlink_to("../ann/diary")
+    assert await place.code("GET", "/storages/home/files/peek", "bob") == (403, "ForbiddenUserError")
+    assert await place.code("GET", "/storages/home/files/%2e%2e/ann/diary", "bob") == (400, "InvalidParametersError")
+
+
+async def test_an_upload_that_breaks_off_changes_nothing(place: Place) -> None:
+    (place.root / "file").write_text("as it was")
+
+    headers = await place.world.login("ann")
+    messages = iter(
+        [{"type": "http.request", "body": b"x" * 2_000_000, "more_body": True}, {"type": "http.disconnect"}]
+    )
+    answers = []
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    path = "/api/v2/storages/data/files/file"
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "PUT",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"authorization", headers["Authorization"].encode())],
+        "server": ("pai", 80),
+        "client": ("192.0.2.7", 4711),
+    }
+    await place.world.api(scope, receive, send)
+    assert answers == []
+    assert [path.name for path in place.root.iterdir()] == ["file"]
+    assert (place.root / "file").read_text() == "as it was"
+
+
+async def test_uploads_may_be_large_and_other_bodies_may_not(tmp_path: Path) -> None:
+    async with open_world(tmp_path, body_max_bytes=1000, upload_max_bytes=5000) as world:
+        place = Place(world, tmp_path / "shared")
+        place.root.mkdir()
+        await place.add("data")
+        assert (await place.ask("PUT", "/storages/data/files/x", "root", content=b"x" * 4000)).status_code == 201
+        too_large = (413, "RequestTooLargeError")
+        assert await place.code("PUT", "/storages/data/files/x", "root", content=b"x" * 6000) == too_large
+        assert await place.code("PUT", "/storages/data", "root", content=b"x" * 4000) == too_large
+        assert (place.root / "x").stat().st_size == 4000
+
+
+async def test_a_token_for_reading_reads_and_does_not_write(place: Place) -> None:
+    await place.world.users.add_token(Token(sha256(b"reader").hexdigest(), "ann", True, 0, None, scope="read"))
+    bearer = {"Authorization": "Bearer reader"}
+    get = await place.world.http.get("/api/v2/storages/data/files", headers=bearer)
+    put = await place.world.http.put("/api/v2/storages/data/files/x", headers=bearer, content=b"x")
+    assert (get.status_code, put.status_code) == (200, 403)
