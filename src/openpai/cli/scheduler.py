@@ -78,6 +78,6 @@ def _hours(text: str) -> float | None:
         hours = float(text)
     except ValueError:
         hours = -1.0
-    if not 0 < hours <= 24 * 365:
-        raise Refused("InvalidParametersError", f"{text!r} is no number of hours", "say a number above 0, or off")
+    if not 0.01 <= hours <= 24 * 365:
+        raise Refused("InvalidParametersError", f"{text!r} is no number of hours", "say 0.01 to 8760, or off")
     return hours

@@ -69,6 +69,14 @@ def test_virtual_clusters_fit_eighty_columns_and_say_used_healthy_and_promised(p
     assert pai("vc", "list", "--json").json()["default"]["skus"] == {}
 
 
+def test_without_gpus_processors_are_drawn(pai, platform):
+    small = EMPTY | {"resourcesUsed": resources(0, 4), "resourcesGuaranteed": resources(0, 8)}
+    platform.on("GET", "/virtual-clusters", {"default": small | {"resourcesTotal": resources(0, 8)}})
+    told = pai("vc", "list").out
+    assert f"{USED * 5}{FREE * 5}  4/8/8" in told
+    assert "GPUS" not in told
+
+
 def test_a_cluster_nobody_shares_yet_says_how_to_share_it(pai, platform):
     platform.on("GET", "/virtual-clusters", {"default": VISION})
     assert "pai vc set" in pai("vc", "list").out

@@ -32,7 +32,7 @@ class Fairness(Body):
     """How long what a user has used counts against them."""
 
     halfLifeHours: float | None = Field(  # noqa: N815
-        gt=0, le=24 * 365, description="After so long half of it is forgotten; null compares no use."
+        ge=0.01, le=24 * 365, description="After so long half of it is forgotten; null compares no use."
     )
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
 
