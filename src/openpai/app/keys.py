@@ -11,11 +11,11 @@ import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, open_data_dir, refuse_visitors
 from openpai.cli.output import Json, document, error_console, say
 from openpai.protocol.errors import Refused
@@ -25,19 +25,13 @@ from openpai.store.resealing import Resealed, count_sealed, leader, reseal
 from openpai.store.vault import Vault, key_from, keys_in, new_key, write_keys
 
 ENVIRONMENT: Final = "PAI_SECRET_KEY"
-DATA_DIR_DEFAULT: Final = Path("~/.local/share/openpai")
 _NAMED_MAX: Final = 5
 
 
 def rotate_key(
-    data_dir: Annotated[
-        Path, typer.Option(help="The data directory of the server.", envvar="PAI_DATA_DIR")
-    ] = DATA_DIR_DEFAULT,
-    database_url: Annotated[
-        str | None,
-        typer.Option(help="The database, if it is not in there: postgresql://...", envvar="PAI_DATABASE_URL"),
-    ] = None,
-    as_json: Json = False,
+    data_dir: DataDirOption = Path("~/.local/share/openpai"),
+    database_url: DatabaseOption = None,
+    json: Json = False,
 ) -> None:
     """Seal all secrets with a new key, and let the old one open nothing any more; stop the server first.
 
@@ -62,7 +56,7 @@ def rotate_key(
         done = _resealed(database, Vault(",".join(keys)))
         if not given:
             write_keys(data.key_file, keys[:1])
-    _tell(done, from_environment=bool(given), as_json=as_json)
+    _tell(done, from_environment=bool(given), as_json=json)
 
 
 def _there(data_dir: Path) -> Path:

@@ -1,0 +1,269 @@
+"""A new key for all secrets, however often that is cut off: nothing is lost, and the old key opens nothing."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet, InvalidToken
+
+from openpai.app.datadir import open_data_dir, visit_data_dir
+from openpai.app.keys import rotate_key
+from openpai.ports.store import Sealed
+from openpai.store.database import Database
+from openpai.store.opening import migrate
+from openpai.store.schema import jobs, lease, storages
+from openpai.store.vault import Vault, key_from, keys_in
+
+from .server import PAI, Server, logged_in
+
+JOBS = 5
+CUT_OFF_MAX = 60
+_TOKEN = re.compile(rb"gAAAA[\w-]+={0,2}")
+
+# Runs the command and kills it, as the machine's failing would, before and after each thing it makes durable.
+CUT_OFF = """
+import os, signal
+from pathlib import Path
+from sqlalchemy import Engine, event
+import openpai.store.resealing as resealing
+resealing.ROWS_AT_ONCE = 2
+left = int(os.environ["CUT_OFF_AT"])
+def step(*_):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+event.listen(Engine, "commit", step)
+replace, fsync = Path.replace, os.fsync
+def replacing(self, target):
+    step()
+    done = replace(self, target)
+    step()
+    return done
+def syncing(file):
+    step()
+    fsync(file)
+Path.replace, os.fsync = replacing, syncing
+from openpai.app.main import run
+run()
+"""
+
+
+def planted(number: int) -> dict[str, str]:
+    return {"token": f"s3cret-{number}"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with secrets of jobs and of a storage."""
+    root = tmp_path / "data"
+    held = open_data_dir(root)
+    vault = Vault(key_from(held.key_file))
+    database = Database(held.database_url, inline=True)
+    migrate(database)
+    with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        for number in range(JOBS):
+            connection.execute(jobs.insert(), job_row(number, vault.seal(planted(number))))
+        connection.execute(jobs.insert(), job_row(JOBS, None))
+        sealed = vault.seal(planted(99))
+        assert sealed is not None
+        row = {"kind": "s3", "data": "{}", "is_read_only": False, "is_shared": True, "description": ""}
+        connection.execute(storages.insert(), {**row, "name": "data", "sealed": sealed.data, "created_at_ms": 0})
+    database.close()
+    held.close()
+    return root
+
+
+def job_row(number: int, sealed: Sealed | None) -> dict[str, object]:
+    numbers = ("version", "priority", "attempt", "retries_counted", "retries_free", "submitted_at_ms", "gpus_total")
+    texts = ("plan", "spec", "config")
+    return {
+        "id": f"{number:032x}", "owner": "ann", "name": f"job-{number}", "phase": "succeeded",
+        "virtual_cluster": "default", "is_stop_requested": False, "tasks_total": 1, "roles_total": 1,
+        "sealed": sealed.data if sealed else None, **dict.fromkeys(numbers, 1), **dict.fromkeys(texts, "x"),
+    }  # fmt: skip
+
+
+def all_sealed(data: Path, database_url: str | None = None) -> dict[str, bytes]:
+    """Return every sealed secret, by the name of its owner."""
+    database = Database(database_url or f"sqlite:///{data / 'openpai.db'}", inline=True)
+    with database.engine.connect() as connection:
+        found = {row.name: bytes(row.sealed) for row in connection.execute(jobs.select()) if row.sealed is not None}
+        found |= {row.name: bytes(row.sealed) for row in connection.execute(storages.select())}
+    database.close()
+    return found
+
+
+def check_everything_opens(data: Path, keys: str) -> None:
+    vault = Vault(keys)
+    found = {name: vault.open(Sealed(sealed)) for name, sealed in all_sealed(data).items()}
+    assert found == {f"job-{number}": planted(number) for number in range(JOBS)} | {"data": planted(99)}
+
+
+def check_the_old_key_opens_nothing(data: Path, old: str) -> None:
+    fernet = Fernet(old)
+    tried = 0
+    for path in data.iterdir():
+        for token in _TOKEN.findall(path.read_bytes()) if path.is_file() else ():
+            tried += 1
+            with pytest.raises(InvalidToken):
+                fernet.decrypt(token)
+    assert tried > JOBS
+
+
+def rotate(data: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    command = [*PAI, "admin", "rotate-key", "--data-dir", str(data), *options]
+    return _run(command, environment)
+
+
+def cut_off(data: Path, at: int) -> int:
+    """Run the command until the given thing it makes durable; return how it ended."""
+    command = [sys.executable, "-c", CUT_OFF, "admin", "rotate-key", "--data-dir", str(data)]
+    return _run(command, {"CUT_OFF_AT": str(at)}).returncode
+
+
+def _run(command: list[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PAI_")} | dict(more)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_new_key_opens_everything_and_the_old_one_nothing(data: Path) -> None:
+    old = key_from(data / "secret.key")
+    told = rotate(data)
+    assert told.returncode == 0, told.stderr
+    assert f"{JOBS + 1} secrets are sealed with the new key" in told.stdout
+    new = key_from(data / "secret.key")
+    assert len(keys_in(new)) == 1
+    assert new != old
+    assert (data / "secret.key").stat().st_mode & 0o777 == 0o600
+    check_everything_opens(data, new)
+    check_the_old_key_opens_nothing(data, old)
+
+
+@pytest.mark.slow
+def test_it_may_be_cut_off_anywhere(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PAI_SECRET_KEY", raising=False)
+    old = key_from(data / "secret.key")
+    seen = set()
+    for at in range(1, CUT_OFF_MAX):
+        work = data.with_name(f"cut-{at}")
+        shutil.copytree(data, work)
+        code = cut_off(work, at)
+        keys = key_from(work / "secret.key")
+        check_everything_opens(work, keys)
+        seen.add(len(keys_in(keys)))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        rotate_key(work, json=True)
+        new = key_from(work / "secret.key")
+        assert len(keys_in(new)) == 1
+        assert new != old
+        check_everything_opens(work, new)
+        check_the_old_key_opens_nothing(work, old)
+        shutil.rmtree(work)
+    else:
+        pytest.fail(f"it did not end within {CUT_OFF_MAX} steps")
+    assert seen == {1, 2}
+    assert at > 12
+
+
+def test_a_key_from_the_environment_is_not_ours_to_change(data: Path) -> None:
+    old = key_from(data / "secret.key")
+    told = rotate(data, PAI_SECRET_KEY=old)
+    assert told.returncode != 0
+    assert "PAI_SECRET_KEY=NEW,OLD" in told.stderr
+    check_everything_opens(data, old)
+    new = base64.urlsafe_b64encode(b"n" * 32).decode()
+    told = rotate(data, PAI_SECRET_KEY=f"{new},{old}")
+    assert told.returncode == 0, told.stderr
+    assert "leave nothing but the first key" in " ".join(told.stdout.split())
+    check_everything_opens(data, new)
+    assert key_from(data / "secret.key") == old
+
+
+def test_secrets_that_no_key_opens_are_named_and_left_alone(data: Path) -> None:
+    strange = Vault(Fernet.generate_key().decode()).seal(planted(7))
+    database = Database(f"sqlite:///{data / 'openpai.db'}", inline=True)
+    with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        connection.execute(jobs.insert(), job_row(7, strange))
+    database.close()
+    told = rotate(data)
+    assert told.returncode == 0
+    assert f"{7:032x}" in told.stdout
+    assert strange is not None
+    assert all_sealed(data)["job-7"] == strange.data
+
+
+def test_it_waits_for_nobody_but_says_who_is_in_the_way(data: Path, tmp_path: Path) -> None:
+    held = open_data_dir(data)
+    told = rotate(data)
+    assert told.returncode != 0
+    assert "uses the data directory" in told.stderr
+    held.close()
+
+    visitor = visit_data_dir(data)
+    told = rotate(data)
+    assert told.returncode != 0
+    assert "--api-only" in told.stderr
+    visitor.close()
+
+    database = Database(f"sqlite:///{data / 'openpai.db'}", inline=True)
+    until_ms = int(time.time() * 1000) + 60_000
+    with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        leading = {"name": "leader", "holder": "elsewhere:/data/1-ab", "epoch": 1, "until_ms": until_ms}
+        connection.execute(lease.insert(), leading)
+    database.close()
+    told = rotate(data)
+    assert told.returncode != 0
+    assert "elsewhere:/data/1-ab" in told.stderr
+
+    told = rotate(tmp_path / "nothing")
+    assert "is not the data directory of a server" in told.stderr
+    assert len(keys_in(key_from(data / "secret.key"))) == 1
+
+
+JOB = """
+protocolVersion: 2
+name: uses-a-secret
+type: job
+prerequisites: [{type: dockerimage, name: image, uri: python}]
+secrets: {token: s3cret-of-a-job}
+taskRoles:
+  worker:
+    instances: 1
+    completion: {minFailedInstances: 1}
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
+    commands: ['test "<% $secrets.token %>" = "s3cret-$(echo of-a-job)"']
+"""
+
+
+def test_a_job_still_has_its_secrets_after_the_key_was_changed(tmp_path: Path) -> None:
+    server = Server.start(tmp_path / "server")
+    try:
+        admin = logged_in(tmp_path / "home", server.url)
+        file = tmp_path / "job.yaml"
+        file.write_text(JOB)
+        assert admin("job", "submit", str(file)).code == 0
+        assert admin("job", "wait", "uses-a-secret").code == 0
+        assert rotate(server.data_dir / "data").returncode != 0
+        assert server.end() == 0
+        told = rotate(server.data_dir / "data", "--json")
+        assert told.returncode == 0, told.stderr
+        server = server.again()
+        assert admin("job", "start", "uses-a-secret").code == 0
+        assert admin("job", "wait", "uses-a-secret").code == 0
+    finally:
+        server.end(signal.SIGKILL)
