@@ -48,7 +48,7 @@ def report(
         return
     if not found.rows:
         output.say("Nothing was used in that time.")
-        output.next_step("pai report --from 2026-01-01", "pai job list --all")
+        output.next_step("pai report --from DAY", "pai job list --all")
         return
     from openpai.cli.listing import listing
 
