@@ -8,7 +8,7 @@ other plans by wrapping columns whose own index would lead them through the rows
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -32,7 +32,6 @@ _ORDERS: Final[Mapping[str, Any]] = {
     "jobPriority": jobs.c.priority_class,
 }
 _NULLABLE: Final = frozenset({"completionTime", "jobPriority"})
-_WORDS: Final = frozenset({"jobName", "username", "vc", "state", "jobPriority"})
 
 
 def is_newest_first(where: JobFilter) -> bool:
@@ -90,30 +89,30 @@ def _has_tag(wanted: Sequence[str]) -> Condition:
     return sa.exists().where(tags.c.job == jobs.c.id, tags.c.tag.in_(wanted)).correlate(jobs)
 
 
-def order(where: JobFilter) -> tuple[Any, ...]:
-    """Return the order of the list; the id decides between equals, so that pages neither overlap nor leave gaps."""
-    column, id_ = _ORDERS[_name(where)], jobs.c.id
+def order(where: JobFilter, of: Any) -> tuple[Any, ...]:
+    """Return the order of rows with `key` and `id`; the id decides between equals, so that pages leave no gaps."""
+    column, id_ = of.key, of.id
     first, second = (column.asc(), id_.asc()) if where.is_ascending else (column.desc(), id_.desc())
     if _name(where) in _NULLABLE:
         first = first.nulls_last() if where.is_ascending else first.nulls_first()
     return (first, second)
 
 
-def key(where: JobFilter) -> Any:
+class Listed(NamedTuple):
+    """What the list is ordered by, and the id, of the jobs themselves or of a selection of them."""
+
+    key: Any
+    id: Any
+
+
+def of_jobs(where: JobFilter) -> Listed:
     """Return what the list is ordered by."""
-    return _ORDERS[_name(where)]
+    return Listed(_ORDERS[_name(where)], jobs.c.id)
 
 
-def fits(where: JobFilter, cursor: Cursor) -> bool:
-    """Return whether a cursor can belong to a list in this order."""
-    if cursor.value is None:
-        return _name(where) in _NULLABLE
-    return isinstance(cursor.value, str) == (_name(where) in _WORDS)
-
-
-def after(where: JobFilter, cursor: Cursor) -> Condition:
-    """Return what a job has to be to come after a place in the list."""
-    column, value, id_ = _ORDERS[_name(where)], cursor.value, jobs.c.id
+def after(where: JobFilter, cursor: Cursor, of: Any) -> Condition:
+    """Return what a row with `key` and `id` has to be to come after a place in the list."""
+    column, value, id_ = of.key, cursor.value, of.id
     beyond_id = id_ > cursor.job if where.is_ascending else id_ < cursor.job
     if value is None:
         same = sa.and_(column.is_(None), beyond_id)

@@ -38,6 +38,8 @@ class SqlJobQueries:
         """Return one page of jobs; see `JobQueries.jobs`."""
         matching = listing.condition(where, self._position)
         if count and not listing.is_newest_first(where):
+            if where.keyword:
+                return await self._page_of_selection(where, matching)
             # Both read the whole index, so neither waits for the other.
             page, total = await asyncio.gather(self._page(where, matching), self._total(matching))
             return replace(page, total=total)
@@ -49,29 +51,31 @@ class SqlJobQueries:
         return replace(page, total=total)
 
     async def _page(self, where: JobFilter, matching: listing.Condition) -> JobPage:
-        key = listing.key(where)
-        query = sa.select(jobs.c.id, key.label("key")).where(matching).order_by(*listing.order(where))
-        if where.after is not None:
-            query = query.where(listing.after(where, where.after))
-        query = query.offset(where.offset).limit(where.limit + 1)
+        of = listing.of_jobs(where)
+        query = _paged(sa.select(of.id, of.key.label("key")).where(matching), where, of)
+        return await self._database.read(lambda connection: _read_page(connection, query, where))
+
+    async def _page_of_selection(self, where: JobFilter, matching: listing.Condition) -> JobPage:
+        """Return a page with its total out of one search: searching names is most of the work."""
+        of = listing.of_jobs(where)
+        found = sa.select(of.id, of.key.label("key")).where(matching).cte("found")
+        query = _paged(sa.select(found), where, listing.Listed(found.c.key, found.c.id))
+        total = sa.select(sa.func.count()).select_from(found).scalar_subquery()
+        query = query.add_columns(total.label("total"))
 
         def work(connection: sa.Connection) -> JobPage:
-            found = connection.execute(query).all()
-            ids = [row.id for row in found[: where.limit]]
-            rows_by_id = {row.id: row for row in _shown(connection, ids)}
-            is_more = len(found) > where.limit > 0
-            end = Cursor(found[where.limit - 1].key, ids[-1]) if is_more else None
-            return JobPage(tuple(rows_by_id[id_] for id_ in ids if id_ in rows_by_id), None, end)
+            page = _read_page(connection, query, where)
+            # Beyond the end no row brings the total along.
+            return page if page.total is not None else replace(page, total=_count(connection, matching))
 
         return await self._database.read(work)
 
     async def _total(self, matching: listing.Condition) -> int:
-        query = sa.select(sa.func.count()).select_from(jobs).where(matching)
-        compiled = query.compile(self._database.engine)
+        compiled = matching.compile(self._database.engine)
         asked = f"{compiled} {sorted(compiled.params.items())}"
 
         async def counted() -> int:
-            return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
+            return await self._database.read(lambda connection: _count(connection, matching))
 
         return await self._totals.of(asked, counted)
 
@@ -210,6 +214,27 @@ class SqlJobQueries:
             return True
 
         return await self._database.write(work)
+
+
+def _paged(query: sa.Select[Any], where: JobFilter, of: listing.Listed) -> sa.Select[Any]:
+    if where.after is not None:
+        query = query.where(listing.after(where, where.after, of))
+    # One more than the page holds tells whether there is another one.
+    return query.order_by(*listing.order(where, of)).offset(where.offset).limit(where.limit + 1)
+
+
+def _read_page(connection: sa.Connection, query: sa.Select[Any], where: JobFilter) -> JobPage:
+    found = connection.execute(query).mappings().all()
+    ids = [row["id"] for row in found[: where.limit]]
+    rows_by_id = {row.id: row for row in _shown(connection, ids)}
+    is_more = len(found) > where.limit > 0
+    end = Cursor(found[where.limit - 1]["key"], ids[-1]) if is_more else None
+    total = found[0].get("total") if found else None
+    return JobPage(tuple(rows_by_id[id_] for id_ in ids if id_ in rows_by_id), total, end)
+
+
+def _count(connection: sa.Connection, matching: listing.Condition) -> int:
+    return int(connection.execute(sa.select(sa.func.count()).select_from(jobs).where(matching)).scalar_one())
 
 
 def _shown(connection: sa.Connection, ids: Sequence[str]) -> list[JobRow]:
