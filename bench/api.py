@@ -18,7 +18,7 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -186,7 +186,7 @@ class Load:
     def __init__(self, servers: list[Server], mix: Mix) -> None:
         self._servers = servers
         self._mix = mix
-        self._idle: dict[str, list[Connection]] = {server.url: [] for server in servers}
+        self._idle: dict[str, list[tuple[float, Connection]]] = {server.url: [] for server in servers}
         self.took: dict[str, list[float]] = {}
         self.failed: dict[str, int] = {}
 
@@ -203,16 +203,23 @@ class Load:
 
     async def _one(self, server: Server, due: float) -> None:
         kind, method, path, body = self._mix.next()
-        idle = self._idle[server.url]
-        connection = idle.pop() if idle else await server.connect()
+        connection = self._rested(server) or await server.connect()
         status, text = await connection.ask(method, path, body)
         self.took.setdefault(kind, []).append((time.perf_counter() - due) * 1000)
-        idle.append(connection)
+        self._idle[server.url].append((time.perf_counter(), connection))
         # A job that was submitted a moment ago may have no log yet.
         if status >= 400 and not (kind == "log" and status == 404):
-            self.failed[f"{kind}: {status} {text[:120].decode()}"] = (
-                self.failed.get(f"{kind}: {status} {text[:120].decode()}", 0) + 1
-            )
+            told = f"{kind}: {status} {text[:120].decode()}"
+            self.failed[told] = self.failed.get(told, 0) + 1
+
+    def _rested(self, server: Server) -> Connection | None:
+        # Servers hang up on connections that were idle for five seconds.
+        while self._idle[server.url]:
+            since, connection = self._idle[server.url].pop()
+            if time.perf_counter() - since < 3:
+                return connection
+            connection.close()
+        return None
 
     def figures(self) -> dict[str, Any]:
         """Return how long requests took, together and by kind."""
@@ -281,9 +288,10 @@ async def servers(options: argparse.Namespace, url: str, root: Path) -> AsyncIte
 async def measure(options: argparse.Namespace) -> None:
     with TemporaryDirectory(prefix="pai-bench-", dir=options.dir) as directory:
         root = Path(directory)
-        with database(options.database, root) as url:
+        with nullcontext(options.url) if options.url else database(options.database, root) as url:
             began = time.perf_counter()
-            fill(url, options.jobs)
+            if not options.url:
+                fill(url, options.jobs)
             filled_s = time.perf_counter() - began
             async with servers(options, url, root) as found:
                 figures: dict[str, Any] = {"database": options.database, "jobs": options.jobs}
@@ -299,6 +307,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--url", help="a store that `fill` filled with --jobs jobs, instead of a new one")
     parser.add_argument("--times", type=int, default=20, help="how often each kind of question is asked")
     parser.add_argument("--rate", type=float, default=200, help="mixed requests per second")
     parser.add_argument("--seconds", type=float, default=30)
