@@ -18,6 +18,7 @@ from openpai.api.services import Settings as Manners
 from openpai.app.backend import make_backend
 from openpai.app.datadir import DataDir, open_data_dir, visit_data_dir
 from openpai.app.firstrun import ensure_admin
+from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.leadership import Bystander, Leadership
 from openpai.app.promises import promise, promised_at_start
 from openpai.app.settings import Settings
@@ -77,12 +78,18 @@ class _Rooms:
 async def build(settings: Settings, admin_password: str | None) -> AsyncIterator[House]:
     """Open everything a server needs, and close it afterwards. Raises Refused for whatever cannot work."""
     promised = promised_at_start(settings)
+    said = read_identity(settings.identity) if settings.identity is not None else None
     async with AsyncExitStack() as stack:
         rooms = await _open(settings, stack)
         made_up = None if settings.api_only else await ensure_admin(rooms.users, rooms.clock, admin_password)
         leadership = Bystander() if settings.api_only else await _leadership(settings, rooms, stack, promised)
         storages = StorageShelf(rooms.storages, rooms.vault, rooms.clock, keep_out=(rooms.data.root,))
         stack.callback(storages.close)
+        sign_on = None
+        if said is not None:
+            sign_on, provider = open_sign_on(said, rooms.vault, rooms.clock)
+            if provider is not None:
+                stack.push_async_callback(provider.close)
         house = House(None, leadership, made_up, rooms.logs.hang_up)
         manners = Manners(version=version("openpai"))
         house.api = create_api(
@@ -91,6 +98,7 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
                 cluster_settings=rooms.kept,
                 usage=rooms.usage,
                 storages=storages,
+                sign_on=sign_on,
             )
         )  # fmt: skip
         yield house

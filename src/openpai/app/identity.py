@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from openpai.api.services import SignOn
-from openpai.identity.directory import Directory, LdapSettings
+from openpai.identity.directory import GROUP_FILTER, Directory, LdapSettings
 from openpai.identity.oidc import Oidc, OidcSettings
 from openpai.identity.provider import Provider
 from openpai.ports.clock import Clock
@@ -41,6 +41,23 @@ class OidcPart(_Part):
     groups_claim: Text = "groups"
     label: Text = "single sign-on"
 
+    @model_validator(mode="after")
+    def _has_one_secret(self) -> Self:
+        _secret("clientSecret", self.client_secret, self.client_secret_env)
+        return self
+
+    def settings(self) -> OidcSettings:
+        """Return it as the provider's adapter takes it."""
+        return OidcSettings(
+            issuer=self.issuer,
+            client_id=self.client_id,
+            client_secret=_secret("clientSecret", self.client_secret, self.client_secret_env),
+            scopes=tuple(dict.fromkeys(("openid", *self.scopes))),
+            name_claim=self.name_claim,
+            groups_claim=self.groups_claim,
+            label=self.label,
+        )
+
 
 class LdapPart(_Part):
     """A directory."""
@@ -56,8 +73,21 @@ class LdapPart(_Part):
     name_attribute: Text = "uid"
     email_attribute: Text = "mail"
     group_base: str = ""
-    group_filter: Text = LdapSettings.__dataclass_fields__["group_filter"].default
+    group_filter: Text = GROUP_FILTER
     group_attribute: Text = "cn"
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        try:
+            self.settings().check()
+        except Refused as error:
+            raise ValueError(f"{error.message}; {error.advice}") from error
+        return self
+
+    def settings(self) -> LdapSettings:
+        """Return it as the directory's adapter takes it."""
+        plain = self.model_dump(exclude={"bind_password", "bind_password_env"})
+        return LdapSettings(**plain, bind_password=_secret("bindPassword", self.bind_password, self.bind_password_env))
 
 
 class IdentityFile(_Part):
@@ -71,7 +101,7 @@ class IdentityFile(_Part):
 
 
 def read_identity(path: Path) -> IdentityFile:
-    """Return what an identity file says. Raises Refused with every fault in it."""
+    """Return what an identity file says, its secrets fetched. Raises Refused with every fault in it."""
     try:
         document = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
@@ -85,35 +115,24 @@ def read_identity(path: Path) -> IdentityFile:
         raise _refused(path, "has faults:\n" + "\n".join(faults)) from error
 
 
-def open_sign_on(said: IdentityFile, path: Path, sealer: Sealer, clock: Clock) -> tuple[SignOn, Provider | None]:
+def open_sign_on(said: IdentityFile, sealer: Sealer, clock: Clock) -> tuple[SignOn, Provider | None]:
     """Return who vouches for people, and the provider to close at the end. Asks nobody yet."""
-    sso, provider, directory = None, None, None
+    provider, sso, directory = None, None, None
     if said.oidc is not None:
-        one = said.oidc
-        secret = _secret(path, "oidc.clientSecret", one.client_secret, one.client_secret_env)
-        provider = Provider(one.issuer, clock)
-        scopes = tuple(dict.fromkeys(("openid", *one.scopes)))
-        settings = OidcSettings(
-            one.issuer, one.client_id, secret, scopes, one.name_claim, one.groups_claim, one.label
-        )  # fmt: skip
-        sso = Oidc(settings, sealer, clock, provider)
+        provider = Provider(said.oidc.issuer, clock)
+        sso = Oidc(said.oidc.settings(), sealer, clock, provider)
     if said.ldap is not None:
-        two = said.ldap
-        password = _secret(path, "ldap.bindPassword", two.bind_password, two.bind_password_env)
-        plain = two.model_dump(exclude={"bind_password", "bind_password_env"})
-        directory = Directory(LdapSettings(**plain, bind_password=password))
+        directory = Directory(said.ldap.settings())
     origins = tuple(origin.rstrip("/") for origin in said.origins)
     return SignOn(sealer, sso, directory, said.public_url or "", origins, said.require_group), provider
 
 
-def _secret(path: Path, key: str, written: str, variable: str) -> str:
+def _secret(key: str, written: str, variable: str) -> str:
     if written and variable:
-        raise _refused(path, f"gives both {key} and {key}Env; keep one of the two")
-    if not variable:
-        return written
-    if variable not in os.environ:
-        raise _refused(path, f"names the environment variable {variable} for {key}, and it is not set")
-    return os.environ[variable]
+        raise ValueError(f"both {key} and {key}Env are given; keep one of the two")
+    if variable and variable not in os.environ:
+        raise ValueError(f"the environment variable {variable}, named for {key}, is not set")
+    return os.environ[variable] if variable else written
 
 
 def _refused(path: Path, told: str) -> Refused:

@@ -47,6 +47,10 @@ def up(
     share: Annotated[
         str | None, typer.Option(help="Share them out in a few words: 'team-a: 3 nodes, team-b: 8 GPUs'.")
     ] = None,
+    identity: Annotated[
+        Path | None,
+        typer.Option(help="File naming an OpenID provider or a directory that logs people in."),
+    ] = None,
     api_only: Annotated[
         bool, typer.Option("--api-only", help="Only answer requests, beside a server that runs the jobs.")
     ] = False,
@@ -73,6 +77,7 @@ def up(
         api_only=api_only,
         cluster=cluster,
         share=share,
+        identity=identity,
     )
     set_up_logging()
     serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))

@@ -40,6 +40,8 @@ class Settings:
     """File that says in HiveD's format who is promised what."""
     share: str | None = None
     """The same in a few words, such as `team-a: 3 nodes, team-b: 8 GPUs`."""
+    identity: Path | None = None
+    """The file that says who else vouches for people."""
     log_retention_days: float = 30.0
     log_retention_bytes: int = 50 << 30
 

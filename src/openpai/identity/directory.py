@@ -14,6 +14,7 @@ from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused, Unavailable
 
 TIMEOUT_S: Final = 5
+GROUP_FILTER: Final = "(|(member={dn})(uniqueMember={dn})(memberUid={name}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class LdapSettings:
     email_attribute: str = "mail"
     group_base: str = ""
     """Where groups are; empty: nobody is told to be in any."""
-    group_filter: str = "(|(member={dn})(uniqueMember={dn})(memberUid={name}))"
+    group_filter: str = GROUP_FILTER
     group_attribute: str = "cn"
 
     def check(self) -> None:

@@ -1,0 +1,61 @@
+"""What an identity file may say, and that every fault of it is told at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openpai.app.identity import read_identity
+from openpai.protocol.errors import Refused
+
+GOOD = """
+publicUrl: https://pai.example.org
+origins: [https://portal.example.org]
+requireGroup: true
+oidc:
+  issuer: https://id.example.org/realms/lab
+  clientId: openpai
+  clientSecretEnv: PAI_TEST_SECRET
+ldap:
+  url: ldaps://ldap.example.org
+  userBase: ou=people,dc=example,dc=org
+  bindPasswordEnv: PAI_TEST_SECRET
+"""
+
+
+def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "identity.yaml"
+    path.write_text(GOOD)
+    monkeypatch.setenv("PAI_TEST_SECRET", "hush")
+    said = read_identity(path)
+    assert said.oidc is not None
+    assert said.ldap is not None
+    assert said.oidc.settings().client_secret == "hush"
+    assert said.oidc.settings().scopes[0] == "openid"
+    assert said.ldap.settings().bind_password == "hush"
+    assert "hush" not in repr(said)
+
+
+def test_every_fault_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "identity.yaml"
+    path.write_text(
+        GOOD.replace("issuer", "isuer").replace("ldaps:", "ldap:").replace("[https://portal", "[javascript://portal")
+    )
+    with pytest.raises(Refused) as refused:
+        read_identity(path)
+    told = refused.value.message
+    assert "oidc.isuer" in told
+    assert "oidc.issuer: Field required" in told
+    assert "origins.0" in told
+    assert "PAI_TEST_SECRET" in told or "in clear" in told
+
+
+@pytest.mark.parametrize("text", ["{", "- a", "3", "oidc: {}"])
+def test_what_is_no_identity_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "identity.yaml"
+    path.write_text(text)
+    with pytest.raises(Refused, match=r"the identity file .*identity\.yaml"):
+        read_identity(path)
+    with pytest.raises(Refused, match="cannot be read"):
+        read_identity(tmp_path / "nowhere.yaml")
