@@ -10,7 +10,7 @@ from openpai.client import trying
 from openpai.client.asking import API
 from openpai.client.async_transport import AsyncTransport
 from openpai.client.calls.storages import file_path
-from openpai.client.files import PIECE_BYTES, Fetched
+from openpai.client.files import Fetched
 
 
 class AsyncStorageFiles:
@@ -33,15 +33,13 @@ class AsyncStorageFiles:
     async def read(self, path: str) -> AsyncIterator[bytes]:
         """Yield a file of the storage; one that broke off is taken up where it was."""
         state = Fetched()
-        for attempt in range(trying.TRIES):
+        while True:
             try:
                 async with self._wire.stream(API + file_path(self._storage, path), headers=state.headers()) as response:
                     state.check(response)
-                    async for piece in response.aiter_bytes(PIECE_BYTES):
+                    async for piece in response.aiter_bytes():
                         state.size += len(piece)
                         yield piece
                     return
             except httpx.TransportError as error:
-                if attempt == trying.TRIES - 1:
-                    raise trying.unreachable(self._wire.url, error) from error
-                await self._wire.sleep(trying.pause_s(attempt))
+                await self._wire.sleep(state.pause_s(self._wire.url, error))

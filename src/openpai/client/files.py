@@ -65,20 +65,18 @@ class StorageFiles:
 
     def _fetch(self, path: str, file: Any, progress: Progress) -> int:
         state = Fetched()
-        for attempt in range(trying.TRIES):
+        while True:
             try:
                 with self._wire.stream(API + file_path(self._storage, path), headers=state.headers()) as response:
                     state.check(response)
-                    for piece in response.iter_bytes(PIECE_BYTES):
+                    # As it comes: what waits to fill a larger piece is lost when the line breaks.
+                    for piece in response.iter_bytes():
                         file.write(piece)
                         state.size += len(piece)
                         progress(len(piece))
                     return state.size
             except httpx.TransportError as error:
-                if attempt == trying.TRIES - 1:
-                    raise trying.unreachable(self._wire.url, error) from error
-                self._wire.sleep(trying.pause_s(attempt))
-        raise AssertionError("the last try returns or raises")
+                self._wire.sleep(state.pause_s(self._wire.url, error))
 
 
 class Fetched:
@@ -87,10 +85,20 @@ class Fetched:
     def __init__(self) -> None:
         self.size = 0
         self._version: str | None = None
+        self._size_before = 0
+        self._tries = 0
 
     def headers(self) -> dict[str, str]:
         """Return what asks for the rest."""
         return {"Range": f"bytes={self.size}-"} if self.size else {}
+
+    def pause_s(self, url: str, error: httpx.TransportError) -> float:
+        """Return how long to wait before asking for the rest; raise Unavailable after tries that brought nothing."""
+        self._tries = 1 if self.size > self._size_before else self._tries + 1
+        self._size_before = self.size
+        if self._tries >= trying.TRIES:
+            raise trying.unreachable(url, error) from error
+        return trying.pause_s(self._tries)
 
     def check(self, response: httpx.Response) -> None:
         """Raise Unavailable when the rest does not belong to what has come."""

@@ -1,0 +1,78 @@
+"""Files into and out of storages: what breaks off is taken up again, and never left half done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from openpai.client import Client
+from openpai.protocol.errors import Refused, Unavailable
+
+CONTENT = bytes(range(256)) * 4096
+
+
+class Breaks(httpx.SyncByteStream):
+    """A body of which only the beginning comes."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._content
+        raise httpx.ReadError("the line is dead")
+
+
+class Server(httpx.MockTransport):
+    """Serves one file and breaks off after 300 KB, each time; `versions` are its ETags in turn."""
+
+    def __init__(self, versions: tuple[str, ...] = ("a",)) -> None:
+        super().__init__(self._answer)
+        self.asked: list[str | None] = []
+        self._versions = versions
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        asked = request.headers.get("range")
+        version = self._versions[min(len(self.asked), len(self._versions) - 1)]
+        self.asked.append(asked)
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        rest = CONTENT[start:]
+        stream = Breaks(rest[:300_000]) if len(rest) > 300_000 else httpx.ByteStream(rest)
+        return httpx.Response(206 if asked else 200, headers={"ETag": version}, stream=stream)
+
+
+def client(server: httpx.MockTransport) -> Client:
+    return Client("http://pai", "token", transport=server, sleep=lambda _: None)
+
+
+def test_a_download_goes_on_where_it_broke_off(tmp_path: Path) -> None:
+    server = Server()
+    told: list[int] = []
+    with client(server) as pai:
+        assert pai.files("data").download("x", tmp_path / "x", told.append) == len(CONTENT)
+    assert (tmp_path / "x").read_bytes() == CONTENT
+    assert server.asked == [None, "bytes=300000-", "bytes=600000-", "bytes=900000-"]
+    assert sum(told) == len(CONTENT)
+
+
+def test_two_versions_are_not_put_together(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("as it was")
+    with client(Server(("a", "b"))) as pai, pytest.raises(Unavailable, match="changed"):
+        pai.files("data").download("x", tmp_path / "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert (tmp_path / "x").read_text() == "as it was"
+
+
+def test_a_refused_upload_says_why(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(CONTENT)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["content-length"] == str(len(CONTENT))
+        assert request.url.raw_path == b"/api/v2/storages/data/files/a%20b/%23x"
+        return httpx.Response(403, json={"code": "ReadOnlyStorageError", "message": "the storage data is read-only"})
+
+    with client(httpx.MockTransport(answer)) as pai, pytest.raises(Refused) as told:
+        pai.files("data").upload(tmp_path / "x", "a b/#x")
+    assert told.value.code == "ReadOnlyStorageError"

@@ -1,0 +1,69 @@
+"""What is told when a storage cannot be opened, and what is never told."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from openpai.ports.storages import Storage
+from openpai.protocol.errors import Refused
+from openpai.storage.connecting import connect
+from openpai.storage.kinds import read
+from openpai.storage.paths import file_parts, folder_of, parts
+from openpai.storage.telling import Teller
+
+PLACES = {
+    "s3": ({"bucket": "b"}, "openpai[s3]"),
+    "azureBlob": ({"containerName": "c", "accountName": "a"}, "openpai[azure]"),
+    "webhdfs": ({"server": "n"}, "openpai[webhdfs]"),
+    "smb": ({"server": "n", "share": "s"}, "openpai[smb]"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(PLACES))
+def test_a_missing_library_is_named_with_what_installs_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, extra = PLACES[kind]
+    draft = read({"name": "it", "type": kind, "data": data})
+
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(Refused) as told:
+        connect(Storage("it", kind, draft.data), {})
+    assert told.value.code == "BadConfigurationError"
+    assert extra in told.value.advice
+
+
+def test_what_libraries_say_loses_every_secret_however_it_is_written() -> None:
+    teller = Teller("it", ("a/b+c=", "tok en"))
+    said = "GET https://x/y?delegation=a%2Fb%2Bc%3D&z=tok+en tok%20en a/b+c= failed\nfor ever"
+    told = teller.clean(said)
+    assert told == "GET https://x/y?delegation=******&z=****** ****** ****** failed for ever"
+    assert "a/b" not in str(teller.error(OSError(5, said)))
+    assert "a/b" not in repr(teller)
+
+
+def test_credentials_are_apart_from_what_is_shown() -> None:
+    draft = read({"name": "it", "type": "samba", "data": {"address": "//n/s/p", "username": "u", "password": "pw"}})
+    assert draft.kind == "smb"
+    assert dict(draft.data) == {"server": "n", "share": "s", "path": "p", "username": "u", "port": 445}
+    assert dict(draft.secrets) == {"password": "pw"}
+    assert "pw" not in repr(draft)
+
+
+@pytest.mark.parametrize("path", ["..", "a/../b", "a\\b", "a\0", "a\nb", "\ud800", "x" * 256, "a/" * 2000 + "b"])
+def test_paths_that_lead_out_or_mean_something_else_are_refused(path: str) -> None:
+    with pytest.raises(Refused):
+        parts(path)
+
+
+def test_paths_are_taken_apart() -> None:
+    assert parts("/a//b/./c/") == ("a", "b", "c")
+    assert parts("") == ()
+    with pytest.raises(Refused):
+        file_parts("/")
+    for user in ("..", ".", "a/b", ""):
+        with pytest.raises(Refused):
+            folder_of(user)
