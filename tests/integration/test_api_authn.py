@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from openpai.api import passwords
+from openpai.api.services import Rate
 from openpai.ports.accounts import Token, User
 
 from .api_world import PASSWORD, World, open_world
@@ -274,3 +275,16 @@ async def test_every_answer_has_headers_that_keep_a_browser_from_mischief(
     assert answer.headers["cache-control"] == "no-store"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "access-control-allow-credentials" not in answer.headers
+
+
+async def test_a_user_has_one_allowance_however_many_tokens(tmp_path: Path) -> None:
+    async with open_world(tmp_path, requests=Rate(0.001, 20)) as world:
+        tokens = [await world.api.state.desk.sessions.open(user, lifetime_s=99) for user in ("ann", "ann", "bob")]
+        one, other, bob = ({"Authorization": f"Bearer {token}"} for token in tokens)
+        # A token is not known before it was seen once; until then its address counts.
+        for headers in (one, other, bob):
+            assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 200
+        statuses = [(await world.http.get("/api/v2/users/me", headers=one)).status_code for _ in range(20)]
+        assert statuses == [200] * 20
+        assert (await world.http.get("/api/v2/users/me", headers=other)).status_code == 429
+        assert (await world.http.get("/api/v2/users/me", headers=bob)).status_code == 200

@@ -30,7 +30,7 @@ class Settings:
 
     version: str
     requests: Rate = field(default=Rate(1_000, 4_000))
-    """Of one client: of one token, or of one address for those without."""
+    """Of one client: of one user, or of one address for those without a login."""
     lists: Rate = field(default=Rate(100, 200))
     """Of one user, for the list of jobs."""
     login_failures_per_min: int = 5

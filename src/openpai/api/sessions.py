@@ -93,12 +93,13 @@ class Sessions:
         return caller
 
     def client(self, authorization: str) -> str | None:
-        """Return a name for the client behind a header if it was recognised lately; asks nobody."""
+        """Return a name for the user behind a header if they were recognised lately; asks nobody."""
         try:
-            digest = digest_of(_read(authorization)[1])
+            believed = self._believed.get(digest_of(_read(authorization)[1]))
         except Refused:
             return None
-        return digest if digest in self._believed else None
+        # A user may be called like an address.
+        return f"user {believed.caller.user}" if believed else None
 
     async def _recognise(self, digest: str, now_ms: int) -> Caller:
         doubts = self._doubts
