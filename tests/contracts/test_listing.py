@@ -1,0 +1,183 @@
+"""What the list of jobs promises whichever database is behind it: order, pages, totals, tags and the archive."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from openpai.lifecycle.model import AttemptKey, Plan, RolePlan
+from openpai.lifecycle.stepping import new_job
+from openpai.ports.store import Event, JobFilter, JobPage, JobRecord, JobRow, NewJob
+from openpai.protocol.errors import Refused
+from openpai.store.database import Database
+from openpai.store.jobs import SqlJobStore
+from openpai.store.opening import migrate
+from openpai.store.queries import SqlJobQueries
+from openpai.store.schema import events, jobs, tags, task_attempts
+from openpai.store.totals import Totals
+
+PLAN = Plan((RolePlan("worker", 1, 1, 1, 0),), 0, True)
+ORDERS = (
+    "jobName", "submissionTime", "username", "vc", "retries", "totalTaskNumber", "totalGpuNumber", "state",
+    "completionTime", "jobPriority",
+)  # fmt: skip
+COUNT = 60
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    opened = Database(database_url)
+    migrate(opened)
+    yield opened
+    opened.close()
+
+
+def id_of(number: int) -> str:
+    return f"{number * 7919 % 9973:032x}"
+
+
+@pytest.fixture
+async def queries(database: Database) -> SqlJobQueries:
+    """A list of jobs that differ in everything, with many equals in each."""
+    store, queries = SqlJobStore(database), SqlJobQueries(database)
+    for number in range(COUNT):
+        id_ = id_of(number)
+        job = new_job(id_, PLAN, 1000 + number // 2)
+        record = JobRecord(job, f"user{number % 4}", f"job-{number}", ("a", "b")[number % 2], 0, "{}")
+        record = replace(record, priority_class=(None, "prod", "oppo")[number % 3])
+        await store.add_job(NewJob(record, "", number % 5, Event(id_, 1000, "Submitted", "it was", 0)), None)
+        ended = {"phase": "succeeded", "ended_at_ms": 5000 + number % 7} if number % 3 else {}
+        change = sa.update(jobs).where(jobs.c.id == id_).values(retries_counted=number % 2, retries_free=1, **ended)
+        await database.write(lambda connection, change=change: connection.execute(change))
+        if number % 10 == 0:
+            await queries.set_tag(id_, "ten")
+        if number % 15 == 0:
+            await queries.set_tag(id_, "fifteen")
+    return queries
+
+
+def key(row: JobRow, order: str) -> str | int | None:
+    values: dict[str, str | int | None] = {
+        "jobName": row.name, "submissionTime": row.submitted_at_ms, "username": row.user, "vc": row.virtual_cluster,
+        "retries": row.retries_counted + row.retries_free, "totalTaskNumber": row.tasks_total,
+        "totalGpuNumber": row.gpus_total, "state": row.phase, "completionTime": row.ended_at_ms,
+        "jobPriority": row.priority_class,
+    }  # fmt: skip
+    return values[order]
+
+
+def is_in_order(rows: tuple[JobRow, ...], where: JobFilter) -> bool:
+    """Return whether rows are sorted, those without a value last ascending and first descending, then by id."""
+    for first, second in itertools.pairwise(rows if where.is_ascending else rows[::-1]):
+        one, two = (key(row, where.order) for row in (first, second))
+        if one == two:
+            if first.id >= second.id:
+                return False
+        elif one is None or (two is not None and one > two):  # type: ignore[operator]
+            return False
+    return True
+
+
+async def pages(queries: SqlJobQueries, where: JobFilter) -> list[JobPage]:
+    found = [await queries.jobs(where, count=True)]
+    while found[-1].end is not None:
+        found.append(await queries.jobs(replace(where, after=found[-1].end), count=True))
+    return found
+
+
+@pytest.mark.parametrize("is_ascending", [True, False])
+@pytest.mark.parametrize("order", ORDERS)
+async def test_every_order_is_one_and_its_pages_make_the_whole(
+    queries: SqlJobQueries, order: str, is_ascending: bool
+) -> None:
+    for filters in ({}, {"keyword": "b-1"}, {"users": ("user1",)}, {"users": ("user1", "user2")}):
+        where = JobFilter(order=order, is_ascending=is_ascending, **filters)  # type: ignore[arg-type]
+        whole = await queries.jobs(where, count=True)
+        assert whole.total == len(whole.jobs) > 10
+        assert is_in_order(whole.jobs, where)
+        found = await pages(queries, replace(where, limit=7))
+        assert tuple(row for page in found for row in page.jobs) == whole.jobs
+        assert {page.total for page in found} == {whole.total}
+        cut = await queries.jobs(replace(where, offset=3, limit=5), count=True)
+        assert (cut.jobs, cut.total) == (whole.jobs[3:8], whole.total)
+        beyond = await queries.jobs(replace(where, offset=1000, limit=5), count=True)
+        assert (beyond.jobs, beyond.total, beyond.end) == ((), whole.total, None)
+
+
+@pytest.mark.parametrize(
+    ("where", "numbers"),
+    [
+        (JobFilter(tags_any=("ten",)), [n for n in range(COUNT) if n % 10 == 0]),
+        (JobFilter(tags_any=("ten", "fifteen")), [n for n in range(COUNT) if n % 10 == 0 or n % 15 == 0]),
+        (JobFilter(tags_none=("ten",)), [n for n in range(COUNT) if n % 10]),
+        (JobFilter(tags_any=("ten",), tags_none=("fifteen",)), [10, 20, 40, 50]),
+        (JobFilter(phases=("queued",), users=("user0",)), [n for n in range(COUNT) if n % 12 == 0]),
+        (JobFilter(phases=("queued", "succeeded"), virtual_clusters=("b",)), list(range(1, COUNT, 2))),
+        (JobFilter(phases=("queued", "running"), keyword="job-3"), [3, 30, 33, 36, 39]),
+        (JobFilter(submitted_from_ms=1002, submitted_to_ms=1004), [4, 5, 6, 7]),
+        (JobFilter(priority_classes=(None, "oppo"), users=("user3",)), [n for n in range(3, COUNT, 4) if n % 3 != 1]),
+        (JobFilter(is_archived=True), []),
+    ],
+)
+async def test_filters_find_and_count_the_same_whatever_the_order(
+    queries: SqlJobQueries, where: JobFilter, numbers: list[int]
+) -> None:
+    for order in ("submissionTime", "jobName", "completionTime"):
+        page = await queries.jobs(replace(where, order=order), count=True)
+        assert sorted(int(row.name[4:]) for row in page.jobs) == numbers
+        assert page.total == len(numbers)
+
+
+async def test_an_archived_job_leaves_its_name_to_another(database: Database, queries: SqlJobQueries) -> None:
+    old = await queries.job("user1", "job-1")
+    assert old is not None
+    assert not await queries.archive(id_of(0), 9000)
+    assert await queries.archive(old.id, 9000)
+    assert await queries.job("user1", "job-1") is None
+    assert await queries.job_of_id(old.id) == replace(old, archived_at_ms=9000)
+    assert [row.id for row in (await queries.jobs(JobFilter(is_archived=True), count=True)).jobs] == [old.id]
+    assert (await queries.jobs(JobFilter(), count=True)).total == COUNT - 1
+    record = JobRecord(new_job("f" * 32, PLAN, 9000), "user1", "job-1", "a", 0, "{}")
+    await SqlJobStore(database).add_job(NewJob(record, "", 0, Event("f" * 32, 9000, "Submitted", "it was", 0)), None)
+    with pytest.raises(Refused, match="name"):
+        await queries.unarchive(old.id)
+    assert (await queries.job_of_id(old.id)) == replace(old, archived_at_ms=9000)
+
+
+async def test_a_deleted_job_leaves_nothing_but_what_it_used(database: Database, queries: SqlJobQueries) -> None:
+    id_ = id_of(10)
+    attempt = {
+        "job": id_, "job_attempt": 0, "role": "worker", "task_index": 0, "attempt": 0, "phase": "succeeded",
+        "retries_counted": 0, "retries_free": 0, "granted_at_ms": 1000, "ended_at_ms": 2000,
+    }  # fmt: skip
+    await database.write(lambda connection: connection.execute(task_attempts.insert(), attempt))
+    assert await queries.attempt_keys(id_) == (AttemptKey(id_, 0, "worker", 0, 0),)
+    assert not await queries.delete(id_of(0))
+    assert await queries.delete(id_)
+    assert not await queries.delete(id_)
+    assert await queries.job_of_id(id_) is None
+    for table in (events, tags, task_attempts):
+        count = sa.select(sa.func.count()).select_from(table).where(table.c.job == id_)
+        assert await database.read(lambda connection, count=count: connection.execute(count).scalar_one()) == 0
+
+
+async def test_a_total_that_took_long_is_believed_for_a_while() -> None:
+    now_s = 0.0
+    took_s = 0.1
+    counts = itertools.count(1)
+
+    async def count() -> int:
+        nonlocal now_s
+        now_s += took_s
+        return next(counts)
+
+    totals = Totals(lambda: now_s)
+    assert [await totals.of("all", count), await totals.of("all", count)] == [1, 1]
+    assert await totals.of("others", count) == 2
+    now_s += 2.0
+    took_s = 0.01
+    assert [await totals.of("all", count), await totals.of("all", count)] == [3, 4]
