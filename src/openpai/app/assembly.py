@@ -101,6 +101,7 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
                 sign_on=sign_on,
             )
         )  # fmt: skip
+        stack.push_async_callback(house.api.state.forwarder.close)
         yield house
 
 
