@@ -17,6 +17,7 @@ from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.settings import SqlSettingsStore
+from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
 from tests.simulation.loop import Numbered, VirtualClock
 from tests.simulation.turnstile import Through, Turnstile
@@ -65,7 +66,8 @@ class Server:
         store = through("store", SqlJobStore(database))
         vault = Vault(KEY)
         settings = through("settings", SqlSettingsStore(database))
-        self.wishes = Wishes(store, vault, clock, names, settings=settings)
+        usage = through("usage", SqlUsageStore(database))
+        self.wishes = Wishes(store, vault, clock, names, settings=settings, usage=usage)
         self._leadership = Leadership(
             store,
             through("backend", self.backend),
@@ -75,9 +77,11 @@ class Server:
             logs=through("logs", NoLogs()),
             clock=clock,
             settings=settings,
+            usage=usage,
             holder=f"{place}/{number}",
             housekeeping=_nothing,
         )
+        self._leadership.url = f"http://{self.name}"
         self._tasks: list[asyncio.Task[Any]] = []
         self.leading: asyncio.Task[None] | None = None
 
