@@ -1,0 +1,76 @@
+"""Groups after a wish: whoever shall be granted something is, and nothing else changes hands."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openpai.api.memberships import EVERYWHERE, granted, named, vouched, with_admin, with_clusters
+from openpai.api.people import UserWish, fulfilled
+from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
+from openpai.protocol.errors import Refused
+
+CLUSTERS = ("a", "b", "c")
+GROUPS = {
+    group.name: group
+    for group in (
+        Group(DEFAULT_GROUP, virtual_clusters=("default",)),
+        Group(ADMIN_GROUP, is_admin=True),
+        *(Group(name, virtual_clusters=(name,)) for name in CLUSTERS),
+        Group("two", virtual_clusters=("a", "b"), storages=("disk",)),
+        Group("lead", managed=("c",)),
+        Group("disk", storages=("disk",)),
+        Group("chiefs", external_name="cn=chiefs", is_admin=True),
+        Group("people", external_name="cn=people", virtual_clusters=("b",)),
+    )
+}
+HELD = st.lists(st.sampled_from(sorted(GROUPS)), unique=True).map(lambda names: named(GROUPS, names))
+WISHED = st.lists(st.sampled_from(("default", *CLUSTERS)), unique=True)
+
+
+@given(HELD, WISHED)
+def test_one_is_granted_what_was_wished_and_no_more(held: tuple[Group, ...], wished: list[str]) -> None:
+    after = with_clusters(GROUPS, held, wished)
+    by_admin = granted(group for group in held if group.is_admin)
+    assert granted(after) | EVERYWHERE == {*wished, *by_admin, *EVERYWHERE}
+    kept = [group for group in held if group.is_admin or not granted([group])]
+    assert set(map(str, kept)) <= set(map(str, after))
+    assert after[0].name == DEFAULT_GROUP
+    assert with_clusters(GROUPS, after, wished) == after
+
+
+@given(HELD, st.booleans())
+def test_the_right_of_an_administrator_is_all_that_changes(held: tuple[Group, ...], is_admin: bool) -> None:
+    after = with_admin(GROUPS, held, is_admin)
+    assert any(group.is_admin for group in after) is is_admin
+    assert [group for group in after if not group.is_admin] == [group for group in held if not group.is_admin]
+
+
+@given(HELD, st.sets(st.sampled_from(("cn=chiefs", "cn=people", "cn=nobody", ""))))
+def test_a_provider_decides_over_its_own_groups_alone(held: tuple[Group, ...], told: set[str]) -> None:
+    after = vouched(GROUPS, held, told)
+    assert {group.external_name for group in after if group.external_name} == told & {"cn=chiefs", "cn=people"}
+    ours = [group for group in after if not group.external_name]
+    assert ours == [group for group in held if not group.external_name]
+
+
+@given(HELD)
+def test_a_wish_for_nothing_changes_nothing(held: tuple[Group, ...]) -> None:
+    user = User("ann", "hash", 1, "a@example.org", held, extension={"a": 1})
+    assert fulfilled(user, UserWish(), GROUPS) == user
+
+
+@given(HELD)
+def test_what_a_client_was_shown_of_an_administrator_may_be_handed_back(held: tuple[Group, ...]) -> None:
+    root = User("root", "hash", 1, groups=with_admin(GROUPS, held, is_admin=True))
+    shown = [*CLUSTERS, "default"]
+    assert fulfilled(root, UserWish(is_admin=True, virtual_clusters=shown), GROUPS) == root
+
+
+@pytest.mark.parametrize(("wished", "code"), [("nowhere", "NoVirtualClusterError"), ("disk", "ConflictGroupError")])
+def test_a_cluster_without_a_group_that_stands_for_it_is_not_granted(wished: str, code: str) -> None:
+    with pytest.raises(Refused) as refused:
+        with_clusters(GROUPS, (), [wished])
+    assert refused.value.code == code
+    assert refused.value.advice
