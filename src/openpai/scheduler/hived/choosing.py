@@ -38,7 +38,7 @@ class Round:
         state.hear()
         state.standing.settle(self._now_ms)
         decisions = self._take_reserved(limit)
-        for head in state.queue.heads(state.right, state.core.cluster.freed):
+        for head in state.queue.heads(state.right, state.core.cluster.freed, state.standing.ledger.given):
             if len(decisions) >= limit:
                 break
             decision = self._look_at(head)

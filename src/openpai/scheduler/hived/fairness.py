@@ -28,27 +28,53 @@ class Ledger:
         """What was used, faded to a time."""
         self._held: dict[Owner, int] = {}
         """Devices held now."""
+        self._coming: dict[Owner, int] = {}
+        """Devices held, those taken this very moment included."""
+        self._given = 0
+        self._minutes: dict[Owner, int] = {}
+        """Faded use, worked out already for the time `_minutes_at`."""
+        self._minutes_at: int | None = None
 
     def set_half_life(self, half_life_ms: int | None, now_ms: int) -> None:
         """Let use fade at another pace from now on; None compares no use."""
         for owner in list(self._used):
             self._used[owner] = self._amount(owner, now_ms), now_ms
         self.half_life_ms = half_life_ms
+        self._minutes_at = None
 
     def use(self, owner: Owner, now_ms: int) -> int:
-        """Return an owner's faded use in minutes of a device; 0 for everybody if use is not compared."""
-        if self.half_life_ms is None or owner not in self._used:
+        """Return an owner's faded use in minutes of a device; 0 for everybody if use is not compared.
+
+        Each device held counts as the minute to come, so that users who begin at one moment take turns.
+        """
+        if self.half_life_ms is None:
             return 0
-        return int(self._amount(owner, now_ms) // GRAIN_MS)
+        if self._minutes_at != now_ms:
+            self._minutes, self._minutes_at = {}, now_ms
+        used = self._minutes.get(owner)
+        if used is None:
+            used = self._minutes[owner] = int(self._amount(owner, now_ms) // GRAIN_MS) if owner in self._used else 0
+        return used + self._coming.get(owner, 0)
+
+    def given(self) -> int:
+        """Return how often anybody was given or gave back anything."""
+        return self._given
+
+    def expect(self, owner: Owner, devices: int) -> None:
+        """An owner holds so many devices more (fewer if negative); since when is told to `hold`."""
+        self._coming[owner] = self._coming.get(owner, 0) + devices
+        self._given += 1
 
     def hold(self, owner: Owner, devices: int, now_ms: int) -> None:
         """Let an owner hold so many devices more (fewer if negative) from now on."""
         self._used[owner] = self._amount(owner, now_ms), now_ms
+        self._minutes.pop(owner, None)
         self._held[owner] = self._held.get(owner, 0) + devices
 
     def learn(self, owner: Owner, device_ms: float, at_ms: int) -> None:
         """Add what was used before anyone counted here."""
         self._used[owner] = self._amount(owner, at_ms) + device_ms, at_ms
+        self._minutes.pop(owner, None)
 
     def dump(self, now_ms: int) -> list[list[object]]:
         """Return everybody's use, faded to now, as plain data."""

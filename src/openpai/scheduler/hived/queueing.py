@@ -129,11 +129,13 @@ class Queue:
                     del self._groups[lane.group][lane.shape]
         return waiting
 
-    def heads(self, right: Callable[[Waiting], Right], freed: dict[str, int]) -> Iterator[Head]:
+    def heads(
+        self, right: Callable[[Waiting], Right], freed: dict[str, int], given: Callable[[], int]
+    ) -> Iterator[Head]:
         """Yield the gangs to look at, best right first: one of each line, and the next if it left meanwhile.
 
         `freed` counts what was freed, by group: a group where nothing was freed or added since it was last looked
-        through is passed over.
+        through is passed over. `given` counts what was given to anybody: rights may be smaller after that.
         """
         worth: dict[str, int] = {}
         heap: list[tuple[Right, str, Lane]] = []
@@ -144,9 +146,13 @@ class Queue:
                 for lane in lanes.values():
                     heap += [(right(line[0][1]), user, lane) for user, line in lane.lines.items()]
         heapify(heap)
+        at_first = given()
         while heap:
-            _, user, lane = heappop(heap)
+            before, user, lane = heappop(heap)
             waiting = lane.lines[user][0][1]
+            if given() != at_first and heap and before < (lesser := right(waiting)) > heap[0][0]:
+                heappush(heap, (lesser, user, lane))
+                continue
             yield Head(lane, waiting)
             line = lane.lines.get(user)
             if line and line[0][1] is not waiting:

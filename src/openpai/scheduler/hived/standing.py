@@ -109,4 +109,5 @@ class Standing:
 
     def _count(self, held: Held, sign: int) -> None:
         self.limits.run(held.owner, sign * held.gpus())
+        self.ledger.expect(held.owner, sign * held.devices())
         self._changes.append((held.owner, sign * held.devices()))

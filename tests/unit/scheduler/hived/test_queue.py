@@ -63,6 +63,15 @@ def test_who_used_less_goes_first_until_use_is_forgotten_or_not_compared(schedul
     assert placed(scheduler, 30) == ["heavy1"]
 
 
+def test_users_who_begin_together_take_turns(scheduler: HivedScheduler) -> None:
+    for number in range(8):
+        scheduler.add(gang(f"ann{number}", 1, user="ann", submitted_at_ms=number))
+    for number in range(8):
+        scheduler.add(gang(f"bob{number}", 1, user="bob", submitted_at_ms=10 + number))
+    turns = placed(scheduler, 20)
+    assert turns == ["ann0", "bob0", "ann1", "bob1", "ann2", "bob2", "ann3", "bob3"]
+
+
 def test_what_runs_counts_as_it_runs(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("first", 4, user="ann"))
     assert placed(scheduler) == ["first"]
