@@ -92,6 +92,13 @@ async def test_a_quota_that_makes_no_sense_is_refused(
     assert await world.get("/quotas") == []
 
 
+async def test_json_that_calls_itself_a_form_is_not_taken_for_an_empty_quota(world: Sharing) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    body = b'{"virtualCluster": "vision", "gpusPerJob": 2}'
+    assert (await world.ask("PUT", "/quotas", content=body, headers=headers)).status_code == 201
+    assert [(row["virtualCluster"], row["gpusPerJob"]) for row in await world.get("/quotas")] == [("vision", 2)]
+
+
 async def test_a_job_that_asks_for_too_many_gpus_is_refused_with_limit_and_use(world: Sharing) -> None:
     await set_quota(world, virtualCluster="vision", gpusPerJob=2)
     assert (await submitted(world, "small", gpus=2)).status_code == 202

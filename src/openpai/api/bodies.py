@@ -26,6 +26,8 @@ async def read_body(request: Request, model: type[B]) -> B:
     """Return the body as `model`; raise InvalidParametersError naming every fault. Any content type may hold JSON."""
     content = await request.body()
     is_form = request.headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
+    # `curl -d` calls whatever it sends a form; read as one, JSON would be a body that says nothing.
+    is_form = is_form and not content.lstrip().startswith((b"{", b"["))
     try:
         values = dict(parse_qsl(content.decode())) if is_form else json.loads(content)
     except (ValueError, RecursionError):
