@@ -38,11 +38,15 @@ def _parts(wish: str | None) -> list[str]:
     """Return the parts of a wish such as `3 nodes + 8 GPUs of V100`."""
     if wish is None:
         return []
-    if "," in wish or ":" in wish:
-        raise Refused("BadConfigurationError", f"{wish!r} cannot be understood", "write it as `3 nodes + 8 GPUs`")
     parts = [part.strip() for part in wish.split("+")]
-    wishes_in(", ".join(f"it: {part}" for part in parts))
-    return parts
+    try:
+        if "," not in wish and ":" not in wish:
+            wishes_in(", ".join(f"it: {part}" for part in parts))
+            return parts
+    except Refused:
+        pass
+    advice = "write it as `3 nodes`, `3 nodes + 8 GPUs of V100`, `16 CPUs` or `rest`"
+    raise Refused("BadConfigurationError", f"{wish!r} cannot be understood", advice)
 
 
 def no_virtual_cluster(name: str) -> Refused:

@@ -91,9 +91,11 @@ def plan(nodes: Sequence[tuple[Node, str]], wishes: Iterable[Wish]) -> str:
     wanted = list(wishes)
     granted: dict[str, dict[str, int]] = {wish.virtual_cluster: {} for wish in wanted}
     # Whole nodes go first, so that nobody cuts one that somebody needs; wishes for one kind go before those for any.
-    for wish in sorted(wanted, key=lambda wish: (wish.is_rest, wish.kind is None, -wish.nodes)):
+    ordered = sorted(wanted, key=lambda wish: (wish.is_rest, wish.kind is None, -wish.nodes))
+    for place, wish in enumerate(ordered):
         cells = granted[wish.virtual_cluster]
-        for cell_type, number in (_rest(kinds, wish) if wish.is_rest else _grant(kinds, wish)).items():
+        found = _rest(kinds, wish) if wish.is_rest else _grant(kinds, wish, ordered[:place])
+        for cell_type, number in found.items():
             cells[cell_type] = cells.get(cell_type, 0) + number
     document: dict[str, Any] = {
         "physicalCluster": {
@@ -187,8 +189,8 @@ def _sku(kind: _Kind) -> dict[str, Any]:
     return {"gpu": 1 if node.gpus else 0, "cpu": node.cpus // kind.devices, "memory": memory}
 
 
-def _grant(kinds: list[_Kind], wish: Wish) -> dict[str, int]:
-    """Return the cells that grant a wish, and take them off what is left."""
+def _grant(kinds: list[_Kind], wish: Wish, others: Sequence[Wish]) -> dict[str, int]:
+    """Return the cells that grant a wish, and take them off what is left; `others` were granted theirs before."""
     candidates = [kind for kind in kinds if wish.kind in (None, kind.name) and _can_serve(kind, wish)]
     if not candidates:
         near = nearest(wish.kind or "", [kind.name for kind in kinds])
@@ -206,7 +208,11 @@ def _grant(kinds: list[_Kind], wish: Wish) -> dict[str, int]:
         return cells
     most = sum(kind.nodes_left for kind in with_gpus or candidates)
     told = f"{wish.virtual_cluster} wants {wish.told()}, and at most {most} whole nodes that could serve are left"
-    raise Refused("BadConfigurationError", told, "give less to somebody")
+    raise Refused("BadConfigurationError", told, "give less to somebody" + _told_of(others))
+
+
+def _told_of(wishes: Sequence[Wish]) -> str:
+    return ": " + ", ".join(f"{wish.virtual_cluster} has {wish.told()}" for wish in wishes) if wishes else ""
 
 
 def _can_serve(kind: _Kind, wish: Wish) -> bool:
