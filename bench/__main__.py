@@ -45,6 +45,15 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
     "drain": (("drain",), (Bar("drained_per_s", at_least=500),)),
     "first_log": (("first_log",), (Bar("p95_ms", at_most=1000),)),
     "followed_logs": (("followed_logs",), (Bar("memory_mb", at_most=300), Bar("max_wait_s", at_most=1))),
+    "api": (
+        ("api", "--jobs", "100000", "--times", "5", "--seconds", "10"),
+        (
+            Bar("first_page_p95_ms", at_most=100),
+            Bar("worst_p95_ms", at_most=300),
+            Bar("page_kb", at_most=200),
+            Bar("mix_p99_ms", at_most=200),
+        ),
+    ),
     "simulate": (("simulate",), (Bar("replay_s", at_most=60),)),
     "idle": (("idle",), (Bar("memory_mb", at_most=150), Bar("core_percent", at_most=1))),
 }
