@@ -18,6 +18,8 @@ import httpx
 from openpai.app.assembly import House, build
 from openpai.app.settings import Settings
 
+from .truth import truthful
+
 PASSWORD = "correct-horse-1"
 PATIENCE_S = 20.0
 
@@ -129,7 +131,10 @@ async def open_sharing(root: Path, *, nodes: int = 4, gpus: int = 8, **settings:
         house.is_ready = True
         transport = httpx.ASGITransport(house.api, client=("192.0.2.7", 4711))
         try:
-            async with httpx.AsyncClient(transport=transport, base_url="http://pai", timeout=30) as http:
+            hooks = {"response": [truthful(house.api)]}
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://pai", timeout=30, event_hooks=hooks
+            ) as http:
                 yield Sharing(house, http)
         finally:
             leading.cancel()

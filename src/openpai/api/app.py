@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import cache
+from typing import Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -19,6 +19,7 @@ from openpai.api.context import Desk
 from openpai.api.forwarding import Forwarder
 from openpai.api.gate import Gate
 from openpai.api.limits import Buckets, Guesses, TooMany
+from openpai.api.manual.writing import complete
 from openpai.api.passwords import Passwords
 from openpai.api.routes import (
     alerts,
@@ -79,28 +80,6 @@ ROUTERS: Final = (
 _TOO_FAST: Final = "this client sends too many requests"
 
 
-class Fault(BaseModel):
-    """One thing wrong with a job file."""
-
-    path: str
-    line: int | None
-    message: str
-    allowed: str
-    suggestion: str
-
-
-class Error(BaseModel):
-    """What every error looks like: a name for programs, a sentence for people, and what to do next."""
-
-    code: str
-    message: str
-    advice: str | None = None
-    faults: list[Fault] | None = None
-
-
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": Error, "description": "Any error."}}
-
-
 def create_api(services: Services) -> FastAPI:
     """Return the HTTP API over `services`, in OpenPAI's shapes."""
     settings = services.settings
@@ -109,9 +88,11 @@ def create_api(services: Services) -> FastAPI:
         redoc_url=None,
         title="OpenPAI",
         version=settings.version,
-        responses=_ERRORS,
         description="The REST API of an open AI platform. Errors are `{code, message}`; times are in milliseconds.",
     )
+    described = api.openapi
+    # FastAPI keeps what it made, and asks this again for every reader.
+    api.openapi = cache(lambda: complete(described()))  # type: ignore[method-assign]
     desk = api.state.desk = Desk(
         services=services,
         sessions=Sessions(services.users, services.clock, settings.token_cache_ms),

@@ -21,7 +21,9 @@ router = APIRouter(tags=["authentication"])
 KEEPSAKE: Final = "pai_sign_on"
 _TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
 _RETURN: Final = "/api/v2/authn/oidc/return"
-_SEE_OTHER: Final[dict[int | str, dict[str, Any]]] = {302: {"description": "to the identity provider, or back to where the login began"}}
+_SEE_OTHER: Final[dict[int | str, dict[str, Any]]] = {
+    302: {"description": "to the identity provider, or back to where the login began"}
+}
 
 
 class Code(Body):

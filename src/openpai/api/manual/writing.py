@@ -1,0 +1,134 @@
+"""Completing the API's description: names, answers, errors and examples, for every operation.
+
+FastAPI reads parameters off the functions. What they answer is told in this room, and an operation of which nothing is
+told is a mistake of ours that shows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+
+from openpai.api.manual import accounting, cluster, jobs, people, storages, tasks
+from openpai.api.manual.examples import PREFIX, example_of
+from openpai.api.manual.telling import BINARY, Error, Told
+from openpai.protocol.errors import STATUS_OF, Broken
+
+OPERATIONS: Final[Mapping[str, Told]] = {
+    **jobs.OPERATIONS,
+    **tasks.OPERATIONS,
+    **people.OPERATIONS,
+    **cluster.OPERATIONS,
+    **storages.OPERATIONS,
+    **accounting.OPERATIONS,
+}
+TAGS: Final = {
+    "jobs": "Submitting jobs, looking at them, and what may be wished of them.",
+    "tasks": "The tasks of a job.",
+    "logs": "What tasks write.",
+    "cluster": "The machines.",
+    "virtual clusters": "What the machines are promised to.",
+    "scheduler": "How it is decided who runs where.",
+    "tokens": "What stands for a login or an application.",
+    "authentication": "Logging in and out.",
+    "users": "People.",
+    "groups": "What people are granted.",
+    "storages": "Where data lies.",
+    "quotas": "What a user may use.",
+    "reports": "What was used.",
+    "audit": "Who did what.",
+    "alerts": "What needs attention.",
+    "info": "What this server is.",
+}
+_JSON: Final = "application/json"
+_MODE: Final[JsonSchemaMode] = "validation"
+
+
+def complete(document: dict[str, Any]) -> dict[str, Any]:
+    """Return FastAPI's description of the API, completed."""
+    asked = {name: told.answer for name, told in OPERATIONS.items() if told.answer is not None}
+    schemas, parts = _schemas({**asked, "": Error})
+    document["components"]["schemas"] = parts
+    document["tags"] = [{"name": name, "description": words} for name, words in TAGS.items()]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            name = f"{method.upper()} {path}"
+            told = OPERATIONS.get(name)
+            if told is None:
+                raise Broken(f"nothing is told of what {name} answers")
+            _complete(operation, told, schemas.get(name), parts)
+    return document
+
+
+def _schemas(models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    adapters = ((name, _MODE, TypeAdapter[Any](model)) for name, model in models.items())
+    found, rest = TypeAdapter.json_schemas(
+        list(adapters), ref_template=PREFIX + "{model}", schema_generator=GenerateJsonSchema
+    )
+    return {name: schema for (name, _), schema in found.items()}, dict(sorted(rest.get("$defs", {}).items()))
+
+
+def _complete(operation: dict[str, Any], told: Told, answer: Any, parts: Mapping[str, Any]) -> None:
+    operation["operationId"], operation["summary"] = told.id, told.summary
+    given: dict[str, Any] = operation["responses"]
+    # What FastAPI would answer for faults is never answered here.
+    given.pop("422", None)
+    status, success = next(((key, one) for key, one in given.items() if key[0] in "23"), ("200", {}))
+    success["description"] = told.summary if success["description"] == "Successful Response" else success["description"]
+    if status[0] == "2":
+        success["content"] = _content(told, answer, parts)
+    if told.headers:
+        success["headers"] = {
+            name: {"description": words, "schema": {"type": "string"}} for name, words in told.headers.items()
+        }
+    others = {other: _other(other, words, success, parts) for other, words in told.statuses.items()}
+    operation["responses"] = dict(sorted({status: success, **others, **_errors(operation, told, parts)}.items()))
+    _show_request(operation, told, parts)
+
+
+def _content(told: Told, answer: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
+    content = {} if answer is None else {_JSON: {"schema": answer, "example": example_of(answer, parts)}}
+    for media, example in told.media.items():
+        schema = BINARY if media == "application/octet-stream" else {"type": "string"}
+        content[media] = {"schema": schema, "example": example}
+    return content
+
+
+def _other(status: str, words: str, success: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {**success, "description": words} if status < "400" else _error(words, ["InvalidParametersError"], parts)
+
+
+def _errors(operation: Mapping[str, Any], told: Told, parts: Mapping[str, Any]) -> dict[str, Any]:
+    names = [*told.errors.split(), *_usual(operation, told)]
+    found: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        found.setdefault(str(STATUS_OF[name]), []).append(name)
+    return {status: _error(" or ".join(of), of, parts) for status, of in found.items()}
+
+
+def _usual(operation: Mapping[str, Any], told: Told) -> Iterable[str]:
+    """Return the errors that follow from what an operation takes and who may ask for it."""
+    if told.id == "getHealth":
+        return ("UnavailableError",)
+    names = ["TooManyRequestsError", "UnavailableError"]
+    if "security" in operation:
+        names += ["UnauthorizedUserError", "ForbiddenUserError"]
+    if "parameters" in operation or "requestBody" in operation:
+        names.append("InvalidParametersError")
+    if "requestBody" in operation:
+        names.append("RequestTooLargeError")
+    return names
+
+
+def _error(words: str, names: list[str], parts: Mapping[str, Any]) -> dict[str, Any]:
+    reference = {"$ref": PREFIX + "Error"}
+    shown = {name: value for name, value in example_of(reference, parts).items() if name != "faults"}
+    return {"description": words, "content": {_JSON: {"schema": reference, "example": {**shown, "code": names[0]}}}}
+
+
+def _show_request(operation: Mapping[str, Any], told: Told, parts: Mapping[str, Any]) -> None:
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        content["example"] = example_of(content["schema"], parts) if told.request is None else told.request

@@ -1,0 +1,94 @@
+"""A whole platform behind a real socket, for tests that throw whatever its description allows, and more, at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from openpai.api.limits import Guesses
+from openpai.app.assembly import House
+
+from .sharing_world import PASSWORD, Sharing, open_sharing
+from .sign_on import free_port
+
+TOKENS: Final = {name: f"{name}-who-never-has-to-log-in-again-0123456789" for name in ("admin", "ann")}
+_MANY: Final = 1_000_000
+
+
+class Lasting:
+    """ASGI middleware that lets some people stay logged in.
+
+    What is thrown at a platform also logs out and revokes tokens, and what comes after that would find every door shut.
+    """
+
+    def __init__(self, app: ASGIApp, house: House) -> None:
+        self._app = app
+        self._house = house
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, its token valid."""
+        if scope["type"] == "http":
+            sent = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+            for user, token in TOKENS.items():
+                if sent == f"Bearer {token}":
+                    await self._renew(user, token)
+        await self._app(scope, receive, send)
+
+    async def _renew(self, user: str, token: str) -> None:
+        sessions = self._house.api.state.desk.sessions
+        try:
+            await sessions.caller(f"Bearer {token}")
+        except Exception:
+            await sessions.open(user, lifetime_s=86_400, token=token)
+
+
+@asynccontextmanager
+async def open_described(root: Path) -> AsyncIterator[tuple[Sharing, str]]:
+    """Open a platform with an administrator, a user, and something of everything; yield it and its address."""
+    async with open_sharing(root) as sharing:
+        await _fill(sharing, root)
+        port = free_port()
+        config = uvicorn.Config(
+            Lasting(sharing.house.api, sharing.house), port=port, lifespan="off", log_level="warning", access_log=False
+        )
+        server = uvicorn.Server(config)
+        # Signals are for the tests' own process.
+        serving = asyncio.create_task(server.serve())
+        while not server.started:  # noqa: ASYNC110 - nothing tells when it listens
+            await asyncio.sleep(0.01)
+        try:
+            yield sharing, f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            with suppress(asyncio.CancelledError):
+                await serving
+
+
+async def _fill(sharing: Sharing, root: Path) -> None:
+    desk = sharing.house.api.state.desk
+    guesses = Guesses(
+        desk.services.clock, per_min=_MANY, per_min_of_address=_MANY, per_min_of_user=_MANY
+    )  # being told to wait would hide everything else
+    sharing.house.api.state.desk = replace(desk, logins=guesses)
+    (root / "shared").mkdir(exist_ok=True)
+    for method, path, body in (
+        ("PUT", "/virtual-clusters/vision", {"wish": "1 nodes"}),
+        ("POST", "/users", {"username": "ann", "password": PASSWORD, "virtualCluster": ["vision", "default"]}),
+        ("POST", "/groups", {"groupname": "team-vision", "extension": {}}),
+        ("POST", "/storages", {"name": "datasets", "type": "local", "data": {"path": str(root / "shared")}}),
+        ("PUT", "/storages/datasets/groups/default", None),
+        ("PUT", "/quotas", {"virtualCluster": "vision", "user": "ann", "gpusRunning": 8}),
+    ):
+        answer = await sharing.ask(method, path, json=body)
+        assert answer.status_code < 300, answer.text
+    for user in ("admin", "ann"):
+        await sharing.submit("train", gpus=1, user=user)
+        await sharing.submit("done", gpus=0, user=user, command="true")
+        await sharing.until(f"{user}~done", "SUCCEEDED")

@@ -1,0 +1,81 @@
+"""Whether answers are what the API's description says: every answer that a test gets is held against it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+from openapi_schema_validator import OAS31Validator
+
+
+class Truth:
+    """The description of an API, as a judge of its answers."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        # What is spelled out goes before what is left open, as it does for the server.
+        paths = sorted(document["paths"], key=lambda path: [part[:1] == "{" for part in path.split("/")])
+        self._paths = [(re.compile(_pattern(path)), document["paths"][path]) for path in paths]
+        self._judge = cache(self._judge_of)
+
+    def faults(self, answer: httpx.Response) -> list[str]:
+        """Return what of an answer is not as described; the answer of a route that is not described has no faults."""
+        request = answer.request
+        operation = self._operation(request.method.lower(), request.url.path)
+        if operation is None:
+            return []
+        where = f"{request.method} {request.url.path} answers {answer.status_code}"
+        said = operation["responses"].get(str(answer.status_code))
+        if said is None:
+            return [f"{where}, which is not described"]
+        media = answer.headers.get("content-type", "").partition(";")[0]
+        content = said.get("content", {})
+        if media not in content:
+            return [] if not media and not content else [f"{where} as {media!r}, described are {sorted(content)}"]
+        if media != "application/json":
+            return []
+        judge = self._judge(json.dumps(content[media]["schema"]))
+        return [f"{where}: {_told(fault)}" for fault in judge.iter_errors(answer.json())]
+
+    def _operation(self, method: str, path: str) -> dict[str, Any] | None:
+        return next(
+            (methods[method] for pattern, methods in self._paths if method in methods and pattern.fullmatch(path)), None
+        )
+
+    def _judge_of(self, schema: str) -> OAS31Validator:
+        return OAS31Validator({**json.loads(schema), "components": self.document["components"]})
+
+
+def _pattern(path: str) -> str:
+    parts = re.split(r"(\{\w+\})", path)
+    found = "".join("[^/]+" if part[:1] == "{" else re.escape(part) for part in parts)
+    # Names of files and of gangs have slashes in them.
+    return found.removesuffix("[^/]+") + ".+" if path.endswith(("/{path}", "/affinitygroups/{name}")) else found
+
+
+def _told(fault: Any) -> str:
+    deepest = min(fault.context, key=lambda each: -len(each.absolute_path)) if fault.context else fault
+    return f"{'/'.join(map(str, deepest.absolute_path))}: {deepest.message[:300]}"
+
+
+_TRUTHS: dict[str, Truth] = {}
+
+
+def truthful(api: FastAPI) -> Callable[[httpx.Response], Awaitable[None]]:
+    """Return a hook for a client that fails the test of an answer which is not as its API describes it."""
+
+    async def check(answer: httpx.Response) -> None:
+        if api.version not in _TRUTHS:
+            # Platforms of one version describe the same, and describing takes a moment.
+            _TRUTHS[api.version] = Truth(api.openapi())
+        if answer.headers.get("content-type") == "application/json":
+            await answer.aread()
+        faults = _TRUTHS[api.version].faults(answer)
+        assert not faults, "\n".join(faults)
+
+    return check
