@@ -372,6 +372,28 @@ async def test_what_quotes_the_log_is_for_those_who_may_read_it(world: World) ->
     assert status["appExitSpec"]["phrase"] == (await world.get("/jobs/ann~train"))["jobStatus"]["appExitSpec"]["phrase"]
 
 
+async def test_a_file_sent_again_because_the_answer_was_lost_is_one_job(world: World) -> None:
+    headers = {"Idempotency-Key": "a-word-of-mine"}
+    answers = [await world.ask("POST", "/jobs", content=job_file().encode(), headers=headers) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [202, 202, 202]
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert len(await world.get("/jobs")) == 1
+    assert (await world.ask("POST", "/jobs", "bob", content=job_file().encode(), headers=headers)).status_code == 202
+    other = await world.ask("POST", "/jobs", content=job_file().encode(), headers={"Idempotency-Key": "another"})
+    assert (other.status_code, other.json()["code"]) == (409, "ConflictJobError")
+    for bad in ("two words", "x" * 256):
+        refusal = await world.ask("POST", "/jobs", content=job_file("more").encode(), headers={"Idempotency-Key": bad})
+        assert (refusal.status_code, refusal.json()["code"]) == (400, "InvalidParametersError")
+
+
+async def test_a_file_says_that_its_job_is_private(world: World) -> None:
+    assert (
+        await world.ask("POST", "/jobs", content=job_file(more="extras: {private: true}").encode())
+    ).status_code == 202
+    assert await refused(world, "GET", "/jobs/ann~train/config", "bob") == (403, "ForbiddenUserError")
+    assert (await world.get("/jobs/train"))["private"] is True
+
+
 async def over(world: World, name: str = "train", user: str = "ann") -> str:
     """Return the id of a job that ran and is over, with a log."""
     id_ = await world.submit(name, user)
