@@ -73,6 +73,8 @@ def truthful(api: FastAPI) -> Callable[[httpx.Response], Awaitable[None]]:
         if api.version not in _TRUTHS:
             # Platforms of one version describe the same, and describing takes a moment.
             _TRUTHS[api.version] = Truth(api.openapi())
+        if answer.status_code == 500:
+            return  # nobody promises a bug; the tests that make one look at its answer themselves
         if answer.headers.get("content-type") == "application/json":
             await answer.aread()
         faults = _TRUTHS[api.version].faults(answer)

@@ -76,10 +76,12 @@ def _complete(operation: dict[str, Any], told: Told, answer: Any, parts: Mapping
     given: dict[str, Any] = operation["responses"]
     # What FastAPI would answer for faults is never answered here.
     given.pop("422", None)
-    status, success = next(((key, one) for key, one in given.items() if key[0] in "23"), ("200", {}))
+    status = next(status for status in given if status[0] in "23")
+    success: dict[str, Any] = given[status]
     success["description"] = told.summary if success["description"] == "Successful Response" else success["description"]
-    if status[0] == "2":
-        success["content"] = _content(told, answer, parts)
+    success.pop("content", None)
+    if content := _content(told, answer, parts):
+        success["content"] = content
     if told.headers:
         success["headers"] = {
             name: {"description": words, "schema": {"type": "string"}} for name, words in told.headers.items()
