@@ -14,6 +14,8 @@ from openpai.ports.backend import Action, LaunchTask, TaskSeen
 
 FAILURES: Final = (ExitReason.LAUNCH_FAILED, ExitReason.IMAGE_MISSING, ExitReason.PORT_TAKEN)
 LATE_MS: Final = (100, 1_000, 5_000, 20_000)
+CLUSTERS: Final = ("vision", "speech")
+URGENCIES: Final = ("crit", "prod", "test", "oppo", "oppo")
 COMMANDS: Final = (
     ("true", 3),
     ("sleep 0.2", 3),
@@ -42,6 +44,8 @@ class Luck:
     late: float
     double: float
     launch_failed: float
+    virtual_clusters: int
+    """How many there are beside `default`, at first and perhaps again later."""
 
     @classmethod
     def draw(cls, chance: Random) -> Luck:
@@ -59,6 +63,10 @@ class Luck:
             "lose a task": often(1.0),
             "stop": often(3.0),
             "start": often(2.0),
+            "change a node": often(1.0),
+            "promise": often(1.0),
+            "urgency": often(1.5),
+            "limit": often(0.5),
         }
         return cls(
             servers=chance.choice((1, 2, 2)),
@@ -71,6 +79,7 @@ class Luck:
             late=often(0.15),
             double=often(0.1),
             launch_failed=often(0.05),
+            virtual_clusters=chance.choice((0, 0, 1, 2)),
         )
 
 
@@ -134,9 +143,32 @@ def job_file(chance: Random, name: str, luck: Luck) -> bytes:
     }
     if chance.random() < 0.4:
         document["extras"] = {"gangAllocation": False}
+    if luck.virtual_clusters:
+        _share(chance, document, luck)
     if chance.random() < 0.1:
         document["secrets"] = {"key": "value"}
     return json.dumps(document).encode()
+
+
+def _share(chance: Random, document: dict[str, Any], luck: Luck) -> None:
+    """Let a job be of a virtual cluster, more or less urgent, and perhaps limited in time."""
+    extras = document.setdefault("extras", {})
+    document["defaults"] = {"virtualCluster": chance.choice(("default", *CLUSTERS[: luck.virtual_clusters]))}
+    if chance.random() < 0.6:
+        hived: dict[str, Any] = {"jobPriorityClass": chance.choice(URGENCIES)}
+        hived["lazyPreemptionEnable"] = chance.random() < 0.3
+        extras["hivedScheduler"] = hived
+    if chance.random() < 0.2:
+        extras["timeLimitMinutes"] = chance.choice((1, 2, 60))
+
+
+def wishes_text(chance: Random, luck: Luck) -> str:
+    """Return who is to be promised what; often more than there is."""
+    wishes = []
+    for name in CLUSTERS[: luck.virtual_clusters]:
+        nodes, gpus = chance.randint(0, luck.nodes), chance.randint(1, luck.gpus * 2)
+        wishes.append(f"{name}: {nodes} nodes" if chance.random() < 0.5 else f"{name}: {gpus} GPUs")
+    return ", ".join(wishes)
 
 
 def _role(chance: Random, luck: Luck) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from openpai.ports.platform import Submitter
 from openpai.protocol.errors import Broken, PaiError
 from openpai.scheduler.model import Why
-from tests.simulation.chance import job_file
+from tests.simulation.chance import URGENCIES, job_file
 from tests.simulation.server import Server
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 USER: Final = "ann"
+HOPELESS: Final = (Why.NO_NODE, Why.NO_VIRTUAL_CLUSTER)
 
 
 class People:
@@ -53,6 +54,20 @@ class People:
             self._promises.stopped.pop(name, None)
             self._wish(name, "start", lambda server: server.wishes.start(USER, name, USER))
 
+    async def hurry(self) -> None:
+        """Change how urgent a job is, or its place in the queue."""
+        if name := self._a_job():
+            if self._chance.random() < 0.5:
+                urgency = self._chance.choice(URGENCIES)
+                self._wish(name, f"be {urgency}", lambda server: server.wishes.set_priority(USER, name, urgency, USER))
+            else:
+                rank = self._chance.randint(-2, 2)
+                self._wish(name, f"rank {rank}", lambda server: server.wishes.set_rank(USER, name, rank, "root"))
+
+    def administer(self, what: str, ask: Callable[[Server], Coroutine[Any, Any, Any]]) -> None:
+        """Let an administrator ask for something that is no job's; whoever does not lead may refuse."""
+        self._wish("", what, ask)
+
     def _a_job(self) -> str | None:
         jobs = sorted(self._promises.submitted - self._wishing)
         return self._chance.choice(jobs) if jobs else None
@@ -75,7 +90,10 @@ class People:
             self._unanswered(name, what)
             self._world.blame(f"{what} {name} failed with {error!r}")
         else:
-            self._acknowledged(name, what)
+            if name:
+                self._acknowledged(name, what)
+            else:
+                self._world.note(f"{what} is acknowledged")
         finally:
             self._wishing.discard(name)
 
@@ -92,7 +110,12 @@ class People:
                 self._world.blame(f"the stop of {name} was acknowledged and is not written down")
             self._promises.stopped[name] = row["phase"] != "succeeded" and row["outcome"] is None
         elif what == "start" and row["is_stop_requested"]:
-            self._world.blame(f"the start of {name} was acknowledged and its stop stands")
+            if row["time_limit_ms"] is None:
+                self._world.blame(f"the start of {name} was acknowledged and its stop stands")
+        elif what.startswith("be ") and row["priority_class"] != what.removeprefix("be "):
+            self._world.blame(f"{name} was to {what}, and it is {row['priority_class']}")
+        elif what.startswith("rank ") and row["rank"] != int(what.removeprefix("rank ")):
+            self._world.blame(f"{name} was to have {what}, and it has {row['rank']}")
 
     def _refused(self, name: str, what: str, error: PaiError) -> None:
         self._world.note(f"{what} {name}: {error.code} {error.message}")
@@ -111,7 +134,7 @@ class People:
         """Stop the jobs that are told they never fit, as their owners would."""
         for server in self._world.servers.values():
             for name in self._world.checkers.unfinished() if server.wishes.office is not None else ():
-                if any(wait.code is Why.NO_NODE for wait in await server.wishes.why(USER, name)):
+                if any(wait.code in HOPELESS for wait in await server.wishes.why(USER, name)):
                     await server.wishes.stop(USER, name, USER)
 
     async def waits(self) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any, Final
@@ -20,12 +21,17 @@ from openpai.app import loops
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.ports.backend import Action
+from openpai.ports.platform import NodeWish
+from openpai.ports.settings import CLUSTER
+from openpai.ports.usage import Quota
 from openpai.store.database import Database
 from openpai.store.opening import migrate
-from tests.simulation.chance import ChanceFaults, Luck
+from openpai.store.settings import SqlSettingsStore
+from openpai.store.usage import SqlUsageStore
+from tests.simulation.chance import CLUSTERS, ChanceFaults, Luck, wishes_text
 from tests.simulation.checkers import Checkers, Violation
 from tests.simulation.loop import Numbered, VirtualClock, VirtualLoop
-from tests.simulation.people import People
+from tests.simulation.people import USER, People
 from tests.simulation.server import Server
 from tests.simulation.turnstile import Gate
 
@@ -92,6 +98,9 @@ class World:
 
     async def live(self) -> None:
         """Live through the seed's troubles and the calm after them. Raises Violation."""
+        if self.luck.virtual_clusters:
+            body = {"wishes": wishes_text(self.chance, self.luck)}
+            await SqlSettingsStore(self.database).set_setting(CLUSTER, body, by="root", at_ms=0)
         for number in range(self.luck.servers):
             await self.start_server("ab"[number])
         while self.steps < self.luck.steps:
@@ -135,6 +144,12 @@ class World:
         choices.append((weights["kill a node"], self.revive_node))
         choices.append((weights["break devices"], self.break_devices))
         choices.append((weights["lose a task"], self.lose_task))
+        if self.servers:
+            choices.append((weights["urgency"], self.people.hurry))
+            choices.append((weights["change a node"], self.change_node))
+            choices.append((weights["limit"], self.change_limits))
+            if self.luck.virtual_clusters:
+                choices.append((weights["promise"], self.promise))
         await self.chance.choices([do for _, do in choices], [weight for weight, _ in choices])[0]()
 
     # Steps: time and calls.
@@ -214,6 +229,30 @@ class World:
             self.cluster.lose(key, self.clock.now_ms())
             self.look(f"{key.path()} vanishes")
 
+    # Steps: administrators.
+
+    async def change_node(self) -> None:
+        """Drain a node, give it back, or mark devices of it."""
+        name, wish = self._node(), NodeWish(is_drained=self.chance.random() < 0.5)
+        if self.chance.random() < 0.3:
+            wish = NodeWish(bad_devices=frozenset({self.chance.randrange(self.luck.gpus)}))
+        self.people.administer(f"change {name}: {wish}", lambda server: server.wishes.change_node(name, wish, "root"))
+
+    async def promise(self) -> None:
+        """Promise the virtual clusters something else."""
+        wishes = wishes_text(self.chance, self.luck)
+        self.people.administer(
+            f"promise {wishes}",
+            lambda server: server.wishes.configure(wishes=wishes, hived=None, version=None, by="root"),
+        )
+
+    async def change_limits(self) -> None:
+        """Limit what the user may run at a time, or lift the limit."""
+        most = self.chance.choice((None, 0, 1, 3))
+        store = SqlUsageStore(self.database)
+        await store.set_quota(Quota("", USER, gpus_running=most))
+        self.people.administer(f"limit {most}", lambda server: server.wishes.limits_changed())
+
     def _node(self) -> str:
         return self.chance.choice([node.name for node in self.cluster.nodes()])
 
@@ -232,6 +271,16 @@ class World:
         for server in self.servers.values():
             server.turnstile.open()
         await self.settle()
+        await self.put_right()
+
+    async def put_right(self) -> None:
+        """Give back every node, promise everything to everybody and lift the limits, as administrators would."""
+        settings, usage = SqlSettingsStore(self.database), SqlUsageStore(self.database)
+        notes = await settings.node_notes()
+        await settings.set_node_notes(tuple(replace(note, is_drained=False, bad_devices=frozenset()) for note in notes))
+        body = {"wishes": ", ".join(f"{name}: 1 GPU" for name in CLUSTERS[: self.luck.virtual_clusters])}
+        await settings.set_setting(CLUSTER, body, by="root", at_ms=self.clock.now_ms())
+        await usage.set_quota(Quota("", USER, gpus_running=None))
 
     async def until(self, is_done: Callable[[], bool]) -> float:
         """Let time pass until `is_done`; raise Violation when that takes too long."""

@@ -37,6 +37,9 @@ async def amend(store: JobStore, office: Office | None, id_: str, change: Amend,
 async def _amend_leading(office: Office, id_: str, change: Amend, event: Event | None) -> None:
     async with office.gate:
         for _ in range(RACES_MAX):
+            if id_ not in office.desk.records:
+                # It is over, or another server was told of it and this one has not heard.
+                await reload(office, id_, set())
             before = office.desk.records.get(id_) or await office.store.load(id_)
             made = _change(before, change, event) if before is not None else None
             if made is None:

@@ -152,7 +152,7 @@ class Wishes(SharingWishes):
                 office.must_resync = True
             raise
         # Who leads under a later lease finds the job in the store or in the inbox.
-        if office is not None and self.office is office:
+        if office is not None and self.office is office and new.record.job.id not in office.desk.records:
             adopt(office, new.record)
 
     def _new_record(self, user: str, spec: JobSpec) -> JobRecord:
