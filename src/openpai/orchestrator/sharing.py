@@ -11,6 +11,7 @@ from typing import Any
 
 from openpai.orchestrator import gangs
 from openpai.orchestrator.arranging import absent_machines, check, names_in, seen_machines
+from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.promising import changed, no_virtual_cluster
 from openpai.orchestrator.seeing import node_views
@@ -142,8 +143,10 @@ class SharingWishes:
 
     async def limits_changed(self) -> None:
         """Learn that limits changed; see `Platform.limits_changed`. A leader elsewhere looks for itself soon."""
-        if self.office is not None:
-            await look_at_nodes(self.office)
+        office = self.office
+        if office is not None:
+            async with office.sharing.turn:
+                await learn_limits(office)
 
 
 def _refuse_in_use(office: Office, virtual_cluster: str) -> None:

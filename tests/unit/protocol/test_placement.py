@@ -1,0 +1,81 @@
+"""What a job may wish for its place in the cluster, and what of that is a fault."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from openpai.protocol.errors import InvalidProtocol
+from openpai.protocol.placement import ANYWHERE, Placement, RoleWish, is_private, placement_of, time_limit_ms
+from openpai.protocol.reading import Read, read_job
+
+ROLE = {"dockerImage": "i", "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1}, "commands": ["true"]}
+
+
+def read(**extras: Any) -> Read:
+    document = {
+        "protocolVersion": 2,
+        "name": "train",
+        "type": "job",
+        "prerequisites": [{"type": "dockerimage", "name": "i", "uri": "busybox"}],
+        "taskRoles": {"worker": ROLE, "server": ROLE},
+        "extras": extras,
+    }
+    return read_job(json.dumps(document))
+
+
+def fault_of(**extras: Any) -> tuple[str, str]:
+    with pytest.raises(InvalidProtocol) as invalid:
+        read(**extras)
+    (fault,) = invalid.value.faults
+    return fault.path, fault.told()
+
+
+def test_a_job_without_wishes_runs_anywhere() -> None:
+    assert placement_of(read().spec) == ANYWHERE
+    assert placement_of(read(hivedScheduler=None).spec) == ANYWHERE
+
+
+def test_wishes_are_read() -> None:
+    found = read(
+        hivedScheduler={
+            "taskRoles": {"worker": {"skuType": "V100", "affinityGroupName": "a"}, "server": None},
+            "lazyPreemptionEnable": True,
+            "topology": {"cellType": "RACK", "required": True},
+        }
+    )
+    assert found.warnings == ()
+    wishes = {"worker": RoleWish("V100", None, "a"), "server": RoleWish()}
+    assert placement_of(found.spec) == Placement(wishes, True, "RACK", True)
+
+
+def test_time_limits_and_privacy_are_read() -> None:
+    found = read(timeLimitMinutes=90, private=True)
+    assert found.warnings == ()
+    assert (time_limit_ms(found.spec.extras), is_private(found.spec.extras)) == (5_400_000, True)
+    assert (time_limit_ms({}), is_private({})) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("extras", "path"),
+    [
+        ({"timeLimitMinutes": 0}, "extras.timeLimitMinutes"),
+        ({"timeLimitMinutes": True}, "extras.timeLimitMinutes"),
+        ({"timeLimitMinutes": "2h"}, "extras.timeLimitMinutes"),
+        ({"private": "yes"}, "extras.private"),
+        ({"hivedScheduler": {"topology": {}}}, "extras.hivedScheduler.topology.cellType"),
+        ({"hivedScheduler": {"topology": {"cellType": ""}}}, "extras.hivedScheduler.topology.cellType"),
+        ({"hivedScheduler": {"topology": "RACK"}}, "extras.hivedScheduler.topology"),
+    ],
+)
+def test_a_wish_of_the_wrong_kind_is_a_fault(extras: dict[str, Any], path: str) -> None:
+    assert fault_of(**extras)[0] == path
+
+
+def test_an_opportunistic_job_has_no_part_in_a_pinned_cell() -> None:
+    hived = {"jobPriorityClass": "oppo", "taskRoles": {"worker": {"pinnedCellId": "rack-7"}}}
+    path, told = fault_of(hivedScheduler=hived)
+    assert path == "extras.hivedScheduler.taskRoles.worker.pinnedCellId"
+    assert "opportunistic" in told
