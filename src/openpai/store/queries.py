@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -18,6 +18,8 @@ from openpai.store.database import Database
 from openpai.store.schema import events, idempotency, inbox, job_attempts, jobs, tags, task_attempts
 from openpai.store.totals import Totals
 from openpai.store.using import keep_use
+
+T = TypeVar("T")
 
 _FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
 _SAME: Final = tuple(jobs.c[field.name] for field in fields(JobRow) if field.name not in ("user", "outcome", "tags"))
@@ -53,7 +55,17 @@ class SqlJobQueries:
     async def _page(self, where: JobFilter, matching: listing.Condition) -> JobPage:
         of = listing.of_jobs(where)
         query = _paged(sa.select(of.id, of.key.label("key")).where(matching), where, of)
-        return await self._database.read(lambda connection: _read_page(connection, query, where))
+        return await self._listed(lambda connection: _read_page(connection, query, where))
+
+    async def _listed(self, work: Callable[[sa.Connection], T]) -> T:
+        def guided(connection: sa.Connection) -> T:
+            if not self._database.is_sqlite:
+                # All it needs is in an index; statistics that are a little old lead it through the rows instead.
+                connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+                connection.exec_driver_sql("SET LOCAL enable_bitmapscan = off")
+            return work(connection)
+
+        return await self._database.read(guided)
 
     async def _page_of_selection(self, where: JobFilter, matching: listing.Condition) -> JobPage:
         """Return a page with its total out of one search: searching names is most of the work."""
@@ -68,14 +80,14 @@ class SqlJobQueries:
             # Beyond the end no row brings the total along.
             return page if page.total is not None else replace(page, total=_count(connection, matching))
 
-        return await self._database.read(work)
+        return await self._listed(work)
 
     async def _total(self, matching: listing.Condition) -> int:
         compiled = matching.compile(self._database.engine)
         asked = f"{compiled} {sorted(compiled.params.items())}"
 
         async def counted() -> int:
-            return await self._database.read(lambda connection: _count(connection, matching))
+            return await self._listed(lambda connection: _count(connection, matching))
 
         return await self._totals.of(asked, counted)
 

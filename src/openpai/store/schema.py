@@ -45,6 +45,14 @@ _LISTED: Final = (
     "ended_at_ms",
 )
 
+
+def _listing(name: str, where: str) -> sa.Index:
+    # Two indexes instead of one with the archive in front: each grows at its end only, where pages stay full.
+    only = sa.text(where)
+    columns = ("submitted_at_ms", "id", "owner", *_LISTED, "archive_key")
+    return sa.Index(name, *columns, sqlite_where=only, postgresql_where=only)
+
+
 jobs: Final = sa.Table(
     "jobs",
     metadata,
@@ -87,7 +95,8 @@ jobs: Final = sa.Table(
     sa.UniqueConstraint("owner", "name", "archive_key"),
     # The list of jobs is filtered, searched, sorted and counted in an index that holds all it needs, so that a
     # million rows with their files need not be read for it.
-    sa.Index("ix_jobs_listing", "archive_key", "submitted_at_ms", "id", "owner", *_LISTED),
+    _listing("ix_jobs_listing", "archive_key = ''"),
+    _listing("ix_jobs_archived", "archive_key > ''"),
     sa.Index("ix_jobs_of_owner", "owner", "archive_key", "submitted_at_ms", "id", *_LISTED),
     sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
 )

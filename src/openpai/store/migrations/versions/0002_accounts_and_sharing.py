@@ -45,7 +45,9 @@ def _widen_jobs() -> None:
         table.drop_index("ix_jobs_owner_submitted")
         listed = ["name", "virtual_cluster", "phase", "priority_class", "is_tagged", "gpus_total", "tasks_total"]
         listed += ["retries_counted", "retries_free", "ended_at_ms"]
-        table.create_index("ix_jobs_listing", ["archive_key", "submitted_at_ms", "id", "owner", *listed])
+        for name, where in (("listing", "archive_key = ''"), ("archived", "archive_key > ''")):
+            only = {"sqlite_where": sa.text(where), "postgresql_where": sa.text(where)}
+            table.create_index(f"ix_jobs_{name}", ["submitted_at_ms", "id", "owner", *listed, "archive_key"], **only)
         table.create_index("ix_jobs_of_owner", ["owner", "archive_key", "submitted_at_ms", "id", *listed])
     op.execute("UPDATE jobs SET is_tagged = (1 = 1) WHERE id IN (SELECT job FROM tags)")
     with op.batch_alter_table("task_attempts") as table:
