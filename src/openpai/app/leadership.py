@@ -74,6 +74,9 @@ class Leadership:
                     self._terms += 1
                     self._holder = f"{self._process}-{self._terms}"
                     log.warning("this server leads no longer and begins again", error=repr(error))
+                    if isinstance(error, Resync):
+                        # What is wrong may still be wrong, and must not keep the machine busy.
+                        await asyncio.sleep(PAUSE_AFTER_ERROR_S)
                 except Unavailable as error:
                     log.warning("leading has to wait", error=error.message)
                     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
