@@ -7,6 +7,7 @@ from typing import Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -151,7 +152,18 @@ async def _no_api(request: Request, error: Exception) -> Response:
     if status == 404:
         return refusal(Refused("NoApiError", f"there is no {request.url.path}", "see /docs for what there is"))
     if status == 405:
-        headers = error.headers if isinstance(error, HTTPException) else None
         message = f"{request.url.path} does not take {request.method}"
-        return refusal(Refused("MethodNotAllowedError", message, "see /docs for what it takes"), headers)
+        taken = {"Allow": ", ".join(_methods(request))}
+        return refusal(Refused("MethodNotAllowedError", message, "see /docs for what it takes"), taken)
     return reply({"code": "UnknownError", "message": str(error)}, status)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods that the path of a request takes."""
+    fitting: dict[str, set[str]] = {}
+    for module in ROUTERS:
+        for route in module.router.routes:
+            if isinstance(route, APIRoute) and route.path_regex.match(request.url.path):
+                fitting.setdefault(route.path, set()).update(route.methods or ())
+    # What is spelled out is meant before what is left open, as in /tokens/check and /tokens/{token}.
+    return sorted(fitting[min(fitting, key=lambda path: path.count("{"))]) if fitting else []

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from openpai.protocol.errors import Refused
+
+FIELDS_MAX: Final = 100
 
 
 class Body(BaseModel):
@@ -29,14 +30,21 @@ async def read_body(request: Request, model: type[B]) -> B:
     # `curl -d` calls whatever it sends a form; read as one, JSON would be a body that says nothing.
     is_form = is_form and not content.lstrip().startswith((b"{", b"["))
     try:
-        values = dict(parse_qsl(content.decode())) if is_form else json.loads(content)
-    except (ValueError, RecursionError):
-        raise invalid("the body is not valid JSON") from None
-    try:
-        request.state.asked = asked = model.model_validate(values)
+        # Everything in a form is text; JSON has types, and what is of another one is a mistake.
+        asked = model.model_validate(_form(content)) if is_form else model.model_validate_json(content, strict=True)
     except ValidationError as error:
-        raise invalid(told(error.errors(include_url=False, include_input=False))) from None
+        faults = error.errors(include_url=False, include_input=False)
+        is_json = is_form or faults[0]["type"] != "json_invalid"
+        raise invalid(told(faults) if is_json else "the body is not valid JSON") from None
+    request.state.asked = asked
     return asked
+
+
+def _form(content: bytes) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(content.decode(), max_num_fields=FIELDS_MAX))
+    except ValueError:
+        raise invalid("the body is not a valid form") from None
 
 
 def invalid(message: str) -> Refused:
@@ -54,12 +62,12 @@ def _place(fault: Mapping[str, Any]) -> str:
     return f"{place}: " if place else ""
 
 
-def takes(model: type[Body]) -> dict[str, Any]:
+def takes(model: type[Body], *, required: bool = True) -> dict[str, Any]:
     """Return what the API's description says of a body read by `read_body`."""
     schema = model.model_json_schema()
     # A reference is read from the root of the whole description, where a body's own definitions are not.
     whole = _inlined(schema, schema.pop("$defs", {}))
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": whole}}}}
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": whole}}}}
 
 
 def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:

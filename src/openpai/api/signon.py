@@ -47,9 +47,7 @@ def checked_target(target: str, sign_on: SignOn) -> str:
         if f"{parts.scheme}://{parts.netloc}".lower() in {origin.rstrip("/").lower() for origin in sign_on.origins}:
             return target
     told = f"a login may not go back to {target[:200]!r}"
-    raise Refused(
-        "InvalidParametersError", told, "use a path such as /, or ask an administrator to allow its origin"
-    )
+    raise Refused("InvalidParametersError", told, "use a path such as /, or ask an administrator to allow its origin")
 
 
 def _is_loopback(host: str) -> bool:

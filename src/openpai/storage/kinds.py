@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -227,7 +228,8 @@ def schema() -> dict[str, Any]:
 
 def _checked(model: type[_Said], values: Any, where: str, faults: list[str]) -> _Said | None:
     try:
-        return model.model_validate(values)
+        # As JSON, because there a number is no word and a word is no yes, while text may still become a secret.
+        return model.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         faults.extend(_told(where, fault) for fault in _listed(error))
         return None

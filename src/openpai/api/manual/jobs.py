@@ -297,18 +297,20 @@ class BulkResults(Answer):
 
 _JOB: Final = "NoJobError"
 _LINK: Final = {"Link": 'the next page, as `<address>; rel="next"`, while there are more'}
-_FILE: Final = """protocolVersion: 2
-name: train
-type: job
-prerequisites:
-  - {type: dockerimage, name: image, uri: python}
-taskRoles:
-  worker:
-    instances: 1
-    dockerImage: image
-    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
-    commands: ["true"]
-"""
+_FILE: Final = {
+    "protocolVersion": 2,
+    "name": "train",
+    "type": "job",
+    "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "python"}],
+    "taskRoles": {
+        "worker": {
+            "instances": 1,
+            "dockerImage": "image",
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0},
+            "commands": ["true"],
+        }
+    },
+}
 _J: Final = "/api/v2/jobs"
 OPERATIONS: Final[dict[str, Told]] = {
     f"POST {_J}": Told(
@@ -335,8 +337,10 @@ OPERATIONS: Final[dict[str, Told]] = {
     f"GET {_J}/{{job}}/ssh": Told(
         "getJobSsh", "Tell how to reach a job's tasks", SshDoors, f"{_JOB} NoJobConfigError NoJobSshInfoError"
     ),
-    f"PUT {_J}/{{job}}/tag": Told("tagJob", "Put a tag on a job", Done, _JOB),
-    f"DELETE {_J}/{{job}}/tag": Told("untagJob", "Take a tag off a job", Done, f"{_JOB} NoTagError"),
+    f"PUT {_J}/{{job}}/tag": Told("tagJob", "Put a tag on a job", Done, _JOB, request={"value": "baseline"}),
+    f"DELETE {_J}/{{job}}/tag": Told(
+        "untagJob", "Take a tag off a job", Done, f"{_JOB} NoTagError", request={"value": "baseline"}
+    ),
     f"PUT {_J}/{{job}}/archive": Told("archiveJob", "Put a job into the archive", Done, f"{_JOB} ConflictJobError"),
     f"DELETE {_J}/{{job}}/archive": Told(
         "unarchiveJob", "Take a job out of the archive", Done, f"{_JOB} ConflictJobError"

@@ -6,6 +6,7 @@ told is a mistake of ours that shows at once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from openpai.api.manual import accounting, cluster, jobs, people, storages, task
 from openpai.api.manual.examples import PREFIX, example_of
 from openpai.api.manual.telling import BINARY, Error, Told
 from openpai.protocol.errors import STATUS_OF, Broken
+from openpai.protocol.schema import json_schema
 
 OPERATIONS: Final[Mapping[str, Told]] = {
     **jobs.OPERATIONS,
@@ -44,6 +46,8 @@ TAGS: Final = {
     "info": "What this server is.",
 }
 _JSON: Final = "application/json"
+_DEFS: Final = "#/$defs/"
+_SECTION: Final = "JobFile"
 _MODE: Final[JsonSchemaMode] = "validation"
 
 
@@ -51,7 +55,9 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
     """Return FastAPI's description of the API, completed."""
     asked = {name: told.answer for name, told in OPERATIONS.items() if told.answer is not None}
     schemas, parts = _schemas({**asked, "": Error})
-    document["components"]["schemas"] = parts
+    job_file, sections = _job_file()
+    document["components"]["schemas"] = parts = {**parts, **sections}
+    document["paths"]["/api/v2/jobs"]["post"]["requestBody"]["content"]["text/yaml"]["schema"] = job_file
     document["tags"] = [{"name": name, "description": words} for name, words in TAGS.items()]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -69,6 +75,14 @@ def _schemas(models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
         list(adapters), ref_template=PREFIX + "{model}", schema_generator=GenerateJsonSchema
     )
     return {name: schema for (name, _), schema in found.items()}, dict(sorted(rest.get("$defs", {}).items()))
+
+
+def _job_file() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the schema of a job file, and those it refers to."""
+    text = json.dumps(json_schema()).replace(_DEFS, f"{PREFIX}{_SECTION}")
+    whole: dict[str, Any] = json.loads(text)
+    del whole["$schema"]
+    return whole, {f"{_SECTION}{name}": section for name, section in whole.pop("$defs").items()}
 
 
 def _complete(operation: dict[str, Any], told: Told, answer: Any, parts: Mapping[str, Any]) -> None:
@@ -94,7 +108,8 @@ def _complete(operation: dict[str, Any], told: Told, answer: Any, parts: Mapping
 def _content(told: Told, answer: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
     content = {} if answer is None else {_JSON: {"schema": answer, "example": example_of(answer, parts)}}
     for media, example in told.media.items():
-        schema = BINARY if media == "application/octet-stream" else {"type": "string"}
+        kind = "object" if media == "text/yaml" else "string"
+        schema = BINARY if media == "application/octet-stream" else {"type": kind}
         content[media] = {"schema": schema, "example": example}
     return content
 

@@ -23,7 +23,7 @@ class NodeChange(Body):
     """How a node shall be; what is left away stays as it is."""
 
     drained: bool | None = Field(None, description="Whether it takes nothing new; what runs there runs on.")
-    badDevices: frozenset[Annotated[int, Field(ge=0, le=1023)]] | None = Field(  # noqa: N815
+    badDevices: list[Annotated[int, Field(ge=0, le=1023)]] | None = Field(  # noqa: N815
         None, max_length=1024, description="GPUs that nobody is to be given, by number; replaces those marked before."
     )
     reason: str = Field("", max_length=1000, description="Why, for those who wonder.")
@@ -41,7 +41,8 @@ async def change_node(request: Request, caller: Annotated[Caller, doing("node.ch
     wish = await read_body(request, NodeChange)
     if wish.drained is None and wish.badDevices is None:
         raise invalid("nothing to change: say `drained` or `badDevices`")
-    change = NodeWish(wish.drained, wish.badDevices, wish.reason)
+    bad = None if wish.badDevices is None else frozenset(wish.badDevices)
+    change = NodeWish(wish.drained, bad, wish.reason)
     return reply(shapes.node(await desk(request).services.platform.change_node(name, change, caller.user)))
 
 

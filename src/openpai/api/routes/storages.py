@@ -23,7 +23,14 @@ from openpai.storage.kinds import schema
 router = APIRouter(tags=["storages"])
 
 Names = Annotated[list[str] | None, Query(description="Only these.")]
-_TAKES: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema()}}}}
+
+
+def _takes(*, is_named_by_path: bool = False) -> dict[str, Any]:
+    said = schema()
+    if is_named_by_path:
+        for kind in said["oneOf"]:
+            kind["required"] = [key for key in kind["required"] if key != "name"]
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": said}}}}
 
 
 class Said(Body):
@@ -63,7 +70,7 @@ async def storages(
     return reply({"storages": [each for each in shown if each["default"] or not default]})
 
 
-@router.post("/api/v2/storages", status_code=201, openapi_extra=_TAKES)
+@router.post("/api/v2/storages", status_code=201, openapi_extra=_takes())
 async def add_storage(request: Request, caller: Annotated[Caller, doing("storage.change")]) -> Response:
     """Add a storage. Credentials go into `data`, are encrypted, and never come back; nothing is connected yet."""
     said = await read_body(request, Said)
@@ -77,7 +84,7 @@ async def storage(request: Request, caller: Annotated[Caller, doing("storage.rea
     return reply(await _detail(request, caller, await storage_for(request, caller, name)))
 
 
-@router.put("/api/v2/storages/{name}", status_code=201, openapi_extra=_TAKES)
+@router.put("/api/v2/storages/{name}", status_code=201, openapi_extra=_takes(is_named_by_path=True))
 async def change_storage(request: Request, caller: Annotated[Caller, doing("storage.change")], name: str) -> Response:
     """Replace a storage. Credentials that are left out stay, unless it moves to another place."""
     said = (await read_body(request, Said)).model_dump()

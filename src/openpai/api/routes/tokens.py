@@ -42,7 +42,7 @@ async def tokens(request: Request, caller: Annotated[Caller, doing("token.list")
     return reply({"tokens": [token.digest for token in found], "details": details})
 
 
-@_tokens.post("/application", openapi_extra=takes(NewApplication))
+@_tokens.post("/application", openapi_extra=takes(NewApplication, required=False))
 async def application_token(request: Request, caller: Annotated[Caller, doing("token.create")]) -> Response:
     """Return a new token for an application; without an `expiration` it lasts until it is revoked.
 

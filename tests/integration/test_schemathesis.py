@@ -1,0 +1,85 @@
+"""Whatever the API's description allows, and much that it does not, thrown at a running platform as three people.
+
+Every check is on. Where one cannot hold for an operation, that check is left out for that operation alone, and the
+reason stands beside it. `SCHEMATHESIS_EXAMPLES=200` also makes up that many requests for each operation, and follows
+what is made by one into others; no run is as long, or as different each time, as one by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from .described_world import TOKENS, open_described
+
+EXAMPLES: Final = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "0"))
+CHECKS: Final = (
+    "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
+    "response_schema_conformance", "negative_data_rejection", "positive_data_acceptance", "missing_required_header",
+    "unsupported_method", "allow_header_conformance", "use_after_free", "ensure_resource_availability", "ignored_auth",
+    "object_level_authorization",
+)  # fmt: skip
+_VALID, _METHOD = "positive_data_acceptance", "unsupported_method"
+_NAMES: Final = "the document is well-formed, but names or values in it must fit what the platform has"
+_EITHER: Final = "which keys go together is told in words and by the error"
+_CURSOR: Final = "a place in a list is opaque, and one that was made up is none"
+_ANY: Final = "OpenPAI answers these whatever the method"
+
+# Which check does not hold for which operations, and why.
+EXCEPTIONS: Final = (
+    (_VALID, _NAMES, ("submitJob", "promiseVirtualCluster", "setClusterConfig", "createStorage", "changeStorage")),
+    (_VALID, _NAMES, ("listFiles", "downloadFile", "uploadFile", "deleteFile", "listKubernetesPods", "reportUse")),
+    (_VALID, _NAMES, ("setGroupExtension", "setGroupValue", "createGroup", "changeGroup", "grantStorage")),
+    (_VALID, "a wrong password is 400 in OpenPAI", ("logIn", "createToken")),
+    (_VALID, "only a node that is gone can be forgotten", ("forgetNode",)),
+    (_VALID, _EITHER, ("changeJobs", "changeNode", "changeUser", "changeMe")),
+    (_VALID, _CURSOR, ("listJobs",)),
+    (_METHOD, _ANY, ("getRoot", "getInfo", "getBanner")),
+)
+
+
+def _settings() -> str:
+    """Return Schemathesis' configuration."""
+    parts = ["[checks]", *(f"{check}.enabled = true" for check in CHECKS)]
+    for check, reason, operations in EXCEPTIONS:
+        for name in operations:
+            parts += (
+                f"# {reason}",
+                "[[operations]]",
+                f'include-operation-id = "{name}"',
+                f"checks.{check}.enabled = false",
+            )
+    return "\n".join(parts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["admin", "ann", "guest"])
+async def test_what_is_described_is_so(who: str, tmp_path: Path) -> None:
+    (tmp_path / "schemathesis.toml").write_text(_settings())
+    program = shutil.which("st", path=Path(sys.executable).parent)
+    if program is None:
+        pytest.skip("schemathesis is not installed; it is in the dependency group dev")
+    options = ["--continue-on-failure", "--no-color", "--warnings=off", "--suppress-health-check=all"]
+    options += [f"--header=Authorization: Bearer {TOKENS[who]}"] if who in TOKENS else []
+    if EXAMPLES:
+        options += ["--phases=examples,coverage,fuzzing,stateful", f"--max-examples={EXAMPLES}"]
+    else:
+        options += ["--phases=examples,coverage", "--generation-deterministic"]
+    async with open_described(tmp_path) as (_, url):
+        process = await asyncio.create_subprocess_exec(
+            program, "--config-file=schemathesis.toml", "run", f"{url}/openapi.json", *options,
+            cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            told = (await process.communicate())[0].decode("utf-8", "replace")
+        finally:
+            if process.returncode is None:
+                process.kill()
+    assert process.returncode == 0, told
+    assert "Tested: 113" in told
