@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import Field
 
-from openpai.api.manual.jobs import ExitCode, ExitMessages, ExitSpec, NullableMs, RoleStatus, RuntimeExit, State
+from openpai.api.manual.details import ExitCode, ExitMessages, ExitSpec, NullableMs, RoleStatus, RuntimeExit, State
 from openpai.api.manual.telling import Answer, JobId, JobName, Ms, NodeName, RoleName, Told, UserName
 
 

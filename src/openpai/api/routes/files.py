@@ -77,7 +77,7 @@ async def download(
 @router.put(
     "/api/v2/storages/{name}/files/{path:path}",
     status_code=201,
-    openapi_extra={"requestBody": {"required": True, "content": _BYTES}},
+    openapi_extra={"requestBody": {"required": False, "content": _BYTES}},
 )
 async def upload(request: Request, caller: Annotated[Caller, doing("storage.write")], name: str, path: str) -> Response:
     """Make or replace a file with the body of the request; nobody sees it before it is complete."""
