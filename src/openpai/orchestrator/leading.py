@@ -46,12 +46,19 @@ def _take_up(office: Office, record: JobRecord) -> None:
     for members, spots in gangs.holding(record).items():
         gang = gangs.describe(record, members)
         try:
-            office.scheduler.restore(gang, spots)
+            office.scheduler.restore(gang, spots, _since_ms(record, members))
         except Refused as error:
             log.warning("a gang cannot be taken up exactly as it was", job=record.full_name, error=error.message)
             _take_up_roughly(office, gang, spots)
         if record.checkpoint_at_ms is not None:
             office.scheduler.checkpointed(gang.id, record.checkpoint_at_ms)
+
+
+def _since_ms(record: JobRecord, members: gangs.Members) -> int | None:
+    """Return since when a gang holds what it holds, as far as that was written down."""
+    tasks = (record.job.tasks.get(id_) for id_ in members.tasks)
+    times = [task.granted_at_ms for task in tasks if task is not None and task.granted_at_ms is not None]
+    return record.job.attempt_started_at_ms or min(times, default=None)
 
 
 def _take_up_roughly(office: Office, gang: Gang, spots: Sequence[Spot | None]) -> None:

@@ -71,8 +71,8 @@ class Scheduler(Protocol):
         """Let a gang wait. Adding one that waits or runs changes nothing."""
         ...
 
-    def restore(self, gang: Gang, spots: Iterable[Spot | None]) -> None:
-        """Learn that a gang already runs there, as after a restart; None for members that are over."""
+    def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
+        """Learn that a gang already runs there since then, as after a restart; None for members that are over."""
         ...
 
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:

@@ -94,7 +94,7 @@ class QuotaScheduler(Scheduler):
         self._waiting[waiting.gang.id] = waiting
         insort(self._queues[waiting.gang.virtual_cluster], waiting, key=_Waiting.order)
 
-    def restore(self, gang: Gang, spots: Iterable[Spot | None]) -> None:
+    def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
         """Learn that a gang already runs there, as after a restart; None for members that are over."""
         self.cancel(gang.id)
         waiting = _Waiting(gang, tuple([ask.gpus for ask in gang.asks]), 0)

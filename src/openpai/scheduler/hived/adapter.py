@@ -85,8 +85,8 @@ class HivedScheduler(Scheduler):
         if not is_known and gang.id not in state.unclear:
             state.enqueue(gang, state.next_number())
 
-    def restore(self, gang: Gang, spots: Iterable[Spot | None]) -> None:
-        """Learn that a gang already runs there, as after a restart; None for members that are over."""
+    def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
+        """Learn that a gang already runs there since then, as after a restart; None for members that are over."""
         state = self.state
         if gang.id in state.standing.held:
             return
@@ -97,18 +97,20 @@ class HivedScheduler(Scheduler):
         portions = portions_of(gang, state.machines.skus)
         if isinstance(portions, str):
             portions = rough_portions_of(gang)
-        held = Held(gang, self._restored(gang, portions, wanted), state.next_number())
+        held = Held(gang, self._restored(gang, portions, wanted, since_ms), state.next_number(), since_ms)
         held.left = {member for member, spot in enumerate(wanted) if spot is None}
         state.hold(held)
 
-    def _restored(self, gang: Gang, portions: Iterable[Portion], wanted: list[Spot | None]) -> tuple[Portion, ...]:
+    def _restored(
+        self, gang: Gang, portions: Iterable[Portion], wanted: list[Spot | None], since_ms: int | None
+    ) -> tuple[Portion, ...]:
         seating = Seating(self.core.cluster, self.state.machines.skus)
         restored: list[Portion] = []
         try:
             for portion in portions:
                 request, found = seating.request(portion, [wanted[member] for member in portion.members])
                 if any(found):
-                    self.core.restore(request, found, gang.submitted_at_ms)
+                    self.core.restore(request, found, gang.submitted_at_ms if since_ms is None else since_ms)
                 restored.append(replace(portion, request=request))
         except Refused:
             for portion in restored:

@@ -10,7 +10,7 @@ import pytest
 
 from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.scheduler.hived.reading import read_config
-from openpai.scheduler.model import Ask, Gang, Limit, Node, Place, Preempt, Why
+from openpai.scheduler.model import Ask, Gang, Limit, Node, Place, Preempt, Spot, Why
 
 HOUR_MS = 3_600_000
 LONG_MS = 2 * HOUR_MS
@@ -119,6 +119,15 @@ def test_whoever_is_surely_gone_in_time_passes_one_that_waited_long(scheduler: H
     scheduler.release("short")
     scheduler.release("runs")
     assert placed(scheduler, 3 * HOUR_MS) == ["whole"]
+
+
+def test_a_time_limit_counts_from_the_true_start_after_a_restart(scheduler: HivedScheduler) -> None:
+    runs = gang("runs", 2, time_limit_ms=HOUR_MS)
+    scheduler.restore(runs, [Spot("r0n0", (0, 1))], LONG_MS - HOUR_MS // 2)
+    scheduler.add(gang("whole", 4, 4))
+    scheduler.add(gang("short", 1, submitted_at_ms=3, time_limit_ms=HOUR_MS // 2))
+    scheduler.add(gang("longer", 1, submitted_at_ms=3, time_limit_ms=HOUR_MS // 2 + 1))
+    assert placed(scheduler, LONG_MS) == ["short"]
 
 
 def test_nobody_passes_when_the_end_of_what_runs_is_not_known(scheduler: HivedScheduler) -> None:
