@@ -1,56 +1,22 @@
-"""Jobs over HTTP: submitting, listing, looking into them, and who may."""
+"""Jobs over HTTP: submitting, looking into them, and what may be wished for."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.store.schema import jobs
 
 from .api_world import World, job_file, open_world
-
-QUOTE = "RuntimeError: CUDA out of memory. hunter2"
-TWO_ROLES = """
-protocolVersion: 2
-name: train
-type: job
-jobRetryCount: 1
-prerequisites: [{type: dockerimage, name: image, uri: python}]
-secrets: {word: opensesame}
-taskRoles:
-  worker:
-    instances: 2
-    dockerImage: image
-    completion: {minFailedInstances: 1, minSucceededInstances: 2}
-    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 1, ports: {rpc: 2}}
-    commands: ["echo <% $secrets.word %>"]
-  Chief:
-    dockerImage: image
-    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
-    commands: ["true"]
-"""
+from .job_acts import failed_once, refused, submitted
 
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with open_world(tmp_path) as world:
         yield world
-
-
-async def submitted(world: World, text: str = TWO_ROLES) -> str:
-    answer = await world.ask("POST", "/jobs", content=text.encode())
-    assert answer.status_code == 202, answer.text
-    return await world.wishes._find("ann", answer.json()["name"])
-
-
-async def refused(world: World, method: str, path: str, user: str = "ann", **more: Any) -> tuple[int, str]:
-    answer = await world.ask(method, path, user, **more)
-    return answer.status_code, answer.json()["code"]
 
 
 @pytest.mark.parametrize("kind", ["text/yaml", "text/plain", "application/json", "application/octet-stream", None])
@@ -148,21 +114,6 @@ async def test_a_running_job_says_where_its_tasks_are(world: World) -> None:
     place = "/api/v2/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/1/attempts/0/logs"
     assert second["containerLog"] == place
     assert (second["attemptId"], second["currentAttemptLaunchedTime"]) == (0, world.clock.at_ms)
-
-
-async def failed_once(world: World) -> str:
-    """Return a job whose first attempt failed and whose second runs."""
-    id_ = await submitted(world)
-    await world.grant()
-    await world.started(AttemptKey(id_, 0, "worker", 0, 0))
-    await world.exited(AttemptKey(id_, 0, "worker", 0, 0), 3)
-    ending = await world.get("/jobs/train")
-    assert (ending["jobStatus"]["state"], ending["jobStatus"]["subState"]) == ("STOPPING", "AttemptDeleting")
-    assert ending["taskRoles"]["worker"]["taskStatuses"][1]["taskState"] == "STOPPING"
-    await world.exited(AttemptKey(id_, 0, "worker", 1, 0), 143)
-    await world.exited(AttemptKey(id_, 0, "Chief", 0, 0), 0)
-    await world.grant()
-    return id_
 
 
 async def test_each_attempt_of_a_job_stays_readable(world: World) -> None:
@@ -317,61 +268,6 @@ TASK = "/attempts/0/taskRoles/worker/taskIndex/0/attempts"
 LOOKS = ["", "/config", "/events", "/why", "/attempts/0", "/job-attempts", TASK]
 
 
-async def make_private(world: World, id_: str) -> None:
-    private = sa.update(jobs).where(jobs.c.id == id_).values(is_private=True)
-    await world.database.write(lambda connection: connection.execute(private))
-
-
-async def test_who_shares_a_virtual_cluster_sees_its_jobs_but_not_their_logs(world: World) -> None:
-    await submitted(world)
-    for path in LOOKS:
-        assert (await world.ask("GET", f"/jobs/ann~train{path}", "bob")).status_code == 200, path
-    for path in ("/ssh", f"{TASK}/0/logs", f"{TASK}/0/logs/stdout"):
-        assert await refused(world, "GET", f"/jobs/ann~train{path}", "bob") == (403, "ForbiddenUserError"), path
-
-
-async def test_a_private_job_is_for_its_owner_and_administrators(world: World) -> None:
-    await make_private(world, await submitted(world))
-    for path in LOOKS:
-        assert await refused(world, "GET", f"/jobs/ann~train{path}", "bob") == (403, "ForbiddenUserError"), path
-        assert (await world.ask("GET", f"/jobs/ann~train{path}", "root")).status_code == 200, path
-    [entry] = await world.get("/jobs", "bob")
-    assert (entry["name"], entry["username"], entry["private"]) == ("train", "ann", True)
-
-
-async def test_nobody_touches_the_jobs_of_others(world: World) -> None:
-    await submitted(world)
-    wishes: list[tuple[str, str, dict[str, str]]] = [
-        ("PUT", "/executionType", {"value": "STOP"}),
-        ("PUT", "/tag", {"value": "mine"}),
-        ("DELETE", "/tag", {"value": "mine"}),
-        ("PUT", "/archive", {}),
-        ("DELETE", "/archive", {}),
-        ("DELETE", "", {}),
-    ]
-    for method, path, body in wishes:
-        asked = await refused(world, method, f"/jobs/ann~train{path}", "bob", json=body)
-        assert asked == (403, "ForbiddenUserError")
-    assert (await world.get("/jobs/ann~train", "root"))["name"] == "train"
-    assert (await world.get("/jobs/ann~train"))["jobStatus"]["executionType"] == "START"
-    stopped = await world.ask("PUT", "/jobs/ann~train/executionType", "root", json={"value": "STOP"})
-    assert stopped.status_code == 202
-
-
-async def test_what_quotes_the_log_is_for_those_who_may_read_it(world: World) -> None:
-    id_ = await submitted(world, TWO_ROLES.replace("jobRetryCount: 1", "jobRetryCount: 0"))
-    await world.grant()
-    await world.started(AttemptKey(id_, 0, "worker", 0, 0))
-    await world.exited(AttemptKey(id_, 0, "worker", 0, 0), 1, QUOTE)
-    for path in ("", "/attempts/0", "/job-attempts", "/job-attempts/0", TASK):
-        told = {who: (await world.ask("GET", f"/jobs/ann~train{path}", who)).text for who in ("ann", "bob", "root")}
-        assert "hunter2" in told["ann"], path
-        assert "hunter2" in told["root"], path
-        assert "hunter2" not in told["bob"], path
-    status = (await world.get("/jobs/ann~train", "bob"))["jobStatus"]
-    assert status["appExitSpec"]["phrase"] == (await world.get("/jobs/ann~train"))["jobStatus"]["appExitSpec"]["phrase"]
-
-
 async def test_a_file_sent_again_because_the_answer_was_lost_is_one_job(world: World) -> None:
     headers = {"Idempotency-Key": "a-word-of-mine"}
     answers = [await world.ask("POST", "/jobs", content=job_file().encode(), headers=headers) for _ in range(3)]
@@ -384,85 +280,6 @@ async def test_a_file_sent_again_because_the_answer_was_lost_is_one_job(world: W
     for bad in ("two words", "x" * 256):
         refusal = await world.ask("POST", "/jobs", content=job_file("more").encode(), headers={"Idempotency-Key": bad})
         assert (refusal.status_code, refusal.json()["code"]) == (400, "InvalidParametersError")
-
-
-async def test_a_file_says_that_its_job_is_private(world: World) -> None:
-    assert (
-        await world.ask("POST", "/jobs", content=job_file(more="extras: {private: true}").encode())
-    ).status_code == 202
-    assert await refused(world, "GET", "/jobs/ann~train/config", "bob") == (403, "ForbiddenUserError")
-    assert (await world.get("/jobs/train"))["private"] is True
-
-
-async def over(world: World, name: str = "train", user: str = "ann") -> str:
-    """Return the id of a job that ran and is over, with a log."""
-    id_ = await world.submit(name, user)
-    await world.grant()
-    key = AttemptKey(id_, 0, "worker", 0, 0)
-    await world.started(key)
-    world.write(key, "stdout", b"hello\n")
-    await world.exited(key)
-    return id_
-
-
-async def test_an_archived_job_leaves_its_name_and_is_reached_by_its_id(world: World) -> None:
-    old = await over(world)
-    archived = await world.ask("PUT", "/jobs/train/archive")
-    assert (archived.status_code, old in archived.json()["message"]) == (200, True)
-    assert await refused(world, "GET", "/jobs/ann~train") == (404, "NoJobError")
-    assert await world.get("/jobs") == []
-    [entry] = await world.get("/jobs", archived="true")
-    assert (entry["debugId"], entry["archivedTime"]) == (old, world.clock.at_ms)
-    detail = await world.get(f"/jobs/{old}")
-    assert (detail["name"], detail["jobStatus"]["state"]) == ("train", "SUCCEEDED")
-    place = detail["taskRoles"]["worker"]["taskStatuses"][0]["containerLog"]
-    assert (await world.ask("GET", f"{place.removeprefix('/api/v2')}/stdout")).text == "hello\n"
-    new = await world.submit("train")
-    assert new != old
-    assert (await world.get("/jobs/train"))["debugId"] == new
-    assert await world.get(f"/jobs/{old}/why") == {"waits": []}
-    assert await refused(world, "DELETE", f"/jobs/{old}/archive") == (409, "ConflictJobError")
-    for wish in ("STOP", "START"):
-        asked = ("PUT", f"/jobs/{old}/executionType")
-        assert await refused(world, *asked, json={"value": wish}) == (403, "ReadOnlyJobError")
-    assert (await world.get("/jobs/train"))["jobStatus"]["state"] == "WAITING"
-
-
-async def test_a_job_comes_out_of_the_archive_while_its_name_is_free(world: World) -> None:
-    id_ = await over(world)
-    for _ in range(2):
-        assert (await world.ask("PUT", f"/jobs/{id_}/archive")).status_code == 200
-    for _ in range(2):
-        assert (await world.ask("DELETE", f"/jobs/{id_}/archive")).status_code == 200
-    assert (await world.get("/jobs/train"))["archivedTime"] is None
-    assert await world.get("/jobs", archived="true") == []
-
-
-async def test_a_job_that_is_not_over_is_neither_archived_nor_deleted(world: World) -> None:
-    await submitted(world)
-    assert await refused(world, "PUT", "/jobs/train/archive") == (409, "ConflictJobError")
-    assert await refused(world, "DELETE", "/jobs/train") == (409, "ConflictJobError")
-    assert (await world.get("/jobs/train"))["archivedTime"] is None
-
-
-async def test_a_deleted_job_is_gone_with_its_logs_and_frees_its_name(world: World) -> None:
-    id_ = await over(world)
-    await world.ask("PUT", "/jobs/train/tag", json={"value": "red"})
-    assert [path.name for path in world.logs_root.iterdir()] == [f"{id_}.0.worker.0.0"]
-    assert (await world.ask("DELETE", "/jobs/train")).status_code == 200
-    assert list(world.logs_root.iterdir()) == []
-    for path in ("/jobs/train", f"/jobs/{id_}"):
-        assert await refused(world, "GET", path) == (404, "NoJobError")
-    assert (await world.get("/jobs"), await world.get("/jobs", archived="true")) == ([], [])
-    assert await world.get("/jobs", tagsContain="red") == []
-    assert await world.submit("train") != id_
-
-
-async def test_somebody_elses_id_opens_no_door(world: World) -> None:
-    id_ = await over(world, user="bob")
-    await make_private(world, id_)
-    assert await refused(world, "GET", f"/jobs/{id_}") == (403, "ForbiddenUserError")
-    assert await refused(world, "DELETE", f"/jobs/{id_}") == (403, "ForbiddenUserError")
 
 
 @pytest.mark.parametrize("path", ["", "/config", "/events", "/why", "/ssh", "/attempts/0", "/job-attempts"])

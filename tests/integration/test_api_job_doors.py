@@ -1,0 +1,148 @@
+"""Whose jobs are whose, who may look into them, and how they are put away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from openpai.lifecycle.model import AttemptKey
+
+from .api_world import World, job_file, open_world
+from .job_acts import QUOTE, TWO_ROLES, make_private, refused, submitted
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path) as world:
+        yield world
+
+
+async def test_who_shares_a_virtual_cluster_sees_its_jobs_but_not_their_logs(world: World) -> None:
+    await submitted(world)
+    for path in LOOKS:
+        assert (await world.ask("GET", f"/jobs/ann~train{path}", "bob")).status_code == 200, path
+    for path in ("/ssh", f"{TASK}/0/logs", f"{TASK}/0/logs/stdout"):
+        assert await refused(world, "GET", f"/jobs/ann~train{path}", "bob") == (403, "ForbiddenUserError"), path
+
+
+async def test_a_private_job_is_for_its_owner_and_administrators(world: World) -> None:
+    await make_private(world, await submitted(world))
+    for path in LOOKS:
+        assert await refused(world, "GET", f"/jobs/ann~train{path}", "bob") == (403, "ForbiddenUserError"), path
+        assert (await world.ask("GET", f"/jobs/ann~train{path}", "root")).status_code == 200, path
+    [entry] = await world.get("/jobs", "bob")
+    assert (entry["name"], entry["username"], entry["private"]) == ("train", "ann", True)
+
+
+async def test_nobody_touches_the_jobs_of_others(world: World) -> None:
+    await submitted(world)
+    wishes: list[tuple[str, str, dict[str, str]]] = [
+        ("PUT", "/executionType", {"value": "STOP"}),
+        ("PUT", "/tag", {"value": "mine"}),
+        ("DELETE", "/tag", {"value": "mine"}),
+        ("PUT", "/archive", {}),
+        ("DELETE", "/archive", {}),
+        ("DELETE", "", {}),
+    ]
+    for method, path, body in wishes:
+        asked = await refused(world, method, f"/jobs/ann~train{path}", "bob", json=body)
+        assert asked == (403, "ForbiddenUserError")
+    assert (await world.get("/jobs/ann~train", "root"))["name"] == "train"
+    assert (await world.get("/jobs/ann~train"))["jobStatus"]["executionType"] == "START"
+    stopped = await world.ask("PUT", "/jobs/ann~train/executionType", "root", json={"value": "STOP"})
+    assert stopped.status_code == 202
+
+
+async def test_what_quotes_the_log_is_for_those_who_may_read_it(world: World) -> None:
+    id_ = await submitted(world, TWO_ROLES.replace("jobRetryCount: 1", "jobRetryCount: 0"))
+    await world.grant()
+    await world.started(AttemptKey(id_, 0, "worker", 0, 0))
+    await world.exited(AttemptKey(id_, 0, "worker", 0, 0), 1, QUOTE)
+    for path in ("", "/attempts/0", "/job-attempts", "/job-attempts/0", TASK):
+        told = {who: (await world.ask("GET", f"/jobs/ann~train{path}", who)).text for who in ("ann", "bob", "root")}
+        assert "hunter2" in told["ann"], path
+        assert "hunter2" in told["root"], path
+        assert "hunter2" not in told["bob"], path
+    status = (await world.get("/jobs/ann~train", "bob"))["jobStatus"]
+    assert status["appExitSpec"]["phrase"] == (await world.get("/jobs/ann~train"))["jobStatus"]["appExitSpec"]["phrase"]
+
+
+async def test_a_file_says_that_its_job_is_private(world: World) -> None:
+    assert (
+        await world.ask("POST", "/jobs", content=job_file(more="extras: {private: true}").encode())
+    ).status_code == 202
+    assert await refused(world, "GET", "/jobs/ann~train/config", "bob") == (403, "ForbiddenUserError")
+    assert (await world.get("/jobs/train"))["private"] is True
+
+
+async def over(world: World, name: str = "train", user: str = "ann") -> str:
+    """Return the id of a job that ran and is over, with a log."""
+    id_ = await world.submit(name, user)
+    await world.grant()
+    key = AttemptKey(id_, 0, "worker", 0, 0)
+    await world.started(key)
+    world.write(key, "stdout", b"hello\n")
+    await world.exited(key)
+    return id_
+
+
+async def test_an_archived_job_leaves_its_name_and_is_reached_by_its_id(world: World) -> None:
+    old = await over(world)
+    archived = await world.ask("PUT", "/jobs/train/archive")
+    assert (archived.status_code, old in archived.json()["message"]) == (200, True)
+    assert await refused(world, "GET", "/jobs/ann~train") == (404, "NoJobError")
+    assert await world.get("/jobs") == []
+    [entry] = await world.get("/jobs", archived="true")
+    assert (entry["debugId"], entry["archivedTime"]) == (old, world.clock.at_ms)
+    detail = await world.get(f"/jobs/{old}")
+    assert (detail["name"], detail["jobStatus"]["state"]) == ("train", "SUCCEEDED")
+    place = detail["taskRoles"]["worker"]["taskStatuses"][0]["containerLog"]
+    assert (await world.ask("GET", f"{place.removeprefix('/api/v2')}/stdout")).text == "hello\n"
+    new = await world.submit("train")
+    assert new != old
+    assert (await world.get("/jobs/train"))["debugId"] == new
+    assert await world.get(f"/jobs/{old}/why") == {"waits": []}
+    assert await refused(world, "DELETE", f"/jobs/{old}/archive") == (409, "ConflictJobError")
+    for wish in ("STOP", "START"):
+        asked = ("PUT", f"/jobs/{old}/executionType")
+        assert await refused(world, *asked, json={"value": wish}) == (403, "ReadOnlyJobError")
+    assert (await world.get("/jobs/train"))["jobStatus"]["state"] == "WAITING"
+
+
+async def test_a_job_comes_out_of_the_archive_while_its_name_is_free(world: World) -> None:
+    id_ = await over(world)
+    for _ in range(2):
+        assert (await world.ask("PUT", f"/jobs/{id_}/archive")).status_code == 200
+    for _ in range(2):
+        assert (await world.ask("DELETE", f"/jobs/{id_}/archive")).status_code == 200
+    assert (await world.get("/jobs/train"))["archivedTime"] is None
+    assert await world.get("/jobs", archived="true") == []
+
+
+async def test_a_job_that_is_not_over_is_neither_archived_nor_deleted(world: World) -> None:
+    await submitted(world)
+    assert await refused(world, "PUT", "/jobs/train/archive") == (409, "ConflictJobError")
+    assert await refused(world, "DELETE", "/jobs/train") == (409, "ConflictJobError")
+    assert (await world.get("/jobs/train"))["archivedTime"] is None
+
+
+async def test_a_deleted_job_is_gone_with_its_logs_and_frees_its_name(world: World) -> None:
+    id_ = await over(world)
+    await world.ask("PUT", "/jobs/train/tag", json={"value": "red"})
+    assert [path.name for path in world.logs_root.iterdir()] == [f"{id_}.0.worker.0.0"]
+    assert (await world.ask("DELETE", "/jobs/train")).status_code == 200
+    assert list(world.logs_root.iterdir()) == []
+    for path in ("/jobs/train", f"/jobs/{id_}"):
+        assert await refused(world, "GET", path) == (404, "NoJobError")
+    assert (await world.get("/jobs"), await world.get("/jobs", archived="true")) == ([], [])
+    assert await world.get("/jobs", tagsContain="red") == []
+    assert await world.submit("train") != id_
+
+
+async def test_somebody_elses_id_opens_no_door(world: World) -> None:
+    id_ = await over(world, user="bob")
+    await make_private(world, id_)
+    assert await refused(world, "GET", f"/jobs/{id_}") == (403, "ForbiddenUserError")
+    assert await refused(world, "DELETE", f"/jobs/{id_}") == (403, "ForbiddenUserError")
