@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
@@ -12,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from openpai.protocol.errors import Refused
 
 FIELDS_MAX: Final = 100
+WHOLE_MAX: Final = 2**53
 
 
 class Body(BaseModel):
@@ -31,13 +34,33 @@ async def read_body(request: Request, model: type[B]) -> B:
     is_form = is_form and not content.lstrip().startswith((b"{", b"["))
     try:
         # Everything in a form is text; JSON has types, and what is of another one is a mistake.
-        asked = model.model_validate(_form(content)) if is_form else model.model_validate_json(content, strict=True)
+        asked = model.model_validate(_form(content)) if is_form else _strictly(content, model)
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False)
-        is_json = is_form or faults[0]["type"] != "json_invalid"
-        raise invalid(told(faults) if is_json else "the body is not valid JSON") from None
+        raise invalid(told(error.errors(include_url=False, include_input=False))) from None
     request.state.asked = asked
     return asked
+
+
+def _strictly(content: bytes, model: type[B]) -> B:
+    try:
+        values = json.loads(content.decode(), parse_float=_number, parse_constant=_no_number)
+        # Only what is read as JSON may say numbers for numbers and objects for models, and nothing else for either.
+        written = json.dumps(values, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise invalid("the body is not valid JSON") from None
+    return model.model_validate_json(written, strict=True)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("too large a number")
+    # JSON knows one kind of number: 60.0 is the whole number 60.
+    return int(number) if number.is_integer() and abs(number) < WHOLE_MAX else number
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number in JSON")
 
 
 def _form(content: bytes) -> dict[str, str]:
