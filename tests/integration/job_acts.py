@@ -31,6 +31,8 @@ taskRoles:
     resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
     commands: ["true"]
 """
+TASK = "/attempts/0/taskRoles/worker/taskIndex/0/attempts"
+LOOKS = ["", "/config", "/events", "/why", "/attempts/0", "/job-attempts", TASK]
 
 
 async def submitted(world: World, text: str = TWO_ROLES) -> str:

@@ -10,7 +10,7 @@ import pytest
 from openpai.lifecycle.model import AttemptKey
 
 from .api_world import World, job_file, open_world
-from .job_acts import QUOTE, TWO_ROLES, make_private, refused, submitted
+from .job_acts import LOOKS, QUOTE, TASK, TWO_ROLES, make_private, refused, submitted
 
 
 @pytest.fixture

@@ -264,10 +264,6 @@ async def test_tags_come_and_go(world: World) -> None:
         assert await refused(world, *wish, json={"value": bad}) == (400, "InvalidParametersError")
 
 
-TASK = "/attempts/0/taskRoles/worker/taskIndex/0/attempts"
-LOOKS = ["", "/config", "/events", "/why", "/attempts/0", "/job-attempts", TASK]
-
-
 async def test_a_file_sent_again_because_the_answer_was_lost_is_one_job(world: World) -> None:
     headers = {"Idempotency-Key": "a-word-of-mine"}
     answers = [await world.ask("POST", "/jobs", content=job_file().encode(), headers=headers) for _ in range(3)]
