@@ -28,7 +28,7 @@ from openpai.lifecycle.model import (
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.recording import build_change
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
-from openpai.ports.store import Change, Event, JobFilter, JobRecord, LeaseLost, NewJob, Saved, Slot
+from openpai.ports.store import AlreadySubmitted, Change, Event, JobFilter, JobRecord, LeaseLost, NewJob, Saved, Slot
 from openpai.protocol.errors import Refused
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
@@ -54,6 +54,21 @@ def new(name: str, *, user: str = "ann", at_ms: int = 1000, gpus: int = 0, prior
     job = new_job(id_, PLAN, at_ms)
     record = JobRecord(job, user, name, "default", 10, '{"spec":1}', priority_class=priority_class)
     return NewJob(record, "config: masked\n", gpus, Event(id_, at_ms, "Submitted", "ann submitted the job", 0))
+
+
+async def test_a_key_stands_for_one_submission_until_it_is_forgotten(database: Database) -> None:
+    store = SqlJobStore(database)
+    first, other = (replace(new(name, at_ms=7), idempotency_key="k") for name in ("train", "other"))
+    await store.add_job(first, None)
+    with pytest.raises(AlreadySubmitted) as known:
+        await store.add_job(other, None)
+    assert (known.value.job, known.value.name) == (first.record.job.id, "train")
+    assert await store.load(other.record.job.id) is None
+    assert await store.submitted("ann", "k") == (first.record.job.id, "train")
+    assert await store.submitted("bob", "k") is None
+    assert (await store.forget_keys(7), await store.forget_keys(8), await store.forget_keys(8)) == (0, 1, 0)
+    await store.add_job(other, None)
+    assert await store.submitted("ann", "k") == (other.record.job.id, "other")
 
 
 def slots(*devices: int, node: str = "n1", grant: int = 1) -> dict[TaskId, Slot]:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -42,6 +42,7 @@ from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault, key_from
 
 DAY_MS = 86_400_000
+KEYS_KEPT_MS = 7 * DAY_MS
 
 
 @dataclass(slots=True)
@@ -140,7 +141,7 @@ async def _leadership(
         clock=rooms.clock,
         settings=rooms.kept,
         holder=_holder(rooms.data),
-        housekeeping=_retention(settings, rooms.data, rooms.queries, rooms.clock).run_once,
+        housekeeping=_housekeeping(settings, rooms),
         usage=rooms.usage,
         storages=rooms.storages,
     )
@@ -166,6 +167,13 @@ def _holder(data: DataDir) -> str:
     return f"{socket.gethostname()}:{data.root}/{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def _retention(settings: Settings, data: DataDir, queries: SqlJobQueries, clock: Clock) -> Retention:
+def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[object]]:
+    """Return what is done now and then: old logs go, and the keys of submissions that nobody repeats any more."""
     limits = Limits(int(settings.log_retention_days * DAY_MS), settings.log_retention_bytes)
-    return Retention(data.logs, queries, clock, limits)
+    retention = Retention(rooms.data.logs, rooms.queries, rooms.clock, limits)
+
+    async def keep_house() -> None:
+        await rooms.store.forget_keys(rooms.clock.now_ms() - KEYS_KEPT_MS)
+        await retention.run_once()
+
+    return keep_house

@@ -272,6 +272,10 @@ class JobStore(Protocol):
         """Return id and name of the job that a user submitted under a key, None if there is none."""
         ...
 
+    async def forget_keys(self, before_ms: int) -> int:
+        """Forget under which keys jobs were submitted before that time; return how many there were."""
+        ...
+
     async def load(self, job: str) -> JobRecord | None:
         """Return one job whatever its phase, with the tasks of its current attempt."""
         ...

@@ -115,6 +115,11 @@ class SqlJobStore:
         found = await self._database.read(lambda connection: connection.execute(query).first())
         return None if found is None else (found.job, found.name)
 
+    async def forget_keys(self, before_ms: int) -> int:
+        """Forget old keys; see `JobStore.forget_keys`."""
+        old = sa.delete(idempotency).where(idempotency.c.at_ms < before_ms)
+        return await self._database.write(lambda connection: connection.execute(old).rowcount)
+
     async def load(self, job: str) -> JobRecord | None:
         """Return one job; see `JobStore.load`."""
 
