@@ -119,6 +119,9 @@ def _parameters(operation: Mapping[str, Any]) -> Iterable[list[str]]:
 def _body(body: Mapping[str, Any]) -> Iterable[str]:
     for media_type, content in body.get("content", {}).items():
         schema = content["schema"]
+        if media_type == "text/yaml":
+            yield f"Body: {code(media_type)}, a job file as [protocol](protocol.md) says."
+            continue
         if "properties" not in schema:
             yield f"Body: {code(media_type)}."
             continue
