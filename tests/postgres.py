@@ -43,7 +43,7 @@ def _free_port() -> int:
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
+def postgres(**settings: str) -> Iterator[str]:
     """Run a server; yield its URL without a database name. Skips the test, saying why, where there is none."""
     initdb, pg_ctl = _binary("initdb"), _binary("pg_ctl")
     if initdb is None or pg_ctl is None:
@@ -60,7 +60,8 @@ def postgres() -> Iterator[str]:
             subprocess.run(command, check=True, user=account, cwd=root, stdout=subprocess.DEVNULL, timeout=120)
 
         run(initdb, "-D", str(data), "-U", "pai", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        options = f"-p {port} -k {root} -c listen_addresses=127.0.0.1 -c fsync=off"
+        more = "".join(f" -c {name}={value}" for name, value in settings.items())
+        options = f"-p {port} -k {root} -c listen_addresses=127.0.0.1 -c fsync=off{more}"
         run(pg_ctl, "-D", str(data), "-w", "-l", str(root / "log"), "-o", options, "start")
         try:
             yield f"postgresql://pai@127.0.0.1:{port}"

@@ -40,14 +40,14 @@ def is_newest_first(where: JobFilter) -> bool:
     return _name(where) == "submissionTime" and len(where.users) < 2
 
 
-def condition(where: JobFilter, position: Callable[..., Any]) -> Condition:
+def condition(where: JobFilter, holds: Callable[[Any, str], Condition]) -> Condition:
     """Return what a job has to be to match; the cursor is no part of it."""
     is_active = bool(where.phases) and set(where.phases) <= set(ACTIVE)
     parts = [_archived(where, by_index=not is_active), *_listed(where, by_index=is_active)]
     if where.keyword:
         # These functions tell capitals from small letters on both databases; LIKE does not on SQLite.
         names = (jobs.c.owner, jobs.c.name, jobs.c.virtual_cluster)
-        parts.append(sa.or_(*(position(name, where.keyword) > 0 for name in names)))
+        parts.append(sa.or_(*(holds(name, where.keyword) for name in names)))
     if where.submitted_from_ms is not None:
         parts.append(jobs.c.submitted_at_ms >= where.submitted_from_ms)
     if where.submitted_to_ms is not None:

