@@ -130,3 +130,22 @@ def test_names_are_offered_to_the_shell(pai, monkeypatch):
     assert "default" in completing.groups("de")
     monkeypatch.setattr(completing, "_impatient", lambda: None)
     assert completing.jobs("tr") == []
+
+
+def test_a_clone_keeps_its_secrets_and_has_a_name_of_its_own(pai):
+    with pai.client("ann") as client:
+        client.submit(job_file("first", more="secrets: {word: opensesame}"))
+    told = pai("job", "clone", "first", "--name", "second", user="ann")
+    assert told.code == 0, told.err
+    assert "ann~second" in told.out
+    made_up = pai.json("job", "clone", "first", user="ann")["name"]
+    assert made_up.startswith("first-")
+    assert sorted(listed(pai)) == sorted(["first", "second", made_up])
+    assert "opensesame" not in pai("job", "config", "second", user="ann").out
+    refused = pai("job", "clone", "ann~first", user="bob")
+    assert refused.code == 3
+    assert "only one's own jobs" in refused.err
+
+
+def test_an_unknown_job_is_not_cloned(pai):
+    assert pai("job", "clone", "nope", user="ann").code == 3

@@ -11,6 +11,7 @@ from openpai.cli.lazy import group
 
 COMMANDS: Final = {
     "submit": ("openpai.cli.job_submit:submit", "Submit a job file."),
+    "clone": ("openpai.cli.job_clone:clone", "Submit a job once more, under another name, its secrets included."),
     "check": ("openpai.cli.job_submit:check", "Check a job file offline: every fault, with its line."),
     "list": ("openpai.cli.job_read:list_", "List jobs, newest first."),
     "show": ("openpai.cli.job_read:show", "Show a job: its state, its tasks, and why it waits or failed."),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from openpai.lifecycle.model import Fact, JobPhase, StartRequested, StopRequested
 from openpai.lifecycle.planning import plan_of
@@ -65,7 +66,7 @@ class Wishes(SharingWishes):
             known = await self._store.submitted(by.user, by.idempotency_key)
             if known is not None:
                 return Submitted(known[0], by.user, known[1])
-        read = read_job(text)
+        read = read_job(text, await self._hidden_in(by.user, by.clone_of) if by.clone_of else None)
         spec = await with_storages(read.spec, by, self._storages)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
         await check_quotas(by, spec, self._usage, self._clock.now_ms())
@@ -80,6 +81,13 @@ class Wishes(SharingWishes):
         except AlreadySubmitted as already:
             return Submitted(already.job, by.user, already.name)
         return Submitted(record_.job.id, by.user, spec.name, (*read.warnings, *_without_effect(spec)))
+
+    async def _hidden_in(self, user: str, name: str) -> dict[str, Any]:
+        """Return what is hidden in a job of a user, archived ones by their id. Nobody clones secrets of others."""
+        found = await self._store.load(await self._store.find(user, name) or name)
+        if found is None or found.user != user:
+            raise Refused("NoJobError", f"{user} has no job named {name!r}", "only one's own jobs can be cloned")
+        return self._secrets.open(found.sealed)
 
     async def stop(self, user: str, name: str, by: str) -> None:
         """Let a job end; see `Platform.stop`."""

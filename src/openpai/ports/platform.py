@@ -33,6 +33,8 @@ class Submitter:
     quotas: tuple[Quota, ...] = ()
     """Quotas that may hold for them."""
     idempotency_key: str = ""
+    clone_of: str = ""
+    """A job of theirs, by name or id, whose secrets stand behind the masks of the file."""
     audit: AuditEntry | None = None
     """What to write into the audit log along with the job."""
 

@@ -19,7 +19,7 @@ from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of
 from openpai.protocol.job import JobSpec
 from openpai.protocol.parsing import Lines, Parsed, parse, path_text
-from openpai.protocol.references import MASK, reference_faults
+from openpai.protocol.references import MASK, reference_faults, unmasked
 from openpai.protocol.schema import JobSection
 from openpai.protocol.v1 import is_v1, upgrade
 
@@ -37,11 +37,16 @@ class Read:
     warnings: tuple[str, ...] = ()
 
 
-def read_job(text: str | bytes) -> Read:
-    """Return the job a file describes; raise InvalidProtocol with every fault, or Refused when it is too large."""
+def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None) -> Read:
+    """Return the job a file describes; raise InvalidProtocol with every fault, or Refused when it is too large.
+
+    `hidden` holds what may stand behind masks: the `secrets` of another job, and its `passwords` by `type/name`.
+    """
     parsed = parse(_decoded(text))
     document, lines, faults = _job_document(parsed)
     faults = [*parsed.faults, *faults]
+    if hidden is not None:
+        document = unmasked(document, hidden)
     if is_v1(document):
         return _read_v1(document, lines, faults)
     faults += _faults(_problems(document), lines)

@@ -127,3 +127,26 @@ def _mask_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
 def _dangling(path: Path, name: str, what: str, legal: Names) -> Iterator[Finding]:
     if name not in legal:
         yield Finding(path, f"there is no {what} called {name!r}", listed(legal), nearest(name, legal))
+
+
+def unmasked(document: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with what is hidden put back where it shows masks; masks of anything else stay."""
+    secrets, passwords = mapping(hidden.get("secrets")), mapping(hidden.get("passwords"))
+    found = dict(document)
+    given = found.get("secrets")
+    if given == MASK:
+        found["secrets"] = dict(secrets)
+    elif isinstance(given, dict):
+        found["secrets"] = {key: secrets.get(key, value) if value == MASK else value for key, value in given.items()}
+    prerequisites = found.get("prerequisites")
+    if isinstance(prerequisites, list):
+        found["prerequisites"] = [_with_password(one, passwords) for one in prerequisites]
+    return found
+
+
+def _with_password(one: Any, passwords: Mapping[str, Any]) -> Any:
+    auth = mapping(mapping(one).get("auth"))
+    name = f"{mapping(one).get('type')}/{mapping(one).get('name')}"
+    if auth.get("password") != MASK or name not in passwords:
+        return one
+    return {**one, "auth": {**auth, "password": passwords[name]}}

@@ -32,6 +32,17 @@ IdempotencyKey = Annotated[
 ]
 
 
+CloneOf = Annotated[
+    str,
+    Query(
+        alias="cloneOf",
+        max_length=512,
+        pattern=r"^[\w.~-]*$",
+        description="A job of yours, by name or id: where the file shows `******`, that job's secret is meant.",
+    ),
+]
+
+
 @router.post(
     "/api/v2/jobs",
     status_code=202,
@@ -43,13 +54,17 @@ IdempotencyKey = Annotated[
     },
 )
 async def submit(
-    request: Request, caller: Annotated[Caller, doing("job.submit")], idempotency_key: IdempotencyKey = ""
+    request: Request,
+    caller: Annotated[Caller, doing("job.submit")],
+    idempotency_key: IdempotencyKey = "",
+    clone_of: CloneOf = "",
 ) -> Response:
     """Submit a job file, as text of any content type; the job is durable once this is answered."""
     here = desk(request)
     by = replace(
         submitter_of(caller.principal),
         idempotency_key=idempotency_key,
+        clone_of=clone_of.removeprefix(f"{caller.user}~"),
         quotas=await here.allowances.of(caller.principal),
         audit=entry_of_submission(request, caller, here.services.clock.now_ms()),
     )

@@ -46,15 +46,19 @@ class Jobs(Naming):
     """Jobs. `name` is `user~job`, or `job` for one's own."""
 
     @asks
-    def submit(self, text: bytes | str, *, key: str | None = None) -> Call[model.Submitted]:
+    def submit(self, text: bytes | str, *, key: str | None = None, clone_of: str = "") -> Call[model.Submitted]:
         """Submit a job file; the platform has promised to run it when this returns.
 
         However often the request is sent, and whatever answer is lost on the way, it makes one job: `key` names the
-        wish, and is made up here unless a program wants to repeat a wish later.
+        wish, and is made up here unless a program wants to repeat a wish later. With `clone_of`, a job of one's own,
+        the file may be what `config` returned: where it shows a mask, that job's secret is meant.
         """
         headers = {"Content-Type": "text/yaml", "Idempotency-Key": key or uuid4().hex}
         content = text.encode() if isinstance(text, str) else text
-        return Call("POST", "/jobs", whole(model.Submitted.read), content=content, headers=headers, is_repeatable=True)
+        return Call(
+            "POST", "/jobs", whole(model.Submitted.read), said(cloneOf=clone_of or None),
+            content=content, headers=headers, is_repeatable=True,
+        )  # fmt: skip
 
     @asks
     def jobs(self, /, *, limit: int = 20, offset: int = 0, **where: Filter) -> Call[model.JobPage]:
