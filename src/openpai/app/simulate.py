@@ -54,7 +54,8 @@ def simulate(
         bool, typer.Option("--match-vcs", help="Give the trace's virtual clusters to the configuration's by size.")
     ] = False,
     scheduler: Annotated[
-        list[str] | None, typer.Option(help="hived, quota or quota-spread; several to compare [default: hived].")
+        list[str] | None,
+        typer.Option(help="hived, hived-by-age, quota or quota-spread; several to compare [default: hived]."),
     ] = None,
     what_if: Annotated[
         list[str] | None, typer.Option(help="Compare with other promises, as in vision=+8 or vision=+8,speech=-8.")

@@ -124,7 +124,9 @@ def _collect(
     if not trace.jobs:
         return 0.0, 0
     own = config if private_to is None else private_config(config, private_to)
-    report = simulate(own, trace, way, "hived" if way == "private" else way, rules=rules)
+    # Quotas know no users, so nobody's order within a team may depend on them.
+    scheduler = "hived-by-age" if way in ("private", "hived") else way
+    report = simulate(own, trace, way, scheduler, rules=rules)
     for name, found in report.vc_delays_ms.items():
         if (name, way) in delays:
             delays[name, way] += found

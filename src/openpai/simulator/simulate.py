@@ -18,12 +18,20 @@ from openpai.simulator.report import Report, report_of
 from openpai.simulator.tally import Tally
 from openpai.simulator.trace import Trace
 
+
+def _by_age(config: HivedConfig) -> HivedScheduler:
+    scheduler = HivedScheduler(config)
+    scheduler.set_fairness(None)
+    return scheduler
+
+
 SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
     "hived": HivedScheduler,
+    "hived-by-age": _by_age,
     "quota": lambda config: QuotaScheduler(quotas_of(config)),
     "quota-spread": lambda config: QuotaScheduler(quotas_of(config), is_spreading=True),
 }
-"""By name: HiveD; quotas in GPUs on the fullest or emptiest nodes."""
+"""By name: HiveD, with fair share between users or by age alone; quotas in GPUs on the fullest or emptiest nodes."""
 
 
 def simulate(
