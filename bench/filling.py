@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from bench.server import job
+from openpai.lifecycle.model import Behavior, Diagnosis, Outcome, TaskId, Verdict
 from openpai.lifecycle.planning import plan_of
 from openpai.protocol.reading import read_job
 from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.store import rows
 from openpai.store.database import Database
 from openpai.store.opening import migrate
-from openpai.store.schema import events, jobs, tags, task_attempts
+from openpai.store.schema import events, job_files, jobs, tags, task_attempts
 
 USERS = 500
 CLUSTERS = ("vision", "nlp", "speech", "rl", "bio")
@@ -60,8 +61,6 @@ def owner_of(number: int) -> str:
 
 
 def _made(start: int, end: int, count: int, chance: random.Random) -> Iterator[dict[str, Any]]:
-    spec = read_job(job("filled")).spec
-    texts = {"spec": dump_spec(spec), "config": dump_masked(spec), "plan": rows.plan_text(plan_of(spec))}
     for number in range(start, end):
         owner, _, name = name_of(number).partition("~")
         at_ms = BEGAN_MS + number * APART_MS
@@ -69,13 +68,14 @@ def _made(start: int, end: int, count: int, chance: random.Random) -> Iterator[d
         ended_ms = None if is_waiting else at_ms + 60_000 + chance.randrange(10_000_000)
         id_ = f"{at_ms * 1_000_000:016x}{number:016x}"
         is_archived = number < count - WAITING - WITH_HISTORY and chance.random() < 0.02
+        phase = "queued" if is_waiting else chance.choice(_PHASES)
         yield {
-            **texts,
             "id": id_,
             "owner": owner,
             "name": name,
             "version": 3,
-            "phase": "queued" if is_waiting else chance.choice(_PHASES),
+            "phase": phase,
+            "outcome": _OUTCOMES.get(phase),
             "virtual_cluster": chance.choice(CLUSTERS),
             "priority": 0,
             "priority_class": chance.choice((None, None, "prod", "test", "oppo")),
@@ -98,6 +98,9 @@ def _made(start: int, end: int, count: int, chance: random.Random) -> Iterator[d
 
 def _insert(connection: sa.Connection, made: list[dict[str, Any]], count: int) -> None:
     connection.execute(jobs.insert(), made)
+    spec = read_job(job("filled")).spec
+    texts = {"spec": dump_spec(spec), "config": dump_masked(spec), "plan": rows.plan_text(plan_of(spec))}
+    connection.execute(job_files.insert(), [{**texts, "job": row["id"]} for row in made])
     words = [{"job": row["id"], "tag": tag} for row in made if row["is_tagged"] for tag in _tags(row)]
     connection.execute(tags.insert(), words)
     recent = [row for row in made if int(row["id"][16:], 16) >= count - WAITING - WITH_HISTORY]
@@ -108,6 +111,15 @@ def _insert(connection: sa.Connection, made: list[dict[str, Any]], count: int) -
         connection.execute(task_attempts.insert(), [_task_attempt(row) for row in ended])
 
 
+_FAILED = Diagnosis(
+    1, "ApplicationFailed", "UNKNOWN_FAILURE", Behavior.UNKNOWN, "the program ended with exit code 1",
+    ("look at the last lines of the log", "run the command by hand"), "RuntimeError: CUDA out of memory " * 20,
+)  # fmt: skip
+_OUTCOMES: Final = {
+    "succeeded": rows.outcome_text(Outcome(Verdict.SUCCEEDED, 0, None, TaskId("worker", 0), "every task succeeded")),
+    "failed": rows.outcome_text(Outcome(Verdict.FAILED, 1, _FAILED, TaskId("worker", 0), "task worker-0 failed")),
+    "stopped": rows.outcome_text(Outcome(Verdict.STOPPED, -210, None, None, "stopped by its owner")),
+}
 _REASONS = ("Submitted", "Granted", "Started", "TaskSucceeded", "Succeeded")
 
 

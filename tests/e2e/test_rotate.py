@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from cryptography.fernet import Fernet, InvalidToken
 
 from openpai.app.datadir import open_data_dir, visit_data_dir
@@ -21,7 +22,7 @@ from openpai.app.keys import rotate_key
 from openpai.ports.store import Sealed
 from openpai.store.database import Database
 from openpai.store.opening import migrate
-from openpai.store.schema import jobs, lease, storages
+from openpai.store.schema import job_files, jobs, lease, storages
 from openpai.store.vault import Vault, key_from, keys_in
 
 from .server import PAI, Server, logged_in
@@ -73,8 +74,8 @@ def data(tmp_path: Path) -> Path:
     migrate(database)
     with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
         for number in range(JOBS):
-            connection.execute(jobs.insert(), job_row(number, vault.seal(planted(number))))
-        connection.execute(jobs.insert(), job_row(JOBS, None))
+            add_job(connection, number, vault.seal(planted(number)))
+        add_job(connection, JOBS, None)
         sealed = vault.seal(planted(99))
         assert sealed is not None
         row = {"kind": "s3", "data": "{}", "is_read_only": False, "is_shared": True, "description": ""}
@@ -84,21 +85,24 @@ def data(tmp_path: Path) -> Path:
     return root
 
 
-def job_row(number: int, sealed: Sealed | None) -> dict[str, object]:
+def add_job(connection: sa.Connection, number: int, sealed: Sealed | None) -> None:
     numbers = ("version", "priority", "attempt", "retries_counted", "retries_free", "submitted_at_ms", "gpus_total")
-    texts = ("plan", "spec", "config")
-    return {
+    row = {
         "id": f"{number:032x}", "owner": "ann", "name": f"job-{number}", "phase": "succeeded",
         "virtual_cluster": "default", "is_stop_requested": False, "tasks_total": 1, "roles_total": 1,
-        "sealed": sealed.data if sealed else None, **dict.fromkeys(numbers, 1), **dict.fromkeys(texts, "x"),
     }  # fmt: skip
+    connection.execute(jobs.insert(), {**row, **dict.fromkeys(numbers, 1)})
+    files = {"plan": "x", "spec": "x", "config": "x", "sealed": sealed.data if sealed else None}
+    connection.execute(job_files.insert(), {**files, "job": row["id"]})
 
 
 def all_sealed(data: Path, database_url: str | None = None) -> dict[str, bytes]:
     """Return every sealed secret, by the name of its owner."""
     database = Database(database_url or f"sqlite:///{data / 'openpai.db'}", inline=True)
     with database.engine.connect() as connection:
-        found = {row.name: bytes(row.sealed) for row in connection.execute(jobs.select()) if row.sealed is not None}
+        of_jobs = sa.select(jobs.c.name, job_files.c.sealed).join(job_files, job_files.c.job == jobs.c.id)
+        of_jobs = of_jobs.where(job_files.c.sealed.is_not(None))
+        found = {row.name: bytes(row.sealed) for row in connection.execute(of_jobs)}
         found |= {row.name: bytes(row.sealed) for row in connection.execute(storages.select())}
     database.close()
     return found
@@ -197,7 +201,7 @@ def test_secrets_that_no_key_opens_are_named_and_left_alone(data: Path) -> None:
     strange = Vault(Fernet.generate_key().decode()).seal(planted(7))
     database = Database(f"sqlite:///{data / 'openpai.db'}", inline=True)
     with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
-        connection.execute(jobs.insert(), job_row(7, strange))
+        add_job(connection, 7, strange)
     database.close()
     told = rotate(data)
     assert told.returncode == 0

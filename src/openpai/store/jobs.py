@@ -14,7 +14,18 @@ from openpai.ports.store import AlreadySubmitted, Change, JobRecord, LeaseLost, 
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
 from openpai.store.database import Database
-from openpai.store.schema import audit, events, grants, idempotency, inbox, job_attempts, jobs, lease, task_attempts
+from openpai.store.schema import (
+    audit,
+    events,
+    grants,
+    idempotency,
+    inbox,
+    job_attempts,
+    job_files,
+    jobs,
+    lease,
+    task_attempts,
+)
 from openpai.store.usage import audit_columns
 
 LEADER: Final = "leader"
@@ -41,6 +52,7 @@ _CHANGING: Final = (
 )
 _TASK_KEY: Final = ("job", "job_attempt", "role", "task_index", "attempt")
 
+_WITH_FILES: Final = sa.select(jobs, job_files).join(job_files, job_files.c.job == jobs.c.id)
 _UPDATE_JOB: Final = (
     sa.update(jobs)
     .where(jobs.c.id == sa.bindparam("of_id"), jobs.c.version == sa.bindparam("of_version"))
@@ -68,7 +80,7 @@ class SqlJobStore:
 
     async def add_job(self, new: NewJob, epoch: int | None) -> None:
         """Remember a submission; see `JobStore.add_job`."""
-        columns = rows.new_job_columns(new)
+        columns, files = rows.new_job_columns(new), rows.file_columns(new)
         first = rows.event_columns(new.event)
 
         def work(connection: sa.Connection) -> None:
@@ -82,6 +94,7 @@ class SqlJobStore:
                     f"{new.record.user} already has a job named {new.record.name!r}",
                     f"archive the old one: `pai job archive {new.record.name}`, or choose another name",
                 ) from error
+            connection.execute(job_files.insert(), files)
             connection.execute(events.insert(), first)
             if new.audit is not None:
                 connection.execute(audit.insert(), audit_columns(new.audit, target=new.record.full_name))
@@ -124,7 +137,7 @@ class SqlJobStore:
         """Return one job; see `JobStore.load`."""
 
         def work(connection: sa.Connection) -> JobRecord | None:
-            row = connection.execute(sa.select(jobs).where(jobs.c.id == job)).mappings().first()
+            row = connection.execute(_WITH_FILES.where(jobs.c.id == job)).mappings().first()
             if row is None:
                 return None
             where = (task_attempts.c.job == job) & (task_attempts.c.job_attempt == row["attempt"])
@@ -141,7 +154,7 @@ class SqlJobStore:
     async def active(self) -> tuple[JobRecord, ...]:
         """Return every job that is not final; see `JobStore.active`."""
         is_active = jobs.c.phase.in_(_ACTIVE)
-        query = sa.select(jobs).where(is_active).order_by(jobs.c.submitted_at_ms, jobs.c.id)
+        query = _WITH_FILES.where(is_active).order_by(jobs.c.submitted_at_ms, jobs.c.id)
         current = sa.and_(task_attempts.c.job == jobs.c.id, task_attempts.c.job_attempt == jobs.c.attempt)
         attempts_query = sa.select(task_attempts).join(jobs, current).where(is_active)
 

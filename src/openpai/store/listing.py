@@ -1,9 +1,9 @@
 """The list of jobs as SQL: which jobs match, in which order, and where a page begins.
 
-Everything a filter, a search or an order needs stands in the indexes `ix_jobs_listing`, `ix_jobs_archived` and
-`ix_jobs_of_owner`: a question about a million jobs reads one of them and only then the rows of the page. The databases
-are kept from other plans by wrapping columns whose own index would lead them through the rows, which are some twenty
-times larger.
+A question about a million jobs may have to look at every one. PostgreSQL looks at the rows, which hold nothing long
+and are read by several processes at once. SQLite has one: it reads `ix_jobs_listing`, `ix_jobs_archived` or
+`ix_jobs_of_owner`, which hold all that a filter, a search or an order needs, and is kept from other plans by wrapping
+columns whose own index would lead it through the rows.
 """
 
 from __future__ import annotations
@@ -35,19 +35,33 @@ _ORDERS: Final[Mapping[str, Any]] = {
 _NULLABLE: Final = frozenset({"completionTime", "jobPriority"})
 
 
+class Manner(NamedTuple):
+    """How a database is asked."""
+
+    holds: Callable[[Any, str], Condition]
+    """Whether a text holds a word, capitals told from small letters."""
+    apart: Callable[[sa.Column[str]], sa.ColumnElement[str]]
+    """The same value, in a form by which the database does not choose an index."""
+
+
+OF_SQLITE: Final = Manner(lambda name, word: sa.func.instr(name, word) > 0, lambda column: sa.func.coalesce(column, ""))
+# Its LIKE tells capitals from small letters, unlike SQLite's, and takes half as long as its strpos.
+OF_POSTGRESQL: Final = Manner(lambda name, word: name.contains(word, autoescape=True), lambda column: column)
+
+
 def is_newest_first(where: JobFilter) -> bool:
     """Return whether a page can be read off the index without sorting."""
     return _name(where) == "submissionTime" and len(where.users) < 2
 
 
-def condition(where: JobFilter, holds: Callable[[Any, str], Condition]) -> Condition:
+def condition(where: JobFilter, manner: Manner) -> Condition:
     """Return what a job has to be to match; the cursor is no part of it."""
     is_active = bool(where.phases) and set(where.phases) <= set(ACTIVE)
-    parts = [_archived(where, by_index=not is_active), *_listed(where, by_index=is_active)]
+    parts = [_archived(where, manner if is_active else None)]
+    parts += _listed(where, None if is_active and not where.users else manner)
     if where.keyword:
-        # These functions tell capitals from small letters on both databases; LIKE does not on SQLite.
         names = (jobs.c.owner, jobs.c.name, jobs.c.virtual_cluster)
-        parts.append(sa.or_(*(holds(name, where.keyword) for name in names)))
+        parts.append(sa.or_(*(manner.holds(name, where.keyword) for name in names)))
     if where.submitted_from_ms is not None:
         parts.append(jobs.c.submitted_at_ms >= where.submitted_from_ms)
     if where.submitted_to_ms is not None:
@@ -59,33 +73,27 @@ def condition(where: JobFilter, holds: Callable[[Any, str], Condition]) -> Condi
     return sa.and_(*parts)
 
 
-def _archived(where: JobFilter, *, by_index: bool) -> Condition:
+def _archived(where: JobFilter, apart: Manner | None) -> Condition:
     # Written out, as a parameter would keep the databases from seeing that an index is for just these.
     nothing: sa.ColumnElement[str] = sa.literal_column("''")
     if where.is_archived:
         return jobs.c.archive_key > nothing
-    return jobs.c.archive_key == nothing if by_index else _apart(jobs.c.archive_key) == nothing
+    return (apart.apart(jobs.c.archive_key) if apart else jobs.c.archive_key) == nothing
 
 
-def _listed(where: JobFilter, *, by_index: bool) -> Iterable[Condition]:
+def _listed(where: JobFilter, apart: Manner | None) -> Iterable[Condition]:
     if where.users:
         yield jobs.c.owner.in_(where.users)
     if where.virtual_clusters:
         yield jobs.c.virtual_cluster.in_(where.virtual_clusters)
     if where.phases:
-        phase = jobs.c.phase if by_index and not where.users else _apart(jobs.c.phase)
-        yield phase.in_(where.phases)
+        yield (apart.apart(jobs.c.phase) if apart else jobs.c.phase).in_(where.phases)
     if where.priority_classes:
         named = [name for name in where.priority_classes if name is not None]
         either: list[Condition] = [jobs.c.priority_class.in_(named)]
         if None in where.priority_classes:
             either.append(jobs.c.priority_class.is_(None))
         yield sa.or_(*either)
-
-
-def _apart(column: sa.Column[str]) -> sa.ColumnElement[str]:
-    """Return the same value in a form that no index is looked up by."""
-    return sa.func.coalesce(column, "")
 
 
 def _has_tag(wanted: Sequence[str]) -> Condition:

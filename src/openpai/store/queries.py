@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
@@ -15,7 +15,7 @@ from openpai.ports.store import Cursor, EventRow, JobAttemptRow, JobFilter, JobP
 from openpai.protocol.errors import Refused
 from openpai.store import listing, rows
 from openpai.store.database import Database
-from openpai.store.schema import events, idempotency, inbox, job_attempts, jobs, tags, task_attempts
+from openpai.store.schema import events, idempotency, inbox, job_attempts, job_files, jobs, tags, task_attempts
 from openpai.store.totals import Totals
 from openpai.store.using import keep_use
 
@@ -25,7 +25,7 @@ _FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
 _SAME: Final = tuple(jobs.c[field.name] for field in fields(JobRow) if field.name not in ("user", "outcome", "tags"))
 _SHOWN: Final = (*_SAME, jobs.c.owner, jobs.c.outcome)
 _IDS_AT_ONCE: Final = 500
-_OF_JOB: Final = (job_attempts, task_attempts, events, tags, idempotency, inbox)
+_OF_JOB: Final = (job_files, job_attempts, task_attempts, events, tags, idempotency, inbox)
 
 
 class SqlJobQueries:
@@ -33,12 +33,12 @@ class SqlJobQueries:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._holds = _found_in if database.is_sqlite else _like
+        self._manner = listing.OF_SQLITE if database.is_sqlite else listing.OF_POSTGRESQL
         self._totals = Totals()
 
     async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
         """Return one page of jobs; see `JobQueries.jobs`."""
-        matching = listing.condition(where, self._holds)
+        matching = listing.condition(where, self._manner)
         if count and not listing.is_newest_first(where):
             if where.keyword:
                 return await self._page_of_selection(where, matching)
@@ -55,17 +55,7 @@ class SqlJobQueries:
     async def _page(self, where: JobFilter, matching: listing.Condition) -> JobPage:
         of = listing.of_jobs(where)
         query = _paged(sa.select(of.id, of.key.label("key")).where(matching), where, of)
-        return await self._listed(lambda connection: _read_page(connection, query, where))
-
-    async def _listed(self, work: Callable[[sa.Connection], T]) -> T:
-        def guided(connection: sa.Connection) -> T:
-            if not self._database.is_sqlite:
-                # All it needs is in an index; statistics that are a little old lead it through the rows instead.
-                connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-                connection.exec_driver_sql("SET LOCAL enable_bitmapscan = off")
-            return work(connection)
-
-        return await self._database.read(guided)
+        return await self._database.read(lambda connection: _read_page(connection, query, where))
 
     async def _page_of_selection(self, where: JobFilter, matching: listing.Condition) -> JobPage:
         """Return a page with its total out of one search: searching names is most of the work."""
@@ -80,14 +70,14 @@ class SqlJobQueries:
             # Beyond the end no row brings the total along.
             return page if page.total is not None else replace(page, total=_count(connection, matching))
 
-        return await self._listed(work)
+        return await self._database.read(work)
 
     async def _total(self, matching: listing.Condition) -> int:
         compiled = matching.compile(self._database.engine)
         asked = f"{compiled} {sorted(compiled.params.items())}"
 
         async def counted() -> int:
-            return await self._listed(lambda connection: _count(connection, matching))
+            return await self._database.read(lambda connection: _count(connection, matching))
 
         return await self._totals.of(asked, counted)
 
@@ -126,12 +116,12 @@ class SqlJobQueries:
 
     async def config(self, job: str) -> str | None:
         """Return the masked job file; see `JobQueries.config`."""
-        query = sa.select(jobs.c.config).where(jobs.c.id == job)
+        query = sa.select(job_files.c.config).where(job_files.c.job == job)
         return await self._database.read(lambda connection: connection.execute(query).scalar())
 
     async def spec_text(self, job: str) -> str | None:
         """Return the specification; see `JobQueries.spec_text`."""
-        query = sa.select(jobs.c.spec).where(jobs.c.id == job)
+        query = sa.select(job_files.c.spec).where(job_files.c.job == job)
         return await self._database.read(lambda connection: connection.execute(query).scalar())
 
     async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:
@@ -226,18 +216,6 @@ class SqlJobQueries:
             return True
 
         return await self._database.write(work)
-
-
-def _found_in(name: Any, word: str) -> listing.Condition:
-    # Unlike SQLite's LIKE, this tells capitals from small letters.
-    found: listing.Condition = sa.func.instr(name, word) > 0
-    return found
-
-
-def _like(name: Any, word: str) -> listing.Condition:
-    # PostgreSQL's LIKE tells them apart, and takes half as long as its strpos.
-    found: listing.Condition = name.contains(word, autoescape=True)
-    return found
 
 
 def _paged(query: sa.Select[Any], where: JobFilter, of: listing.Listed) -> sa.Select[Any]:

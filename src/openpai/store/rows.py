@@ -103,7 +103,7 @@ def job_columns(record: JobRecord) -> dict[str, Any]:
 
 
 def new_job_columns(new: NewJob) -> dict[str, Any]:
-    """Return every column of a job that was just submitted."""
+    """Return a job that was just submitted as a row; its files are another one."""
     record = new.record
     return {
         **job_columns(record),
@@ -114,17 +114,28 @@ def new_job_columns(new: NewJob) -> dict[str, Any]:
         "gpus_total": new.gpus_total,
         "tasks_total": record.job.plan.tasks_total,
         "roles_total": len(record.job.plan.roles),
-        "plan": plan_text(record.job.plan),
-        "spec": record.spec_text,
-        "config": new.config_text,
-        "sealed": record.sealed.data if record.sealed else None,
         "time_limit_ms": record.time_limit_ms,
         "is_private": record.is_private,
     }
 
 
+def file_columns(new: NewJob) -> dict[str, Any]:
+    """Return what a job that was just submitted consists of, as a row."""
+    record = new.record
+    return {
+        "job": record.job.id,
+        "plan": plan_text(record.job.plan),
+        "spec": record.spec_text,
+        "config": new.config_text,
+        "sealed": record.sealed.data if record.sealed else None,
+    }
+
+
 def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
-    """Return a job with the tasks of its current attempt; tasks without a row wait for their first grant."""
+    """Return a job, from its row and its files' row, with the tasks of its current attempt.
+
+    Tasks without a row wait for their first grant.
+    """
     plan = plan_from(row["plan"])
     tasks = {id_: Task(id_) for role in plan.roles for id_ in (TaskId(role.name, i) for i in range(role.instances))}
     slots: dict[TaskId, Slot] = {}

@@ -32,6 +32,23 @@ def _one_of(column: str, words: type[JobPhase | TaskPhase]) -> sa.CheckConstrain
     return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
 
 
+def _listing(name: str, *columns: str, whole: tuple[str, ...], where: str | None = None) -> tuple[sa.Index, sa.Index]:
+    """Return an index as each database wants it, for SQLite with all that the list filters and sorts by.
+
+    SQLite reads an index from end to end faster than the rows; PostgreSQL the rows, with every core it has.
+    """
+    only = None if where is None else sa.text(where)
+    by_dialect = {"sqlite": (*columns, *whole), "postgresql": columns}
+    lite, postgres = (
+        sa.Index(name, *has, info={"dialect": dialect}, sqlite_where=only, postgresql_where=only).ddl_if(
+            dialect=dialect
+        )
+        for dialect, has in by_dialect.items()
+    )
+    return lite, postgres
+
+
+_NEWEST: Final = ("submitted_at_ms", "id")
 _LISTED: Final = (
     "name",
     "virtual_cluster",
@@ -45,62 +62,60 @@ _LISTED: Final = (
     "ended_at_ms",
 )
 
-
-def _listing(name: str, where: str) -> sa.Index:
-    # Two indexes instead of one with the archive in front: each grows at its end only, where pages stay full.
-    only = sa.text(where)
-    columns = ("submitted_at_ms", "id", "owner", *_LISTED, "archive_key")
-    return sa.Index(name, *columns, sqlite_where=only, postgresql_where=only)
-
-
 jobs: Final = sa.Table(
     "jobs",
     metadata,
-    sa.Column("id", sa.String(32), primary_key=True),
-    sa.Column("owner", sa.String(255), nullable=False),
-    sa.Column("name", sa.String(255), nullable=False),
-    sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("phase", sa.String(16), nullable=False),
-    sa.Column("virtual_cluster", sa.String(255), nullable=False),
-    sa.Column("priority", sa.Integer, nullable=False),
-    sa.Column("priority_class", sa.String(16)),
-    sa.Column("is_stop_requested", sa.Boolean, nullable=False),
-    sa.Column("attempt", sa.Integer, nullable=False),
+    # What the list filters and sorts by comes first, and what is long is kept in `job_files`: a list may have to
+    # look at every job there is.
+    sa.Column("submitted_at_ms", MS, nullable=False),
+    sa.Column("gpus_total", sa.Integer, nullable=False),
+    sa.Column("tasks_total", sa.Integer, nullable=False),
     sa.Column("retries_counted", sa.Integer, nullable=False),
     sa.Column("retries_free", sa.Integer, nullable=False),
-    sa.Column("submitted_at_ms", MS, nullable=False),
+    sa.Column("is_tagged", sa.Boolean, nullable=False, server_default=sa.false()),
+    # An archived job keeps its name under its own id, so that the name is free again.
+    sa.Column("archive_key", sa.String(32), nullable=False, server_default=""),
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("owner", sa.String(255), nullable=False),
+    sa.Column("virtual_cluster", sa.String(255), nullable=False),
+    sa.Column("phase", sa.String(16), nullable=False),
+    sa.Column("ended_at_ms", MS),
+    sa.Column("priority_class", sa.String(16)),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("rank", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("is_stop_requested", sa.Boolean, nullable=False),
+    sa.Column("is_private", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("roles_total", sa.Integer, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("attempt_at_ms", MS),
     sa.Column("attempt_started_at_ms", MS),
     sa.Column("attempt_ended_at_ms", MS),
     sa.Column("started_at_ms", MS),
-    sa.Column("ended_at_ms", MS),
     sa.Column("retry_at_ms", MS),
+    sa.Column("time_limit_ms", MS),
+    sa.Column("checkpoint_at_ms", MS),
+    sa.Column("archived_at_ms", MS),
     sa.Column("outcome", sa.Text),
-    sa.Column("gpus_total", sa.Integer, nullable=False),
-    sa.Column("tasks_total", sa.Integer, nullable=False),
-    sa.Column("roles_total", sa.Integer, nullable=False),
+    _one_of("phase", JobPhase),
+    sa.UniqueConstraint("owner", "name", "archive_key"),
+    *_listing("ix_jobs_listing", *_NEWEST, whole=("owner", *_LISTED, "archive_key"), where="archive_key = ''"),
+    *_listing("ix_jobs_archived", *_NEWEST, whole=("owner", *_LISTED, "archive_key"), where="archive_key > ''"),
+    *_listing("ix_jobs_of_owner", "owner", "archive_key", *_NEWEST, whole=_LISTED),
+    sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
+    # The smallest there can be: all jobs are counted in it.
+    sa.Index("ix_jobs_archive_key", "archive_key"),
+)
+
+job_files: Final = sa.Table(
+    "job_files",
+    metadata,
+    sa.Column("job", sa.String(32), primary_key=True),
     sa.Column("plan", sa.Text, nullable=False),
     sa.Column("spec", sa.Text, nullable=False),
     sa.Column("config", sa.Text, nullable=False),
     sa.Column("sealed", sa.LargeBinary),
-    sa.Column("rank", sa.BigInteger, nullable=False, server_default="0"),
-    sa.Column("time_limit_ms", MS),
-    sa.Column("checkpoint_at_ms", MS),
-    sa.Column("is_private", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("archived_at_ms", MS),
-    # An archived job keeps its name under its own id, so that the name is free again.
-    sa.Column("archive_key", sa.String(32), nullable=False, server_default=""),
-    sa.Column("is_tagged", sa.Boolean, nullable=False, server_default=sa.false()),
-    _one_of("phase", JobPhase),
-    sa.UniqueConstraint("owner", "name", "archive_key"),
-    # The list of jobs is filtered, searched, sorted and counted in an index that holds all it needs, so that a
-    # million rows with their files need not be read for it.
-    _listing("ix_jobs_listing", "archive_key = ''"),
-    _listing("ix_jobs_archived", "archive_key > ''"),
-    sa.Index("ix_jobs_of_owner", "owner", "archive_key", "submitted_at_ms", "id", *_LISTED),
-    sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
-    # The smallest there can be: all jobs are counted in it.
-    sa.Index("ix_jobs_archive_key", "archive_key"),
 )
 
 job_attempts: Final = sa.Table(
