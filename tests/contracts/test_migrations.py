@@ -1,0 +1,70 @@
+"""What an older database holds is all there after it was brought up to date."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+from openpai.lifecycle.model import Outcome, Plan, RolePlan, TaskId, Verdict
+from openpai.ports.store import JobFilter
+from openpai.store import rows
+from openpai.store.database import Database
+from openpai.store.jobs import SqlJobStore
+from openpai.store.opening import migrate
+from openpai.store.queries import SqlJobQueries
+
+PLAN = Plan((RolePlan("worker", 2, 1, 2, 0),), 3, True)
+OUTCOME = Outcome(Verdict.FAILED, 1, None, TaskId("worker", 1), "it failed: ü")
+NAMES = ("first", "second", "third")
+
+
+def upgrade(database: Database, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(files("openpai.store") / "migrations"))
+    with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+
+
+def old_row(number: int, revision: str) -> dict[str, object]:
+    zeros = ("version", "priority", "attempt", "retries_counted", "retries_free", "gpus_total")
+    row = {
+        "id": f"{number:032x}", "owner": "ann", "name": NAMES[number], "phase": "failed", "virtual_cluster": "default",
+        "is_stop_requested": False, "tasks_total": 2, "roles_total": 1, "submitted_at_ms": 1000 - number,
+        "plan": rows.plan_text(PLAN), "spec": f'{{"spec":{number}}}', "config": f"config {number}",
+        "sealed": b"sealed" if number else None, "outcome": rows.outcome_text(OUTCOME), **dict.fromkeys(zeros, number),
+    }  # fmt: skip
+    if revision == "0001":
+        return row
+    return {**row, "archive_key": row["id"] if number == 2 else "", "is_tagged": number == 1}
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+async def test_jobs_of_an_older_database_are_all_there(database_url: str, revision: str) -> None:
+    database = Database(database_url)
+    upgrade(database, revision)
+    with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        jobs = sa.Table("jobs", sa.MetaData(), autoload_with=connection)
+        tags = sa.Table("tags", sa.MetaData(), autoload_with=connection)
+        connection.execute(jobs.insert(), [old_row(number, revision) for number in range(3)])
+        connection.execute(tags.insert(), [{"job": f"{1:032x}", "tag": "paper"}])
+    migrate(database)
+
+    store, queries = SqlJobStore(database), SqlJobQueries(database)
+    listed = await queries.jobs(JobFilter(), count=True)
+    archived = await queries.jobs(JobFilter(is_archived=True), count=False)
+    assert [row.name for row in listed.jobs + archived.jobs] == list(NAMES)
+    assert [row.name for row in archived.jobs] == (["third"] if revision == "0002" else [])
+    for number, row in enumerate((*listed.jobs, *archived.jobs)):
+        record = await store.load(row.id)
+        assert record is not None
+        assert (record.job.plan, record.job.outcome, record.version) == (PLAN, OUTCOME, number)
+        assert (record.spec_text, await queries.config(row.id)) == (f'{{"spec":{number}}}', f"config {number}")
+        assert (record.sealed.data if record.sealed else None) == (b"sealed" if number else None)
+    tagged = await queries.jobs(JobFilter(tags_any=("paper",)), count=False)
+    assert [row.name for row in tagged.jobs] == ["second"]
+    database.close()
