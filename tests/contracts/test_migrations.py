@@ -32,7 +32,7 @@ def upgrade(database: Database, revision: str) -> None:
 
 def old_row(number: int, revision: str) -> dict[str, object]:
     zeros = ("version", "priority", "attempt", "retries_counted", "retries_free", "gpus_total")
-    row = {
+    row: dict[str, object] = {
         "id": f"{number:032x}", "owner": "ann", "name": NAMES[number], "phase": "failed", "virtual_cluster": "default",
         "is_stop_requested": False, "tasks_total": 2, "roles_total": 1, "submitted_at_ms": 1000 - number,
         "plan": rows.plan_text(PLAN), "spec": f'{{"spec":{number}}}', "config": f"config {number}",
