@@ -106,6 +106,14 @@ jobs: Final = sa.Table(
     sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
     # The smallest there can be: all jobs are counted in it.
     sa.Index("ix_jobs_archive_key", "archive_key"),
+    # How many of somebody's jobs wait or run is asked at each submission, whatever else waits.
+    sa.Index(
+        "ix_jobs_unfinished",
+        "owner",
+        "virtual_cluster",
+        sqlite_where=sa.text("ended_at_ms IS NULL"),
+        postgresql_where=sa.text("ended_at_ms IS NULL"),
+    ),
 )
 
 job_files: Final = sa.Table(
@@ -339,6 +347,16 @@ past_use: Final = sa.Table(
     sa.Column("cpu_ms", sa.Double, nullable=False),
     sa.Column("memory_mb_ms", sa.Double, nullable=False),
     sa.Column("task_attempts", sa.Integer, nullable=False),
+)
+
+# What ended task attempts held in each month (UTC), added up as they end: asked at each submission.
+month_use: Final = sa.Table(
+    "month_use",
+    metadata,
+    sa.Column("owner", sa.String(255), primary_key=True),
+    sa.Column("month_ms", MS, primary_key=True, autoincrement=False),
+    sa.Column("virtual_cluster", sa.String(255), primary_key=True),
+    sa.Column("gpu_ms", sa.BigInteger, nullable=False),
 )
 
 audit: Final = sa.Table(
