@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReport, Job, Outcome, Task, TaskId
-from openpai.ports.usage import AuditEntry
+from openpai.ports.usage import AuditEntry, Quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,8 @@ class NewJob:
     idempotency_key: str = ""
     """What the client calls this submission: sent again under the same key it is the same job. Empty: none."""
     audit: AuditEntry | None = None
+    quotas: tuple[Quota, ...] = ()
+    """Those that say how many unfinished jobs its owner may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class Change:
     released: tuple[tuple[str, int, int], ...] = ()
     """(node, device, grant) that this step gives back."""
     events: tuple[Event, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    """Those that say how many unfinished jobs its owner may have, for a step that lets a final job run again."""
 
 
 class Saved(StrEnum):
@@ -262,7 +266,8 @@ class JobStore(Protocol):
     async def add_job(self, new: NewJob, epoch: int | None) -> None:
         """Remember a submission; durable when this returns. Raises Refused ConflictJobError for a name that exists.
 
-        Archived jobs do not keep their names. Raises `AlreadySubmitted` for an idempotency key its owner used before.
+        Archived jobs do not keep their names. Raises `AlreadySubmitted` for an idempotency key its owner used before,
+        and `BeyondQuota` for a job that its `quotas` leave no room for, however many servers add jobs at the same time.
 
         Unless `epoch` is the newest lease, somebody else leads or will lead, and finds the job in its inbox.
         """
@@ -292,7 +297,8 @@ class JobStore(Protocol):
         """Save each change or say why not; those that are saved are durable when this returns.
 
         `epoch` is the lease under which the caller leads: raises LeaseLost, writing nothing, when it is no longer
-        the newest. None for a server that does not lead and may only record wishes.
+        the newest. None for a server that does not lead and may only record wishes. Raises `BeyondQuota`, writing
+        nothing, when the `quotas` of a change leave no room.
         """
         ...
 

@@ -24,6 +24,15 @@ class Quota:
     """GPU hours since the first of the month (UTC): beyond them submissions are refused."""
 
 
+class BeyondQuota(Exception):
+    """One more unfinished job would be one too many: `count` is how many there are, `quota` what allows no more."""
+
+    def __init__(self, quota: Quota, count: int) -> None:
+        super().__init__(f"{count} unfinished jobs, and {quota.jobs_unfinished} allowed")
+        self.quota = quota
+        self.count = count
+
+
 @dataclass(frozen=True, slots=True)
 class UseRow:
     """What was used on one day (UTC) by one user in one virtual cluster."""
@@ -100,6 +109,13 @@ class UsageStore(Protocol):
 
     async def unfinished(self, user: str) -> Mapping[str, int]:
         """Return how many jobs of a user wait or run, by virtual cluster."""
+        ...
+
+    async def gpu_hours_this_month(self, user: str, now_ms: int) -> Mapping[str, float]:
+        """Return the GPU hours of a user since the first of the month (UTC), by virtual cluster; cheap to ask.
+
+        They are those that `use` counts, for what still runs until now.
+        """
         ...
 
     async def use(

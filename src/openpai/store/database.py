@@ -35,15 +35,16 @@ class Database:
         self._readers = None if inline else ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._writer = None if inline else Writer(self.engine, is_far=not self.is_sqlite)
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, work: Work[T], lock: str = "") -> T:
         """Run `work` in a transaction; its effects are durable when this returns. Raises Unavailable on a bad disk.
 
-        `work` may run more than once: what an undone run returned is never seen.
+        `work` may run more than once: what an undone run returned is never seen. While it runs, no other server runs
+        a work with the same `lock`.
         """
         if self._writer is not None:
-            return await self._writer.write(work)
+            return await self._writer.write(work, lock)
         try:
-            return run_alone(self.engine, work)
+            return run_alone(self.engine, work, lock)
         except exc.DBAPIError as error:
             raise told(error) from error
 

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.usage import AuditEntry, AuditFilter, AuditRow, Quota, UseRow
+from openpai.store.admitting import unfinished
 from openpai.store.database import Database
-from openpai.store.schema import audit, jobs, quotas
+from openpai.store.months import gpu_hours
+from openpai.store.schema import audit, quotas
 from openpai.store.using import Period, held
 
 _LIMITS: Final = ("gpus_running", "gpus_per_job", "jobs_unfinished", "gpu_hours_per_month")
-_UNFINISHED: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
 _WORDS: Final = ("actor", "action", "target", "owner", "via", "address")
 
 
@@ -53,15 +53,11 @@ class SqlUsageStore:
 
     async def unfinished(self, user: str) -> Mapping[str, int]:
         """Return how many jobs of a user wait or run; see `UsageStore.unfinished`."""
-        # Jobs that are not over are few and found by their phase; a user's jobs may be very many. The `||` keeps
-        # SQLite, which does not know that, from going by the owner.
-        query = (
-            sa.select(jobs.c.virtual_cluster, sa.func.count())
-            .where(jobs.c.phase.in_(_UNFINISHED), jobs.c.owner.concat("") == user)
-            .group_by(jobs.c.virtual_cluster)
-        )
-        found = await self._database.read(lambda connection: connection.execute(query).all())
-        return {row[0]: row[1] for row in found}
+        return await self._database.read(lambda connection: unfinished(connection, user))
+
+    async def gpu_hours_this_month(self, user: str, now_ms: int) -> Mapping[str, float]:
+        """Return the GPU hours of a user since the month began; see `UsageStore.gpu_hours_this_month`."""
+        return await self._database.read(lambda connection: gpu_hours(connection, user, now_ms))
 
     async def use(
         self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()

@@ -9,9 +9,10 @@ the disk, and everything a far database does, run in a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -24,11 +25,13 @@ T = TypeVar("T")
 Work = Callable[[sa.Connection], T]
 
 GROUP_MAX: Final = 256
+_TAKE: Final = sa.text("SELECT pg_advisory_xact_lock(key) FROM unnest(CAST(:keys AS bigint[])) AS key")
 
 
 @dataclass(slots=True)
 class _Write:
     work: Work[Any]
+    lock: str
     future: asyncio.Future[Any]
     result: Any = None
     error: BaseException | None = None
@@ -55,12 +58,15 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._is_closed = False
 
-    async def write(self, work: Work[T]) -> T:
-        """Run `work` with others in a transaction; durable when this returns."""
+    async def write(self, work: Work[T], lock: str = "") -> T:
+        """Run `work` with others in a transaction; durable when this returns.
+
+        While it runs, no other server runs a work with the same `lock`.
+        """
         if self._is_closed:
             raise Unavailable("the store is closed")
         loop = asyncio.get_running_loop()
-        write = _Write(work, loop.create_future())
+        write = _Write(work, lock, loop.create_future())
         self._waiting.append(write)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._drain())
@@ -88,7 +94,7 @@ class Writer:
             return
         for write in group:
             try:
-                write.result = await self._in_thread(run_alone, self._engine, write.work)
+                write.result = await self._in_thread(run_alone, self._engine, write.work, write.lock)
             except Exception as own_error:
                 write.error = own_error
 
@@ -105,6 +111,7 @@ class Writer:
 
     def _write(self, group: list[_Write]) -> None:
         with self._engine.connect() as connection, connection.begin():
+            _take(connection, (write.lock for write in group))
             for write in group:
                 write.result = write.work(connection)
 
@@ -112,7 +119,18 @@ class Writer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
 
-def run_alone(engine: sa.Engine, work: Work[T]) -> T:
+def run_alone(engine: sa.Engine, work: Work[T], lock: str = "") -> T:
     """Run `work` in a transaction of its own."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        _take(connection, (lock,))
         return work(connection)
+
+
+def _take(connection: sa.Connection, locks: Iterable[str]) -> None:
+    """Wait for these locks, which the end of the transaction gives back."""
+    names = {lock for lock in locks if lock}
+    # SQLite has one writer at a time anyway.
+    if names and connection.dialect.name == "postgresql":
+        # Before anything else is touched and in one order everywhere, so that no two servers wait for each other.
+        keys = sorted(int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True) for name in names)
+        connection.execute(_TAKE, {"keys": keys})

@@ -1,0 +1,82 @@
+"""GPU hours of a month, kept ready for quotas: added up as task attempts end, in the transaction that ends them.
+
+What ended is a row for each owner, month and virtual cluster; what still runs is counted when somebody asks. So the
+question costs the same whether a month had ten attempts or a million, and the answer is the one that counting them
+all would give. Deleting a job takes nothing away.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from openpai.ports.store import Change
+from openpai.store.schema import month_use, task_attempts
+
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_KEY: Final = ("owner", "month_ms", "virtual_cluster")
+
+
+def month_of(at_ms: int) -> int:
+    """Return when the month began that a time lies in, in UTC."""
+    at = _EPOCH + timedelta(milliseconds=at_ms)
+    return (at.replace(day=1, hour=0, minute=0, second=0, microsecond=0) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def count_ends(dialect: Any) -> sa.Executable:
+    """Return the statement that adds rows of `ends_of` to what is counted, in the words of a database."""
+    insert = dialect.insert(month_use)
+    more = {"gpu_ms": month_use.c.gpu_ms + insert.excluded.gpu_ms}
+    statement: sa.Executable = insert.on_conflict_do_update(index_elements=list(_KEY), set_=more)
+    return statement
+
+
+def ends_of(changes: Iterable[Change]) -> list[dict[str, Any]]:
+    """Return what task attempts held that end in these changes, as rows in one order everywhere."""
+    sums: defaultdict[tuple[str, int, str], int] = defaultdict(int)
+    for change in changes:
+        for task, slot in change.tasks:
+            # Nothing changes an attempt that has ended, so each comes by here once.
+            if slot is None or not slot.gpus or task.granted_at_ms is None or task.ended_at_ms is None:
+                continue
+            for month_ms, held_ms in _split(task.granted_at_ms, task.ended_at_ms):
+                sums[change.after.user, month_ms, change.after.virtual_cluster] += slot.gpus * held_ms
+    return [{**dict(zip(_KEY, key, strict=True)), "gpu_ms": sums[key]} for key in sorted(sums)]
+
+
+def _split(start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
+    """Yield each month that something was held in, and for how long."""
+    while start_ms < end_ms:
+        month_ms = month_of(start_ms)
+        until_ms = min(end_ms, month_of(month_ms + 32 * _DAY_MS))
+        yield month_ms, until_ms - start_ms
+        start_ms = until_ms
+
+
+def gpu_hours(connection: sa.Connection, owner: str, now_ms: int) -> Mapping[str, float]:
+    """Return the GPU hours that somebody used since the month began, by virtual cluster."""
+    month_ms = month_of(now_ms)
+    ended = sa.select(month_use.c.virtual_cluster, month_use.c.gpu_ms).where(
+        month_use.c.owner == owner, month_use.c.month_ms == month_ms
+    )
+    attempts = task_attempts.c
+    since = sa.case((attempts.granted_at_ms < month_ms, month_ms), else_=attempts.granted_at_ms)
+    held = attempts.gpus * (now_ms - since)
+    running = sa.select(attempts.virtual_cluster, sa.cast(held, sa.BigInteger)).where(
+        attempts.ended_at_ms.is_(None), attempts.granted_at_ms < now_ms, attempts.owner == owner, attempts.gpus > 0
+    )
+    # One statement: between two, what has just ended would be missing from both.
+    return _by_cluster(connection.execute(sa.union_all(ended, running)).all())
+
+
+def _by_cluster(found: Sequence[Any]) -> Mapping[str, float]:
+    sums: defaultdict[str, int] = defaultdict(int)
+    for virtual_cluster, gpu_ms in found:
+        sums[virtual_cluster] += gpu_ms
+    return {name: sums[name] / _HOUR_MS for name in sorted(sums)}
