@@ -20,7 +20,7 @@ from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.store import rows
 from openpai.store.database import Database
 from openpai.store.opening import migrate
-from openpai.store.schema import events, job_files, jobs, tags, task_attempts
+from openpai.store.schema import events, job_details, jobs, tags, task_attempts
 
 USERS = 500
 CLUSTERS = ("vision", "nlp", "speech", "rl", "bio")
@@ -75,7 +75,6 @@ def _made(start: int, end: int, count: int, chance: random.Random) -> Iterator[d
             "name": name,
             "version": 3,
             "phase": phase,
-            "outcome": _OUTCOMES.get(phase),
             "virtual_cluster": chance.choice(CLUSTERS),
             "priority": 0,
             "priority_class": chance.choice((None, None, "prod", "test", "oppo")),
@@ -100,7 +99,9 @@ def _insert(connection: sa.Connection, made: list[dict[str, Any]], count: int) -
     connection.execute(jobs.insert(), made)
     spec = read_job(job("filled")).spec
     texts = {"spec": dump_spec(spec), "config": dump_masked(spec), "plan": rows.plan_text(plan_of(spec))}
-    connection.execute(job_files.insert(), [{**texts, "job": row["id"]} for row in made])
+    connection.execute(
+        job_details.insert(), [{**texts, "job": row["id"], "outcome": _OUTCOMES.get(row["phase"])} for row in made]
+    )
     words = [{"job": row["id"], "tag": tag} for row in made if row["is_tagged"] for tag in _tags(row)]
     connection.execute(tags.insert(), words)
     recent = [row for row in made if int(row["id"][16:], 16) >= count - WAITING - WITH_HISTORY]

@@ -22,7 +22,7 @@ from openpai.app.keys import rotate_key
 from openpai.ports.store import Sealed
 from openpai.store.database import Database
 from openpai.store.opening import migrate
-from openpai.store.schema import job_files, jobs, lease, storages
+from openpai.store.schema import job_details, jobs, lease, storages
 from openpai.store.vault import Vault, key_from, keys_in
 
 from .server import PAI, Server, logged_in
@@ -93,15 +93,15 @@ def add_job(connection: sa.Connection, number: int, sealed: Sealed | None) -> No
     }  # fmt: skip
     connection.execute(jobs.insert(), {**row, **dict.fromkeys(numbers, 1)})
     files = {"plan": "x", "spec": "x", "config": "x", "sealed": sealed.data if sealed else None}
-    connection.execute(job_files.insert(), {**files, "job": row["id"]})
+    connection.execute(job_details.insert(), {**files, "job": row["id"]})
 
 
 def all_sealed(data: Path, database_url: str | None = None) -> dict[str, bytes]:
     """Return every sealed secret, by the name of its owner."""
     database = Database(database_url or f"sqlite:///{data / 'openpai.db'}", inline=True)
     with database.engine.connect() as connection:
-        of_jobs = sa.select(jobs.c.name, job_files.c.sealed).join(job_files, job_files.c.job == jobs.c.id)
-        of_jobs = of_jobs.where(job_files.c.sealed.is_not(None))
+        of_jobs = sa.select(jobs.c.name, job_details.c.sealed).join(job_details, job_details.c.job == jobs.c.id)
+        of_jobs = of_jobs.where(job_details.c.sealed.is_not(None))
         found = {row.name: bytes(row.sealed) for row in connection.execute(of_jobs)}
         found |= {row.name: bytes(row.sealed) for row in connection.execute(storages.select())}
     database.close()

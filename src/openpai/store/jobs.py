@@ -13,7 +13,9 @@ from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.store import AlreadySubmitted, Change, JobRecord, LeaseLost, NewJob, Saved
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
+from openpai.store.admitting import check_room, lock_of
 from openpai.store.database import Database
+from openpai.store.months import count_ends, ends_of
 from openpai.store.schema import (
     audit,
     events,
@@ -21,7 +23,7 @@ from openpai.store.schema import (
     idempotency,
     inbox,
     job_attempts,
-    job_files,
+    job_details,
     jobs,
     lease,
     task_attempts,
@@ -46,17 +48,19 @@ _CHANGING: Final = (
     "started_at_ms",
     "ended_at_ms",
     "retry_at_ms",
-    "outcome",
     "rank",
     "checkpoint_at_ms",
 )
 _TASK_KEY: Final = ("job", "job_attempt", "role", "task_index", "attempt")
 
-_WITH_FILES: Final = sa.select(jobs, job_files).join(job_files, job_files.c.job == jobs.c.id)
+_WHOLE: Final = sa.select(jobs, job_details).join(job_details, job_details.c.job == jobs.c.id)
 _UPDATE_JOB: Final = (
     sa.update(jobs)
     .where(jobs.c.id == sa.bindparam("of_id"), jobs.c.version == sa.bindparam("of_version"))
     .values({name: sa.bindparam(name) for name in _CHANGING})
+)
+_UPDATE_OUTCOME: Final = (
+    sa.update(job_details).where(job_details.c.job == sa.bindparam("of_id")).values(outcome=sa.bindparam("new_outcome"))
 )
 _RELEASE: Final = sa.delete(grants).where(
     grants.c.node == sa.bindparam("of_node"),
@@ -77,15 +81,19 @@ class SqlJobStore:
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._upsert_task = _upsert(dialect, task_attempts, _TASK_KEY)
         self._upsert_attempt = _upsert(dialect, job_attempts, ("job", "attempt"))
+        self._count_ends = count_ends(dialect)
 
     async def add_job(self, new: NewJob, epoch: int | None) -> None:
         """Remember a submission; see `JobStore.add_job`."""
-        columns, files = rows.new_job_columns(new), rows.file_columns(new)
+        columns, details = rows.new_job_columns(new), rows.detail_columns(new)
         first = rows.event_columns(new.event)
 
         def work(connection: sa.Connection) -> None:
             if new.idempotency_key:
-                self._claim_key(connection, new)
+                _check_key(connection, new)
+            check_room(connection, new.record.user, new.quotas)
+            if new.idempotency_key:
+                _claim_key(connection, new)
             try:
                 connection.execute(jobs.insert(), columns)
             except exc.IntegrityError as error:
@@ -94,7 +102,7 @@ class SqlJobStore:
                     f"{new.record.user} already has a job named {new.record.name!r}",
                     f"archive the old one: `pai job archive {new.record.name}`, or choose another name",
                 ) from error
-            connection.execute(job_files.insert(), files)
+            connection.execute(job_details.insert(), details)
             connection.execute(events.insert(), first)
             if new.audit is not None:
                 connection.execute(audit.insert(), audit_columns(new.audit, target=new.record.full_name))
@@ -102,25 +110,7 @@ class SqlJobStore:
             if epoch is None or self._newest_epoch(connection) != epoch:
                 connection.execute(inbox.insert(), {"job": new.record.job.id})
 
-        await self._database.write(work)
-
-    def _claim_key(self, connection: sa.Connection, new: NewJob) -> None:
-        job = new.record
-        known = connection.execute(_submitted(job.user, new.idempotency_key)).first()
-        if known is not None:
-            raise AlreadySubmitted(known.job, known.name)
-        mine = {
-            "owner": job.user,
-            "key": new.idempotency_key,
-            "job": job.job.id,
-            "name": job.name,
-            "at_ms": job.job.submitted_at_ms,
-        }
-        try:
-            connection.execute(idempotency.insert(), mine)
-        except exc.IntegrityError as error:
-            # Another server has just stored it; whoever asks again finds it.
-            raise Unavailable(f"job {job.name} is being submitted under this key by another server") from error
+        await self._database.write(work, lock_of(new.record.user, new.quotas))
 
     async def submitted(self, user: str, idempotency_key: str) -> tuple[str, str] | None:
         """Return what was submitted under a key; see `JobStore.submitted`."""
@@ -137,7 +127,7 @@ class SqlJobStore:
         """Return one job; see `JobStore.load`."""
 
         def work(connection: sa.Connection) -> JobRecord | None:
-            row = connection.execute(_WITH_FILES.where(jobs.c.id == job)).mappings().first()
+            row = connection.execute(_WHOLE.where(jobs.c.id == job)).mappings().first()
             if row is None:
                 return None
             where = (task_attempts.c.job == job) & (task_attempts.c.job_attempt == row["attempt"])
@@ -154,7 +144,7 @@ class SqlJobStore:
     async def active(self) -> tuple[JobRecord, ...]:
         """Return every job that is not final; see `JobStore.active`."""
         is_active = jobs.c.phase.in_(_ACTIVE)
-        query = _WITH_FILES.where(is_active).order_by(jobs.c.submitted_at_ms, jobs.c.id)
+        query = _WHOLE.where(is_active).order_by(jobs.c.submitted_at_ms, jobs.c.id)
         current = sa.and_(task_attempts.c.job == jobs.c.id, task_attempts.c.job_attempt == jobs.c.attempt)
         attempts_query = sa.select(task_attempts).join(jobs, current).where(is_active)
 
@@ -173,6 +163,9 @@ class SqlJobStore:
         def work(connection: sa.Connection) -> tuple[Saved, ...]:
             if epoch is not None:
                 self._check_lease(connection, epoch)
+            for change in changes:
+                if change.before.job.is_final:
+                    check_room(connection, change.before.user, change.quotas)
             try:
                 with connection.begin_nested():
                     self._write(connection, changes, notify=notify)
@@ -182,7 +175,9 @@ class SqlJobStore:
                 return (self._save_alone(connection, changes[0], notify=notify),)
             return (Saved.YES,) * len(changes)
 
-        return await self._database.write(work)
+        # Only a wish to start a job again brings quotas along, and wishes are saved one by one.
+        locks = [lock_of(change.before.user, change.quotas) for change in changes if change.quotas]
+        return await self._database.write(work, locks[0] if locks else "")
 
     async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
         """Return and remove what other servers left; see `JobStore.take_inbox`."""
@@ -266,6 +261,15 @@ class SqlJobStore:
         ]
         if connection.execute(_UPDATE_JOB, updates).rowcount != len(updates):
             raise _Stale
+        _execute(
+            connection,
+            _UPDATE_OUTCOME,
+            [
+                {"of_id": change.after.job.id, "new_outcome": rows.outcome_text(change.after.job.outcome)}
+                for change in changes
+                if change.after.job.outcome != change.before.job.outcome
+            ],
+        )
         released = [_grant_key(*grant) for change in changes for grant in change.released]
         _execute(connection, _RELEASE, released)
         _execute(
@@ -286,10 +290,33 @@ class SqlJobStore:
                 for task, slot in change.tasks
             ],
         )
+        _execute(connection, self._count_ends, ends_of(changes))
         _execute(connection, self._upsert_attempt, [_ended_columns(change) for change in changes if change.ended])
         _execute(connection, events.insert(), [rows.event_columns(e) for change in changes for e in change.events])
         if notify:
             _execute(connection, inbox.insert(), [{"job": change.after.job.id} for change in changes])
+
+
+def _check_key(connection: sa.Connection, new: NewJob) -> None:
+    known = connection.execute(_submitted(new.record.user, new.idempotency_key)).first()
+    if known is not None:
+        raise AlreadySubmitted(known.job, known.name)
+
+
+def _claim_key(connection: sa.Connection, new: NewJob) -> None:
+    job = new.record
+    mine = {
+        "owner": job.user,
+        "key": new.idempotency_key,
+        "job": job.job.id,
+        "name": job.name,
+        "at_ms": job.job.submitted_at_ms,
+    }
+    try:
+        connection.execute(idempotency.insert(), mine)
+    except exc.IntegrityError as error:
+        # Another server has just stored it; whoever asks again finds it.
+        raise Unavailable(f"job {job.name} is being submitted under this key by another server") from error
 
 
 def _submitted(user: str, key: str) -> sa.Select[Any]:

@@ -15,7 +15,7 @@ from openpai.ports.store import Cursor, EventRow, JobAttemptRow, JobFilter, JobP
 from openpai.protocol.errors import Refused
 from openpai.store import listing, rows
 from openpai.store.database import Database
-from openpai.store.schema import events, idempotency, inbox, job_attempts, job_files, jobs, tags, task_attempts
+from openpai.store.schema import events, idempotency, inbox, job_attempts, job_details, jobs, tags, task_attempts
 from openpai.store.totals import Totals
 from openpai.store.using import keep_use
 
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 _FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
 _SAME: Final = tuple(jobs.c[field.name] for field in fields(JobRow) if field.name not in ("user", "outcome", "tags"))
-_SHOWN: Final = (*_SAME, jobs.c.owner, jobs.c.outcome)
+_SHOWN: Final = sa.select(*_SAME, jobs.c.owner, job_details.c.outcome).join(job_details, job_details.c.job == jobs.c.id)
 _IDS_AT_ONCE: Final = 500
-_OF_JOB: Final = (job_files, job_attempts, task_attempts, events, tags, idempotency, inbox)
+_OF_JOB: Final = (job_details, job_attempts, task_attempts, events, tags, idempotency, inbox)
 
 
 class SqlJobQueries:
@@ -90,7 +90,7 @@ class SqlJobQueries:
         return await self._one(jobs.c.id == job)
 
     async def _one(self, *where: listing.Condition) -> JobRow | None:
-        query = sa.select(*_SHOWN).where(*where)
+        query = _SHOWN.where(*where)
 
         def work(connection: sa.Connection) -> JobRow | None:
             row = connection.execute(query).mappings().first()
@@ -116,12 +116,12 @@ class SqlJobQueries:
 
     async def config(self, job: str) -> str | None:
         """Return the masked job file; see `JobQueries.config`."""
-        query = sa.select(job_files.c.config).where(job_files.c.job == job)
+        query = sa.select(job_details.c.config).where(job_details.c.job == job)
         return await self._database.read(lambda connection: connection.execute(query).scalar())
 
     async def spec_text(self, job: str) -> str | None:
         """Return the specification; see `JobQueries.spec_text`."""
-        query = sa.select(job_files.c.spec).where(job_files.c.job == job)
+        query = sa.select(job_details.c.spec).where(job_details.c.job == job)
         return await self._database.read(lambda connection: connection.execute(query).scalar())
 
     async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:
@@ -244,7 +244,7 @@ def _shown(connection: sa.Connection, ids: Sequence[str]) -> list[JobRow]:
     for start in range(0, len(ids), _IDS_AT_ONCE):
         some = list(ids[start : start + _IDS_AT_ONCE])
         tagged = _tags(connection, some)
-        query = sa.select(*_SHOWN).where(jobs.c.id.in_(some))
+        query = _SHOWN.where(jobs.c.id.in_(some))
         found += [_job_row(row, tagged.get(row["id"], ())) for row in connection.execute(query).mappings()]
     return found
 

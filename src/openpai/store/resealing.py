@@ -14,14 +14,14 @@ from sqlalchemy import exc
 
 from openpai.store.complaints import told
 from openpai.store.database import Database
-from openpai.store.schema import job_files, lease, storages
+from openpai.store.schema import job_details, lease, storages
 from openpai.store.vault import Vault
 from openpai.store.writer import run_alone
 
 T = TypeVar("T")
 
 ROWS_AT_ONCE: Final = 200
-_KEPT: Final = ((job_files, job_files.c.job), (storages, storages.c.name))
+_KEPT: Final = ((job_details, job_details.c.job), (storages, storages.c.name))
 
 
 @dataclass(frozen=True, slots=True)

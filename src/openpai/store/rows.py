@@ -96,14 +96,13 @@ def job_columns(record: JobRecord) -> dict[str, Any]:
         "started_at_ms": job.started_at_ms,
         "ended_at_ms": job.ended_at_ms,
         "retry_at_ms": job.retry_at_ms,
-        "outcome": outcome_text(job.outcome),
         "rank": record.rank,
         "checkpoint_at_ms": record.checkpoint_at_ms,
     }
 
 
 def new_job_columns(new: NewJob) -> dict[str, Any]:
-    """Return a job that was just submitted as a row; its files are another one."""
+    """Return a job that was just submitted as a row; its details are another one."""
     record = new.record
     return {
         **job_columns(record),
@@ -119,8 +118,8 @@ def new_job_columns(new: NewJob) -> dict[str, Any]:
     }
 
 
-def file_columns(new: NewJob) -> dict[str, Any]:
-    """Return what a job that was just submitted consists of, as a row."""
+def detail_columns(new: NewJob) -> dict[str, Any]:
+    """Return what is long of a job that was just submitted, as a row."""
     record = new.record
     return {
         "job": record.job.id,
@@ -128,11 +127,12 @@ def file_columns(new: NewJob) -> dict[str, Any]:
         "spec": record.spec_text,
         "config": new.config_text,
         "sealed": record.sealed.data if record.sealed else None,
+        "outcome": outcome_text(record.job.outcome),
     }
 
 
 def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
-    """Return a job, from its row and its files' row, with the tasks of its current attempt.
+    """Return a job, from its row and that of its details, with the tasks of its current attempt.
 
     Tasks without a row wait for their first grant.
     """

@@ -65,7 +65,7 @@ _LISTED: Final = (
 jobs: Final = sa.Table(
     "jobs",
     metadata,
-    # What the list filters and sorts by comes first, and what is long is kept in `job_files`: a list may have to
+    # What the list filters and sorts by comes first, and what is long is kept in `job_details`: a list may have to
     # look at every job there is.
     sa.Column("submitted_at_ms", MS, nullable=False),
     sa.Column("gpus_total", sa.Integer, nullable=False),
@@ -97,7 +97,6 @@ jobs: Final = sa.Table(
     sa.Column("time_limit_ms", MS),
     sa.Column("checkpoint_at_ms", MS),
     sa.Column("archived_at_ms", MS),
-    sa.Column("outcome", sa.Text),
     _one_of("phase", JobPhase),
     sa.UniqueConstraint("owner", "name", "archive_key"),
     *_listing("ix_jobs_listing", *_NEWEST, whole=("owner", *_LISTED, "archive_key"), where="archive_key = ''"),
@@ -116,14 +115,15 @@ jobs: Final = sa.Table(
     ),
 )
 
-job_files: Final = sa.Table(
-    "job_files",
+job_details: Final = sa.Table(
+    "job_details",
     metadata,
     sa.Column("job", sa.String(32), primary_key=True),
     sa.Column("plan", sa.Text, nullable=False),
     sa.Column("spec", sa.Text, nullable=False),
     sa.Column("config", sa.Text, nullable=False),
     sa.Column("sealed", sa.LargeBinary),
+    sa.Column("outcome", sa.Text),
 )
 
 job_attempts: Final = sa.Table(

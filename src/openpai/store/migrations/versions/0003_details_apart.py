@@ -1,4 +1,4 @@
-"""Job files apart from the jobs, so that a list need not pass over them; indexes as each database wants them."""
+"""What is long of a job apart from it, so that a list need not pass over them; indexes as each database wants them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from alembic import op
 revision = "0003"
 down_revision = "0002"
 
-_FILES = ("plan", "spec", "config", "sealed")
+_LONG = ("plan", "spec", "config", "sealed", "outcome")
 _MS = sa.BigInteger
 _PHASES = "'queued', 'starting', 'running', 'ending', 'backing_off', 'succeeded', 'failed', 'stopped'"
 
@@ -18,15 +18,16 @@ _PHASES = "'queued', 'starting', 'running', 'ending', 'backing_off', 'succeeded'
 def upgrade() -> None:
     """Bring the schema from 0002 to 0003."""
     op.create_table(
-        "job_files",
+        "job_details",
         sa.Column("job", sa.String(32), nullable=False),
         sa.Column("plan", sa.Text, nullable=False),
         sa.Column("spec", sa.Text, nullable=False),
         sa.Column("config", sa.Text, nullable=False),
         sa.Column("sealed", sa.LargeBinary),
-        sa.PrimaryKeyConstraint("job", name="pk_job_files"),
+        sa.Column("outcome", sa.Text),
+        sa.PrimaryKeyConstraint("job", name="pk_job_details"),
     )
-    _copy("jobs", ("id", *_FILES), "job_files", ("job", *_FILES))
+    _copy("jobs", ("id", *_LONG), "job_details", ("job", *_LONG))
     _narrow_jobs()
 
 
@@ -93,5 +94,4 @@ def _columns() -> list[sa.Column[object]]:
         sa.Column("time_limit_ms", _MS),
         sa.Column("checkpoint_at_ms", _MS),
         sa.Column("archived_at_ms", _MS),
-        sa.Column("outcome", sa.Text),
     ]
