@@ -102,6 +102,7 @@ PUT     /api/v2/virtual-clusters/{vc}                                   vc.chang
 DELETE  /api/v2/virtual-clusters/{vc}                                   vc.change
 PUT     /api/v2/virtual-clusters/{vc}/status                            vc.change
 GET     /api/v2/cluster/sku-types                                       vc.list
+GET     /api/v2/virtual-clusters/{vc}/sku-types                         vc.list
 GET     /api/v2/cluster/config                                          cluster.read
 PUT     /api/v2/cluster/config                                          cluster.change
 GET     /api/{v2|v1}/kubernetes/nodes                                   cluster.read

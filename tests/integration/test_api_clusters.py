@@ -178,7 +178,8 @@ async def test_sku_types_tell_what_a_device_brings_along(shared: Sharing) -> Non
     assert len(types) == 1
     (sku,) = types.values()
     assert (sku["gpu"], sku["cpu"], sku["memory"]) == (1, 8, 65_536)
-    assert await shared.get("/cluster/sku-types?vc=vision") == types
+    for path in ("/cluster/sku-types?vc=vision", "/virtual-clusters/vision/sku-types"):
+        assert await shared.get(path) == types
 
 
 async def test_a_drained_node_keeps_what_runs_and_gets_nothing_new(shared: Sharing) -> None:

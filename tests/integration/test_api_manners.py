@@ -67,6 +67,31 @@ async def test_a_path_that_does_not_exist_is_no_api(world: World, path: str) -> 
     assert (answer.status_code, answer.json()["code"]) == (404, "NoApiError")
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/rest-server/api/v2/jobs", "/api/v2/jobs"),
+        ("/rest-server/api/v2/users/", "/api/v2/users"),
+        ("/api/v2/users/ann/", "/api/v2/users/ann"),
+        ("/rest-server/api/v1/", "/api/v1/"),
+        ("/rest-server/api/v2", "/api/v2/"),
+        ("/api/v1", "/api/v1/"),
+    ],
+)
+async def test_an_address_may_be_spelled_as_older_clients_do(world: World, path: str, meant: str) -> None:
+    headers = {**await world.login("ann"), "Host": "evil.example"}
+    answers = [await world.http.get(each, headers=headers) for each in (path, meant)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].content == answers[1].content
+    assert "content-security-policy" in answers[0].headers
+
+
+@pytest.mark.parametrize("path", ["/rest-server/docs", "/rest-server/rest-server/api/v2/info", "/api/v2/jobs//"])
+async def test_no_address_is_guessed_at(world: World, path: str) -> None:
+    answer = await world.http.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (404, "NoApiError")
+
+
 async def test_a_wrong_method_says_which_are_right(world: World) -> None:
     answer = await world.http.patch("/api/v2/nodes")
     assert (answer.status_code, answer.json()["code"]) == (405, "MethodNotAllowedError")

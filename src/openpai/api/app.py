@@ -87,6 +87,8 @@ def create_api(services: Services) -> FastAPI:
     # Its pages come from this server: many clusters have no way to the internet.
     api = FastAPIOffline(
         redoc_url=None,
+        # `addresses` takes a slash at the end for nothing; a redirect would go to any host that a client names.
+        redirect_slashes=False,
         title="OpenPAI",
         version=settings.version,
         description="The REST API of an open AI platform. Errors are `{code, message}`; times are in milliseconds.",

@@ -6,7 +6,6 @@ what nobody foresaw is logged with its traceback and told to the client as nothi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -14,14 +13,13 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from openpai.api.addresses import as_described, is_file
 from openpai.api.answers import refusal
 from openpai.api.limits import Buckets, TooMany
 from openpai.api.sessions import Sessions
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
 _log = structlog.get_logger(__name__)
-
-_FILE: Final = re.compile(r"/api/v2/storages/[^/]+/files/.")
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -55,6 +53,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = {**scope, "path": as_described(scope["path"])}
         limit_bytes = self._upload_max_bytes if _is_upload(scope) else self._body_max_bytes
         passage = _Passage(scope, receive, send, limit_bytes)
         try:
@@ -88,7 +87,7 @@ class Gate:
 
 def _is_upload(scope: Scope) -> bool:
     """Return whether a request puts a file into a storage: its body goes there piece by piece and is never held."""
-    return scope["method"] == "PUT" and _FILE.match(scope["path"]) is not None
+    return scope["method"] == "PUT" and is_file(scope["path"])
 
 
 def address_of(scope: Scope) -> str:

@@ -123,6 +123,13 @@ async def sku_types(
     return reply(shapes.sku_types(await desk(request).services.platform.sku_types(vc)))
 
 
+# OpenPAI's JavaScript client asks here.
+@router.get("/api/v2/virtual-clusters/{vc}/sku-types", include_in_schema=False)
+async def sku_types_of(request: Request, caller: Annotated[Caller, doing("vc.list")], vc: VcName) -> Response:
+    """Return the kinds of hardware that a virtual cluster was promised."""
+    return await sku_types(request, caller, vc)
+
+
 @router.get("/api/v2/cluster/config")
 async def cluster_config(request: Request, caller: Annotated[Caller, doing("cluster.read")]) -> Response:
     """Return what was promised to whom, as it was written and as the scheduler goes by it, and what cannot be kept."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field
 from starlette.responses import RedirectResponse, Response
 
 from openpai.api.answers import reply
 from openpai.api.auditing import about
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import Desk, desk
+from openpai.api.context import desk
 from openpai.api.services import SignOn
 from openpai.api.signon import CHALLENGE, checked_target, code_for, let_in, onward, redeem
 from openpai.ports.identity import SignOnFailed, SingleSignOn
@@ -20,6 +21,7 @@ from openpai.protocol.errors import PaiError, Refused
 router = APIRouter(tags=["authentication"])
 KEEPSAKE: Final = "pai_sign_on"
 _TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
+_FORM: Final = re.compile(rb"[\x21-\x7e]{0,16384}")
 _RETURN: Final = "/api/v2/authn/oidc/return"
 _SEE_OTHER: Final[dict[int | str, dict[str, Any]]] = {
     302: {"description": "to the identity provider, or back to where the login began"}
@@ -33,10 +35,23 @@ class Code(Body):
     verifier: str = Field(min_length=1, max_length=256)
 
 
+async def _provider(request: Request) -> tuple[SignOn, SingleSignOn]:
+    sign_on = desk(request).services.sign_on
+    if sign_on is None or sign_on.sso is None:
+        told = "this platform has no single sign-on"
+        raise Refused("NoApiError", told, "log in with a name and a password; see /api/v2/authn/info")
+    return sign_on, sign_on.sso
+
+
+# Asked for before anything else of a request is looked at: without a provider these addresses do not exist.
+Provider = Annotated[tuple[SignOn, SingleSignOn], Depends(_provider)]
+
+
 @router.get("/api/v2/authn/oidc/login", status_code=302, responses=_SEE_OTHER)
 @router.get("/api/v1/authn/oidc/login", include_in_schema=False)
 async def login(
     request: Request,
+    provider: Provider,
     challenge: Annotated[str, Query(pattern=CHALLENGE, description="SHA-256 of a secret of yours, base64url")],
     redirect_uri: Annotated[str, Query(max_length=2048, description="where to come back to")] = "/",
     origin: Annotated[
@@ -44,8 +59,7 @@ async def login(
     ] = "",
 ) -> Response:
     """Send the browser to the identity provider; it comes back to `redirect_uri` with a `code` for the token route."""
-    here = desk(request)
-    sign_on, sso = _provider(here)
+    sign_on, sso = provider
     target = checked_target(redirect_uri, sign_on)
     started = await sso.start(_return_to(request, sign_on), {"target": target, "from": origin, "challenge": challenge})
     answer = RedirectResponse(started.url, 302)
@@ -60,18 +74,18 @@ async def login(
 @router.post("/api/v1/authn/oidc/return", include_in_schema=False)
 async def posted(request: Request) -> Response:
     """Take an answer that the provider posts as a form, and look at it again as a GET, which brings the cookie."""
-    form = (await request.body()).decode("ascii", "replace")
-    if not form.isprintable() or len(form) > 16_384:
+    form = await request.body()
+    if not _FORM.fullmatch(form):
         raise Refused("InvalidParametersError", "this is no answer of an identity provider", "begin the login again")
-    return Response(status_code=303, headers={"location": f"{_RETURN}?{form}"})
+    return Response(status_code=303, headers={"location": f"{_RETURN}?{form.decode()}"})
 
 
 @router.get(_RETURN, status_code=302, responses=_SEE_OTHER)
 @router.get("/api/v1/authn/oidc/return", include_in_schema=False)
-async def come_back(request: Request) -> Response:
+async def come_back(request: Request, provider: Provider) -> Response:
     """Take the provider's answer, and send the browser on with a `code`, or with an `errorMessage`."""
     here = desk(request)
-    sign_on, sso = _provider(here)
+    sign_on, sso = provider
     keepsake = request.cookies.get(KEEPSAKE, "")
     try:
         finished = await sso.finish(_return_to(request, sign_on), dict(request.query_params), keepsake)
@@ -92,12 +106,10 @@ async def come_back(request: Request) -> Response:
 
 
 @router.post("/api/v2/authn/oidc/token", openapi_extra=takes(Code))
-async def token(request: Request) -> Response:
+async def token(request: Request, provider: Provider) -> Response:
     """Return a token for the code of a login and the secret that goes with it; each code works once, for a minute."""
     asked = await read_body(request, Code)
-    here = desk(request)
-    sign_on, _ = _provider(here)
-    login = await redeem(here, sign_on, asked.code, asked.verifier)
+    login = await redeem(desk(request), provider[0], asked.code, asked.verifier)
     about(request, actor=login["user"], target=login["user"], owner=login["user"])
     return reply(login)
 
@@ -105,22 +117,15 @@ async def token(request: Request) -> Response:
 @router.get("/api/v2/authn/oidc/logout", status_code=302, responses=_SEE_OTHER)
 @router.get("/api/v1/authn/oidc/logout", include_in_schema=False)
 async def logout(
-    request: Request, redirect_uri: Annotated[str, Query(max_length=2048, description="where to come back to")] = "/"
+    request: Request,
+    provider: Provider,
+    redirect_uri: Annotated[str, Query(max_length=2048, description="where to come back to")] = "/",
 ) -> Response:
     """Send the browser to where the provider ends its own session; revoke the token by the basic logout first."""
-    here = desk(request)
-    sign_on, sso = _provider(here)
+    sign_on, sso = provider
     target = checked_target(redirect_uri, sign_on)
     absolute = f"{_base(request, sign_on)}{target}" if target.startswith("/") else target
     return RedirectResponse(await sso.logout_url(absolute) or target, 302)
-
-
-def _provider(here: Desk) -> tuple[SignOn, SingleSignOn]:
-    sign_on = here.services.sign_on
-    if sign_on is None or sign_on.sso is None:
-        told = "this platform has no single sign-on"
-        raise Refused("NoApiError", told, "log in with a name and a password; see /api/v2/authn/info")
-    return sign_on, sign_on.sso
 
 
 def _base(request: Request, sign_on: SignOn) -> str:

@@ -1,0 +1,32 @@
+"""Addresses as clients of OpenPAI write them, made into the ones that are described here.
+
+OpenPAI's gateway serves its API under `/rest-server`, so most of its clients begin every address with that, and its
+server takes a slash at the end for nothing. Both are put right before anything else looks at a request: a redirect
+instead would go to whatever host the client named, and would lose a body or a token on the way with some clients.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_GATEWAY: Final = "/rest-server"
+_ROOTS: Final = ("/api/v1", "/api/v2")
+# What follows here is the name of a file, and a slash at its end is for the storage to judge.
+_FILES: Final = re.compile(r"/api/v2/storages/[^/]+/files/.")
+
+
+def as_described(path: str) -> str:
+    """Return the path that is meant by one which may be OpenPAI's spelling of it."""
+    if path.startswith(_GATEWAY + "/api/") or path in {_GATEWAY + root for root in _ROOTS}:
+        path = path.removeprefix(_GATEWAY)
+    if path in _ROOTS:
+        return path + "/"
+    if path.endswith("/") and path.startswith("/api/") and path[:-1] not in _ROOTS and not is_file(path):
+        return path[:-1]
+    return path
+
+
+def is_file(path: str) -> bool:
+    """Return whether a path names something in a storage."""
+    return _FILES.match(path) is not None
