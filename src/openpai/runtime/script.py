@@ -16,6 +16,7 @@ process moves into the cgroup it belongs in.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +31,8 @@ LAUNCHER: Final = ("env", "--default-signal=INT,QUIT")
 """Undoes what a shell does to background commands: it makes them deaf to SIGINT and SIGQUIT."""
 
 _EXIT_END: Final = "end"
+_EXIT_CODE: Final = re.compile(r"-?[0-9]{1,3}")
+_TICKET: Final = re.compile(r"([0-9]{1,9}) ([0-9]{1,18})\n", re.ASCII)
 
 _WRAPPER: Final = r"""dir=$1 logs=$2 work=$3 grace=$4 launcher=${5-probe} cgroup=${6-}
 exec 3>>"$logs/runtime.log" 4>>"$logs/stdout.log" 5>>"$logs/stderr.log" || exit 74
@@ -192,10 +195,10 @@ class ExitText:
         if last != _EXIT_END or not text.endswith("\n"):
             return None
         fields = dict(line.partition(" ")[::2] for line in lines)
-        try:
-            return cls(int(fields.get("code", "")), fields.get("reason", ""), fields.get("message", ""))
-        except ValueError:
+        # A task can write here too, and no program ends with any other number.
+        if not _EXIT_CODE.fullmatch(fields.get("code", "")):
             return None
+        return cls(int(fields["code"]), fields.get("reason", ""), fields.get("message", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +214,7 @@ class Ticket:
     @classmethod
     def parse(cls, text: str) -> Ticket | None:
         """Return what the file says, or None for a ticket that its owner could not finish writing."""
-        words = text.split()
-        if not text.endswith("\n") or not words:
-            return None
-        if words[0] == FENCED:
+        if text == f"{FENCED}\n":
             return cls(None)
-        return cls(int(words[0]), int(words[1])) if len(words) == 2 and words[0].isdigit() else None
+        found = _TICKET.fullmatch(text)
+        return cls(int(found[1]), int(found[2])) if found else None

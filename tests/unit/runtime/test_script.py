@@ -26,7 +26,7 @@ def test_the_report_of_a_wrapper_is_its_code() -> None:
     assert ExitText.parse("code 137\nend\n") == ExitText(137)
 
 
-@pytest.mark.parametrize("text", ["", "end\n", "code\nend\n", "code x\nend\n", "code 1\n"])
+@pytest.mark.parametrize("text", ["", "end\n", "code\nend\n", "code x\nend\n", "code 1\n", f"code {2**63}\nend\n"])
 def test_a_damaged_report_is_none(text: str) -> None:
     assert ExitText.parse(text) is None
 
@@ -36,7 +36,7 @@ def test_a_ticket_names_its_owner_or_nobody() -> None:
     assert Ticket.parse(f"{FENCED}\n") == Ticket(None)
 
 
-@pytest.mark.parametrize("text", ["", "4711 9", "4711\n", "\n", "-1 2\n"])
+@pytest.mark.parametrize("text", ["", "4711 9", "4711\n", "\n", "-1 2\n", f"{2**40} 2\n", "² 2\n"])
 def test_half_a_ticket_is_none(text: str) -> None:
     assert Ticket.parse(text) is None
 

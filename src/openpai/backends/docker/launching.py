@@ -27,6 +27,7 @@ from openpai.runtime.script import user_script, wrapper
 AT_ONCE: Final = 8
 """How many containers are made and started at the same time; an Engine gets no quicker by more."""
 SILENCE_TRIES: Final = 5
+_APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 TOLD_TO_END: Final = ExitReport(143, ExitReason.EXITED, "told to end before it began")
 
 
@@ -116,13 +117,11 @@ class Launcher:
                 local_source(mount)
         directory.prepare(record, user_script(action.commands), action.hosts)
         make_directory(f"{directory.path}/{LOGS}")
-        Path(directory.path, WRAPPER_FILE).write_text(wrapper())
+        directory.write(WRAPPER_FILE, wrapper())
         # The image's user may be anybody. Nobody else on this machine gets past the root, which is the server's own.
         logs = self._mount_of_logs(action)
-        for path in (directory.path, logs):
-            os.chmod(path, 0o777)  # noqa: PTH101, S103  # see above
-        for file in Path(directory.path).iterdir():
-            file.chmod(0o755 if file.is_dir() else 0o644)
+        os.chmod(logs, 0o777)  # noqa: PTH101, S103  # see above
+        directory.let_anybody_read()
         return logs
 
     def _mount_of_logs(self, action: LaunchTask) -> str:
@@ -141,7 +140,10 @@ def _notes(logs: str) -> Callable[[str], None]:
     """Return a way to say something in the attempt's `runtime` stream before its wrapper is there to do so."""
 
     def note(told: str) -> None:
-        with contextlib.suppress(OSError), Path(logs, "runtime.log").open("a") as log:
-            log.write(f"[openpai-runtime] {told}\n")
+        # After a lost answer the container may be there already, and make a link or a pipe of this.
+        with contextlib.suppress(OSError):
+            file = os.open(f"{logs}/runtime.log", _APPEND, 0o666)
+            with open(file, "a") as log:  # noqa: PTH123  # what is opened is a number
+                log.write(f"[openpai-runtime] {told}\n")
 
     return note

@@ -3,14 +3,19 @@
 `task.json` says what was launched, `user.sh` what runs, `ticket` who owns the attempt, `exit` how it ended, `work/` is
 where it runs. Whatever a server does here it may do again after dying halfway: the ticket and the exit report are
 created only where there was none, and a directory leaves the tree in one step before its contents are removed.
+
+A task may do to these files what it likes. So no link among them is ever followed, and what is no plain file is not
+there: a pipe would keep a reader waiting for ever, and a link would let a task write where only the server may.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,8 +30,10 @@ TRASH: Final = ".trash"
 SPARE: Final = ".spare"
 _OURS: Final = (SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE, GRACE_FILE)
 _REASONS: Final = frozenset(ExitReason)
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_OVER: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_WARY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _WARY
+_OVER: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _WARY
+_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +99,9 @@ class TaskDirectory:
         """Return what was launched, or None when the server died before it could say."""
         try:
             fields = json.loads(_read(self._file(RECORD_FILE)) or "")
-            return LaunchRecord(**{**fields, "devices": tuple(fields["devices"])})
-        except (ValueError, TypeError, KeyError):
+            devices = tuple(map(int, fields["devices"]))
+            return LaunchRecord(**{**fields, "grant": int(fields["grant"]), "devices": devices})
+        except (ValueError, TypeError, KeyError, RecursionError):
             return None
 
     def ticket(self) -> Ticket | None:
@@ -102,12 +110,26 @@ class TaskDirectory:
 
     def report(self) -> ExitReport | None:
         """Return how the attempt ended, or None when nobody has said so completely."""
-        path = self._file(EXIT_FILE)
-        told = ExitText.parse(_read(path))
+        text, written_at_ms = _found(self._file(EXIT_FILE))
+        told = ExitText.parse(text)
         if told is None:
             return None
         reason = ExitReason(told.reason) if told.reason in _REASONS else ExitReason.EXITED
-        return ExitReport(told.code, reason, told.message, ended_at_ms=Path(path).stat().st_mtime_ns // 1_000_000)
+        return ExitReport(told.code, reason, told.message, ended_at_ms=written_at_ms)
+
+    def write(self, name: str, text: str) -> None:
+        """Write another file beside these. Raise OSError when something that is no plain file has that name."""
+        _write(self._file(name), text, _OVER)
+
+    def let_anybody_read(self) -> None:
+        """Let every user of the machine who gets here read these files, and make files of their own beside them."""
+        os.chmod(self.path, 0o777)  # noqa: PTH101, S103  # its root lets nobody else in
+        for name in os.listdir(self.path):  # noqa: PTH208  # only names are needed
+            file = os.open(self._file(name), os.O_RDONLY | _WARY)
+            try:
+                os.fchmod(file, 0o755 if stat.S_ISDIR(os.fstat(file).st_mode) else 0o644)
+            finally:
+                os.close(file)
 
     def discard(self, name: str) -> None:
         """Take the directory out of the tree at once, into the trash under `name`.
@@ -202,6 +224,8 @@ def _write(path: str, text: str, flags: int) -> None:
     data = text.encode()
     file = os.open(path, flags, 0o600)
     try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file", path)
         while data:
             data = data[os.write(file, data) :]
     finally:
@@ -210,11 +234,21 @@ def _write(path: str, text: str, flags: int) -> None:
 
 def _read(path: str) -> str:
     """Return what a file holds, empty when there is none."""
+    return _found(path)[0]
+
+
+def _found(path: str) -> tuple[str, int]:
+    """Return what a file holds and when it was written, in ms; empty when there is no plain file of that name."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return ""
+        file = os.open(path, os.O_RDONLY | _WARY)
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return "", 0
+        raise
     try:
-        return os.read(file, 1 << 20).decode(errors="replace")
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode):
+            return "", 0
+        return os.read(file, 1 << 20).decode(errors="replace"), about.st_mtime_ns // 1_000_000
     finally:
         os.close(file)
