@@ -127,6 +127,11 @@ class Liar:
         self.token: str | None = None
         self.nonce = ""
         self.forms: list[dict[str, str]] = []
+        self.described: dict[str, Any] = {}
+        """What it says of itself besides."""
+        self.more_keys: list[Any] = []
+        self.replies: dict[str, httpx.Response] = {}
+        """What it answers at a path instead."""
 
     def provider(self) -> Provider:
         http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
@@ -134,12 +139,14 @@ class Liar:
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
+        if path in self.replies:
+            return self.replies[path]
         if path == "/.well-known/openid-configuration":
             places = {name: f"{self.issuer}/{name}" for name in ("authorization_endpoint", "token_endpoint")}
             places |= {"jwks_uri": f"{self.issuer}/keys", "end_session_endpoint": f"{self.issuer}/bye"}
-            return httpx.Response(200, json={"issuer": self.issuer, **places})
+            return httpx.Response(200, json={"issuer": self.issuer, **places, **self.described})
         if path == "/keys":
-            return httpx.Response(200, json={"keys": [self.key.as_dict(private=False)]})
+            return httpx.Response(200, json={"keys": [*self.more_keys, self.key.as_dict(private=False)]})
         self.forms.append({key: values[0] for key, values in parse_qs(request.content.decode()).items()})
         return httpx.Response(200, json={"access_token": "a", "token_type": "Bearer", "id_token": self._proof()})
 

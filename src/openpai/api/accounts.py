@@ -24,8 +24,10 @@ from openpai.protocol.errors import Refused
 
 # Letters of other alphabets look like ours, and a name may become part of a path or an argument of a command.
 USER_NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
-EMAIL_MAX: Final = 254
+# Names of routes: a user called so could not be asked for.
+RESERVED: Final = frozenset({"me"})
 _NAME: Final = re.compile(USER_NAME.strip("^$"))
+_EMAIL: Final = re.compile(r"[^\x00-\x20]{0,254}")
 
 
 def no_user(name: str) -> Refused:
@@ -108,22 +110,27 @@ async def welcome(accounts: AccountStore, person: Vouched, now_ms: int) -> User:
 
 
 def _refreshed(user: User, person: Vouched, groups: Groups) -> User:
-    email = person.email[:EMAIL_MAX] or user.email
+    email = _email_of(person) or user.email
     return replace(user, email=email, groups=vouched(groups, user.groups, person.groups))
 
 
+def _email_of(person: Vouched) -> str:
+    return person.email if _EMAIL.fullmatch(person.email) else ""
+
+
 async def _first_time(accounts: AccountStore, person: Vouched, groups: Groups, now_ms: int) -> User:
-    if not _NAME.fullmatch(person.name):
+    if not _NAME.fullmatch(person.name) or person.name in RESERVED:
         told = f"the identity provider calls somebody {person.name!r}, which is no user name here"
         raise Refused("ForbiddenUserError", told, "a user name has up to 128 letters, digits, dots, dashes or _")
     if not person.subject:
         raise Refused("ForbiddenUserError", "the identity provider did not say who this is")
+    await _check_unlike(accounts, person)
     joined = vouched(groups, named(groups, ()), person.groups)
     user = User(
         person.name,
         "",
         now_ms,
-        person.email[:EMAIL_MAX],
+        _email_of(person),
         joined,
         source=person.source,
         subject=person.subject,
@@ -138,3 +145,12 @@ async def _first_time(accounts: AccountStore, person: Vouched, groups: Groups, n
             error.advice = "ask an administrator to rename or remove the other user; accounts are never merged"
         raise
     return user
+
+
+async def _check_unlike(accounts: AccountStore, person: Vouched) -> None:
+    """Raise ConflictUserError for a name that somebody could take for another's: Root for root."""
+    wanted = person.name.lower()
+    alike = next((user for user in await accounts.users() if user.name.lower() == wanted), None)
+    if alike is not None and alike.name != person.name:
+        told = f"there is already a user named {alike.name!r}, which looks like {person.name!r}"
+        raise Refused("ConflictUserError", told, "ask an administrator to rename or remove the other user")

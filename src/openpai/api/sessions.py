@@ -22,6 +22,7 @@ from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused
 
 BELIEVED_MAX: Final = 10_000
+FORETOLD_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Caller:
 @dataclass(frozen=True, slots=True)
 class _Believed:
     caller: Caller
-    until_ms: int
+    since_ms: int
 
 
 def digest_of(token: str) -> str:
@@ -76,6 +77,8 @@ class Sessions:
         self._cache_ms = cache_ms
         self._believed: dict[str, _Believed] = {}
         self._doubts = 0
+        self._foretold: dict[str, None] = {}
+        """Tokens that were made up before and opened here, the latest last."""
 
     async def caller(self, authorization: str | None) -> Caller:
         """Return who sent an Authorization header; raise UnauthorizedUserError for nobody we know."""
@@ -83,7 +86,9 @@ class Sessions:
         digest = digest_of(token)
         now_ms = self._clock.now_ms()
         believed = self._believed.get(digest)
-        caller = believed.caller if believed and now_ms < believed.until_ms else await self._recognise(digest, now_ms)
+        # Also after the clock was set back.
+        is_fresh = believed is not None and 0 <= now_ms - believed.since_ms < self._cache_ms
+        caller = believed.caller if believed and is_fresh else await self._recognise(digest, now_ms)
         expires_at_ms = caller.token.expires_at_ms
         if expires_at_ms is not None and now_ms >= expires_at_ms:
             self._believed.pop(digest, None)
@@ -114,7 +119,7 @@ class Sessions:
             return caller
         if len(self._believed) >= BELIEVED_MAX:
             del self._believed[next(iter(self._believed))]
-        self._believed[digest] = _Believed(caller, now_ms + self._cache_ms)
+        self._believed[digest] = _Believed(caller, now_ms)
         return caller
 
     async def open(
@@ -127,12 +132,25 @@ class Sessions:
         name: str = "",
         token: str = "",
     ) -> str:
-        """Return a new token of a user; None lives until it is revoked. `token` is one that was made up before."""
-        token = token or secrets.token_urlsafe(32)
+        """Return a new token of a user; None lives until it is revoked.
+
+        `token` is one that was made up before; raises ConflictTokenError for one that was opened already, also if
+        it was revoked since.
+        """
         now_ms = self._clock.now_ms()
         until_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
+        if token:
+            self._foretell(digest_of(token))
+        token = token or secrets.token_urlsafe(32)
         await self._users.add_token(Token(digest_of(token), user, is_application, now_ms, until_ms, scope, name))
         return token
+
+    def _foretell(self, digest: str) -> None:
+        if digest in self._foretold:
+            raise Refused("ConflictTokenError", "there was such a token already", "make a new one")
+        if len(self._foretold) >= FORETOLD_MAX:
+            del self._foretold[next(iter(self._foretold))]
+        self._foretold[digest] = None
 
     async def revoke(self, digest: str) -> bool:
         """Forget a token; return whether there was one."""

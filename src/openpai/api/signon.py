@@ -25,6 +25,7 @@ from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
 
 CODE_MS: Final = 60_000
+_CODE: Final = "login code"
 CHALLENGE: Final = r"^[A-Za-z0-9_-]{43}$"
 _PATH: Final = re.compile(r"/(?![/\\])[^\\\x00-\x1f\x7f]*")
 
@@ -71,14 +72,17 @@ async def let_in(desk: Desk, sign_on: SignOn, person: Vouched) -> User:
         if not known & person.groups:
             told = f"{person.name} is in none of the groups that may use this platform"
             raise Refused("ForbiddenUserError", told, "ask an administrator which group to join")
-    return await welcome(desk.services.users, person, desk.services.clock.now_ms())
+    user = await welcome(desk.services.users, person, desk.services.clock.now_ms())
+    # Groups may have changed; what their other logins may do changes with them.
+    desk.sessions.forget(user.name)
+    return user
 
 
 def code_for(desk: Desk, sign_on: SignOn, user: User, challenge: str) -> str:
     """Return a code that whoever knows the secret behind `challenge` may turn into a user's token within a minute."""
     until_ms = desk.services.clock.now_ms() + CODE_MS
     said = {"user": user.name, "token": secrets.token_urlsafe(32), "challenge": challenge, "until_ms": until_ms}
-    sealed = sign_on.sealer.seal(said)
+    sealed = sign_on.sealer.seal({_CODE: said})
     if sealed is None:
         raise ValueError("nothing was sealed")
     return sealed.data.decode()
@@ -105,7 +109,9 @@ async def redeem(desk: Desk, sign_on: SignOn, code: str, verifier: str) -> Docum
 
 
 def _opened(sign_on: SignOn, code: str) -> Mapping[str, Any]:
+    """Return what is in a code of ours; nothing for what is none, as anything else that was sealed here."""
     try:
-        return sign_on.sealer.open(Sealed(code.encode("utf-8", "replace")))
+        said = sign_on.sealer.open(Sealed(code.encode("utf-8", "replace"))).get(_CODE)
     except Refused:
         return {}
+    return said if isinstance(said, dict) else {}

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 import httpx
 from joserfc import jwt
@@ -27,9 +27,11 @@ from openpai.protocol.errors import Refused, Unavailable
 
 LOGIN_MS: Final = 10 * 60 * 1000
 LEEWAY_S: Final = 60
+SPENT_MAX: Final = 100_000
 # Only keys the provider alone holds: no `none`, nothing signed with a secret that we know too.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 NAME_CLAIMS: Final = ("upn", "preferred_username", "email", "unique_name")
+_KEPT: Final = "sign-on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Oidc:
         self._clock = clock
         self._provider = provider
         self._spent: dict[str, int] = {}
-        """States that were answered, until they expire."""
+        """States that were answered, and until when they are remembered, oldest first."""
 
     @property
     def label(self) -> str:
@@ -78,7 +80,7 @@ class Oidc:
         }
         until_ms = self._clock.now_ms() + LOGIN_MS
         kept = {"state": state, "nonce": nonce, "verifier": verifier, "until_ms": until_ms, "back": dict(back)}
-        sealed = self._sealer.seal(kept)
+        sealed = self._sealer.seal({_KEPT: kept})
         if sealed is None:
             raise ValueError("nothing was sealed")
         return Started(f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}", sealed.data.decode())
@@ -94,9 +96,13 @@ class Oidc:
             raise SignOnFailed("the identity provider's answer carries no code", back)
         if "iss" in answer and answer["iss"].rstrip("/") != self._provider.issuer:
             raise SignOnFailed("the answer comes from another identity provider", back)
-        tokens = await self._exchange(redirect_uri, answer["code"], kept["verifier"], back)
-        claims = await self._claims(tokens.get("id_token"), kept["nonce"], back)
-        return Finished(await self._person(claims, tokens.get("access_token"), back), back)
+        try:
+            tokens = await self._exchange(redirect_uri, answer["code"], kept["verifier"], back)
+            claims = await self._claims(tokens.get("id_token"), kept["nonce"], back)
+            return Finished(await self._person(claims, tokens.get("access_token"), back), back)
+        except Unavailable as error:
+            # Whoever waits where the login began must hear of it; this browser shows our page to nobody.
+            raise SignOnFailed(f"{error.message}; {error.advice or 'try again in a moment'}", back) from error
 
     async def logout_url(self, back: str) -> str | None:
         """Return the provider's page that ends its session; see `SingleSignOn.logout_url`."""
@@ -110,19 +116,28 @@ class Oidc:
         """Return what was sealed at the start, if this answer belongs to it and comes for the first time."""
         strange = "this login was not begun in this browser, or too long ago; begin again"
         try:
-            kept = self._sealer.open(Sealed(keepsake.encode())) if keepsake else {}
+            kept = self._sealer.open(Sealed(keepsake.encode())).get(_KEPT) if keepsake else None
         except Refused:
             raise SignOnFailed(strange) from None
-        now_ms = self._clock.now_ms()
-        state = str(kept.get("state", ""))
-        if not state or now_ms >= kept["until_ms"] or not hmac.compare_digest(state, answer.get("state", "")):
+        if not isinstance(kept, dict):
             raise SignOnFailed(strange)
-        for old in [old for old, until_ms in self._spent.items() if until_ms <= now_ms]:
-            del self._spent[old]
+        state, given = kept["state"], answer.get("state", "")
+        now_ms = self._clock.now_ms()
+        if now_ms >= kept["until_ms"] or not hmac.compare_digest(state.encode(), given.encode("utf-8", "replace")):
+            raise SignOnFailed(strange)
+        self._spend(state, now_ms)
+        return kept
+
+    def _spend(self, state: str, now_ms: int) -> None:
+        """Remember that a state was answered; raise SignOnFailed if it was before."""
         if state in self._spent:
             raise SignOnFailed("this login was finished already; begin again")
-        self._spent[state] = kept["until_ms"]
-        return kept
+        while self._spent:
+            oldest = next(iter(self._spent))
+            if len(self._spent) < SPENT_MAX and now_ms < self._spent[oldest]:
+                break
+            del self._spent[oldest]
+        self._spent[state] = now_ms + LOGIN_MS
 
     async def _exchange(self, redirect_uri: str, code: str, verifier: str, back: Mapping[str, str]) -> dict[str, Any]:
         place = await self._provider.place("token_endpoint")
@@ -133,21 +148,20 @@ class Oidc:
             "client_id": self._settings.client_id,
             "code_verifier": verifier,
         }
-        methods = (await self._provider.about()).get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        methods = (await self._provider.about()).get("token_endpoint_auth_methods_supported") or (
+            "client_secret_basic",
+        )
         login = None
         if self._settings.client_secret and "client_secret_basic" in methods:
-            login = httpx.BasicAuth(self._settings.client_id, self._settings.client_secret)
+            # RFC 6749, 2.3.1: both are written as in a form first, or a colon or percent sign would be misread.
+            login = httpx.BasicAuth(quote_plus(self._settings.client_id), quote_plus(self._settings.client_secret))
         elif self._settings.client_secret:
             form["client_secret"] = self._settings.client_secret
-        try:
-            reply = await self._provider.http.post(place, data=form, auth=login or httpx.USE_CLIENT_DEFAULT)
-            tokens = reply.json()
-        except (httpx.HTTPError, ValueError) as error:
-            raise Unavailable(f"the identity provider {self._provider.issuer} does not answer") from error
-        if reply.status_code >= 500:
-            raise Unavailable(f"the identity provider {self._provider.issuer} answers {reply.status_code}")
-        if reply.status_code != 200 or not isinstance(tokens, dict):
-            told = tokens.get("error", reply.status_code) if isinstance(tokens, dict) else reply.status_code
+        status, tokens = await self._provider.ask("POST", place, data=form, auth=login or httpx.USE_CLIENT_DEFAULT)
+        if status >= 500:
+            raise Unavailable(f"the identity provider {self._provider.issuer} answers {status}")
+        if status != 200 or not isinstance(tokens, dict):
+            told = str(tokens.get("error", status))[:200] if isinstance(tokens, dict) else status
             raise SignOnFailed(f"the identity provider did not accept the login's code ({told})", back)
         return tokens
 
@@ -173,6 +187,9 @@ class Oidc:
             told = f"the identity provider's proof cannot be trusted ({type(error).__name__})"
             raise SignOnFailed(told, back) from error
         claims = dict(token.claims)
+        subject = claims["sub"]
+        if not isinstance(subject, str) or not subject.isprintable() or len(subject) > 255:
+            raise SignOnFailed("the identity provider's proof names nobody", back)
         audience = claims["aud"]
         is_for_many = isinstance(audience, list) and len(audience) > 1
         if claims.get("azp", self._settings.client_id if not is_for_many else "") != self._settings.client_id:
@@ -187,18 +204,28 @@ class Oidc:
                 raise SignOnFailed("the identity provider describes somebody else than it let in", back)
             claims = {**more, **claims}
         wanted = (self._settings.name_claim,) if self._settings.name_claim else NAME_CLAIMS
-        name = next((str(claims[claim]) for claim in wanted if claims.get(claim)), "")
+        name = next((claims[claim] for claim in wanted if claims.get(claim) and isinstance(claims[claim], str)), "")
         if not name:
             raise SignOnFailed(f"the identity provider does not say {' or '.join(wanted)} of this person", back)
-        listed = claims.get(self._settings.groups_claim) or ()
-        groups = [listed] if isinstance(listed, str) else listed
+        email = claims.get("email")
         return Vouched(
             source="oidc",
             subject=f"{self._provider.issuer}#{claims['sub']}",
             name=name.rpartition("@")[0] or name,
-            email=str(claims.get("email") or ""),
-            groups=frozenset(str(group) for group in groups),
+            email=email if isinstance(email, str) else "",
+            groups=self._groups(claims, back),
         )
+
+    def _groups(self, claims: Mapping[str, Any], back: Mapping[str, str]) -> frozenset[str]:
+        claim = self._settings.groups_claim
+        elsewhere = claims.get("_claim_names")
+        if claim not in claims and isinstance(elsewhere, dict) and claim in elsewhere:
+            # Letting them in as a member of nothing would take their rights away.
+            told = "the identity provider leaves out the groups of somebody who is in too many groups"
+            raise SignOnFailed(f"{told}; an administrator can have it tell only those that matter here", back)
+        listed = claims.get(claim)
+        groups = listed if isinstance(listed, list) else [listed]
+        return frozenset(group for group in groups if isinstance(group, str))
 
     def _is_enough(self, claims: Mapping[str, Any]) -> bool:
         wanted = self._settings.name_claim

@@ -64,7 +64,7 @@ class SingleSignOn(Protocol):
         ...
 
     async def finish(self, redirect_uri: str, answer: Mapping[str, str], keepsake: str) -> Finished:
-        """Return who logged in. Raises SignOnFailed, or Unavailable when the provider is down."""
+        """Return who logged in. Raises SignOnFailed, also when the provider is down."""
         ...
 
     async def logout_url(self, back: str) -> str | None:

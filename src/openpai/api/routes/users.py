@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from openpai.access.model import Thing
 from openpai.api.accounts import (
+    RESERVED,
     USER_NAME,
     all_groups,
     change_password,
@@ -33,8 +34,6 @@ from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["users"])
 _users = Aliased(router, "/api/v2/users", "/api/v2/user")
-# Names of routes: a user called so could not be asked for.
-RESERVED = frozenset({"me"})
 Email = Annotated[str, Field(max_length=254, pattern=r"^[^\x00-\x20]*$")]
 Password = Annotated[str, Field(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
 
