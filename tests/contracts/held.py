@@ -20,6 +20,7 @@ from openpai.lifecycle.model import (
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.recording import build_change
 from openpai.ports.store import Event, JobRecord, NewJob, Saved, Slot
+from openpai.ports.usage import Quota
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 
@@ -39,16 +40,23 @@ class Held:
     memory_mb: int = 1024
 
 
+def new(number: int, held: Held, *quotas: Quota) -> NewJob:
+    """Return a submission."""
+    id_ = f"{number:032x}"
+    job = new_job(id_, Plan((RolePlan("worker", 1, 1, -1, 0),), 0, True), held.from_ms)
+    record = JobRecord(job, held.user, f"job-{number}", held.virtual_cluster, 10, "{}")
+    return NewJob(record, "config", held.gpus, Event(id_, held.from_ms, "Submitted", "told", 0), quotas=quotas)
+
+
 async def run(database: Database, *all_held: Held, first: int = 0) -> list[str]:
     """Let jobs hold things by the ways of the platform; return their ids."""
     store = SqlJobStore(database)
     ids = []
     for number, held in enumerate(all_held, first):
-        id_ = f"{number:032x}"
+        submission = new(number, held)
+        record, job, id_ = submission.record, submission.record.job, submission.record.job.id
         ids.append(id_)
-        job = new_job(id_, Plan((RolePlan("worker", 1, 1, -1, 0),), 0, True), held.from_ms)
-        record = JobRecord(job, held.user, f"job-{number}", held.virtual_cluster, 10, "{}")
-        await store.add_job(NewJob(record, "config", held.gpus, Event(id_, held.from_ms, "Submitted", "told", 0)), None)
+        await store.add_job(submission, None)
         slot = Slot("n1", "10.0.0.1", (), {}, number, "", held.gpus, held.cpus, held.memory_mb)
         granted = TasksGranted(job.attempt, {TASK: number}, held.from_ms)
         record = await _save(store, record, {TASK: slot}, held.from_ms, granted)

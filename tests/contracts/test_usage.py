@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 
 import pytest
 
-from openpai.ports.usage import AuditEntry, AuditFilter, Quota, UseRow
+from openpai.lifecycle.model import StartRequested
+from openpai.lifecycle.stepping import step
+from openpai.orchestrator.recording import build_change
+from openpai.ports.store import AlreadySubmitted, Saved
+from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, Quota, UseRow
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.usage import SqlUsageStore
 from openpai.store.using import keep_use
 
-from .held import Held, run
+from .held import Held, new, run
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
@@ -111,6 +117,53 @@ async def test_the_sums_are_those_of_counting_one_by_one(database: Database, see
     assert only
 
 
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_gpu_hours_of_a_month_are_those_that_the_report_counts(database: Database, seed: int) -> None:
+    chance = Random(seed)
+    usage = SqlUsageStore(database)
+    november, december = _ms(2023, 11), _ms(2023, 12)
+    all_held = []
+    for _ in range(60):
+        start = chance.choice((november, december, chance.randrange(november - 40 * DAY_MS, december + 20 * DAY_MS)))
+        length = chance.choice((DAY_MS, 1, chance.randrange(HOUR_MS), chance.randrange(70 * DAY_MS)))
+        end = None if chance.random() < 0.1 else start + length
+        all_held.append(Held(chance.choice("ab"), chance.choice(("x", "y")), start, end, chance.randrange(9)))
+    ids = await run(database, *all_held)
+    latest = max(held.to_ms or 0 for held in all_held)
+    last = datetime.fromtimestamp(latest / 1000, UTC)
+    begins = _ms(last.year, last.month)
+    for gone in ([], ids[::3]):
+        await database.write(lambda connection, gone=gone: _delete(connection, gone))
+        for user in "ab":
+            rows = await usage.use(begins, latest + 1, users=[user])
+            expected: defaultdict[str, float] = defaultdict(float)
+            for row in rows:
+                expected[row.virtual_cluster] += row.gpu_hours
+            found = await usage.gpu_hours_this_month(user, latest + 1)
+            assert {name: hours for name, hours in found.items() if hours} == pytest.approx(
+                {name: hours for name, hours in expected.items() if hours}, rel=1e-12
+            )
+
+
+async def test_a_month_begins_with_nothing_but_what_runs_on(database: Database) -> None:
+    usage = SqlUsageStore(database)
+    december = _ms(2023, 12)
+    await run(
+        database,
+        Held("ann", "a", december - 3 * HOUR_MS, december + HOUR_MS, gpus=8),
+        Held("ann", "b", december - 2 * HOUR_MS, None, gpus=2),
+        Held("ann", "b", december - 9 * HOUR_MS, december, gpus=4),
+    )
+    assert await usage.gpu_hours_this_month("ann", december - 1) == pytest.approx({"a": 24.0, "b": 40.0}, rel=1e-6)
+    assert await usage.gpu_hours_this_month("ann", december) == {"a": 8.0}
+    assert await usage.gpu_hours_this_month("ann", december + HOUR_MS) == {"a": 8.0, "b": 2.0}
+    assert await usage.gpu_hours_this_month("bob", december) == {}
+
+
+def _ms(year: int, month: int) -> int:
+    return int(datetime(year, month, 1, tzinfo=UTC).timestamp()) * 1000
+
+
 async def test_a_clock_that_was_set_back_makes_no_negative_hours(database: Database) -> None:
     usage = SqlUsageStore(database)
     await run(database, Held("ann", "a", MONDAY_MS + HOUR_MS, MONDAY_MS + HOUR_MS // 2))
@@ -150,6 +203,59 @@ async def test_unfinished_jobs_are_counted_by_virtual_cluster(database: Database
     assert await usage.unfinished("ann") == {"a": 2, "b": 1}
     assert await usage.unfinished("bob") == {"a": 1}
     assert await usage.unfinished("nobody") == {}
+
+
+@pytest.mark.parametrize("quota", [Quota("a", "ann", jobs_unfinished=7), Quota(jobs_unfinished=7)])
+async def test_no_job_gets_past_a_quota_however_many_are_added_at_once(database: Database, quota: Quota) -> None:
+    other = Database(str(database.url.render_as_string(hide_password=False)))
+    try:
+        stores = [SqlJobStore(database), SqlJobStore(other)]
+        asked = [
+            stores[number % 2].add_job(
+                new(number, Held(("ann", "bob")[number % 4 // 2], "a", MONDAY_MS, None), quota), 1
+            )
+            for number in range(60)
+        ]
+        told = await asyncio.gather(*asked, return_exceptions=True)
+    finally:
+        other.close()
+    usage = SqlUsageStore(database)
+    assert (await usage.unfinished("ann"), await usage.unfinished("bob")) == ({"a": 7}, {"a": 7})
+    refused = [each for each in told if each is not None]
+    assert {type(each) for each in refused} == {BeyondQuota}, refused
+    assert (len(refused), {each.count for each in refused}) == (46, {7})  # type: ignore[union-attr]
+
+
+async def test_a_job_sent_again_under_its_key_is_the_same_job_whatever_room_there_is(database: Database) -> None:
+    store, quota = SqlJobStore(database), Quota(jobs_unfinished=1)
+    first = replace(new(1, Held("ann", "a", MONDAY_MS, None), quota), idempotency_key="k")
+    await store.add_job(first, None)
+    with pytest.raises(AlreadySubmitted):
+        await store.add_job(first, None)
+    with pytest.raises(BeyondQuota):
+        await store.add_job(replace(new(2, Held("ann", "a", MONDAY_MS, None), quota), idempotency_key="k2"), None)
+    assert await store.submitted("ann", "k2") is None
+
+
+async def test_jobs_that_run_again_need_room_too(database: Database) -> None:
+    over = Held("ann", "a", MONDAY_MS, MONDAY_MS + 1)
+    ids = await run(database, over, over, over)
+    other = Database(str(database.url.render_as_string(hide_password=False)))
+    try:
+        stores, changes = (SqlJobStore(database), SqlJobStore(other)), []
+        for id_ in ids:
+            before = await stores[0].load(id_)
+            assert before is not None
+            stepped = step(before.job, (StartRequested(MONDAY_MS + 2, "ann"),))
+            change = build_change(before, stepped, {}, MONDAY_MS + 2)
+            changes.append(replace(change, quotas=(Quota("a", jobs_unfinished=2),)))
+        asked = [stores[number % 2].save([change], None) for number, change in enumerate(changes)]
+        told = await asyncio.gather(*asked, return_exceptions=True)
+    finally:
+        other.close()
+    assert told.count((Saved.YES,)) == 2
+    assert sum(isinstance(each, BeyondQuota) for each in told) == 1
+    assert await SqlUsageStore(database).unfinished("ann") == {"a": 2}
 
 
 async def test_a_quota_is_remembered_replaced_and_forgotten(database: Database) -> None:

@@ -21,6 +21,7 @@ from openpai.lifecycle.table import ImpossibleFact
 from openpai.orchestrator import gangs
 from openpai.orchestrator.office import Office
 from openpai.ports.store import Change, Event, JobRecord, Saved, Slot
+from openpai.ports.usage import Quota
 from openpai.protocol.errors import Unavailable
 
 RACES_MAX: Final = 5
@@ -35,6 +36,8 @@ class News:
     slots: Mapping[TaskId, Slot] | None = None
     remark: tuple[str, str] | None = None
     """What the history says before it tells what the facts changed: a reason and a sentence."""
+    quotas: tuple[Quota, ...] = ()
+    """What the store checks when the facts let a final job run again."""
 
 
 Proposing = Callable[["Office", Collection[str]], Mapping[str, News]]
@@ -45,8 +48,8 @@ async def record(office: Office, news: Mapping[str, News], propose: Proposing | 
     """Turn facts into saved changes; return each job that changed, as it is now.
 
     What the facts set free is free for `propose`, whose grants are saved in the same transaction. Old news changes
-    nothing, impossible news is logged and dropped. Raises Unavailable when the store does not answer, and
-    `LeaseLost`, having changed nothing, when another server leads.
+    nothing, impossible news is logged and dropped. Raises Unavailable when the store does not answer, and, having
+    changed nothing, `LeaseLost` when another server leads and `BeyondQuota` when quotas forbid what the news wishes.
     """
     changed: dict[str, JobRecord] = {}
     freed: set[tuple[str, int]] = set()
@@ -158,6 +161,7 @@ def change_of(before: JobRecord, news: News, office: Office) -> Change | None:
     if stepped.job is before.job:
         return None
     change = build_change(before, stepped, news.slots or {}, office.clock.now_ms())
+    change = replace(change, quotas=news.quotas) if news.quotas else change
     if news.remark is None:
         return change
     remark = Event(before.job.id, office.clock.now_ms(), *news.remark, before.job.attempt, is_warning=True)

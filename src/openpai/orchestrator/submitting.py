@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from openpai.orchestrator import gangs
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.promising import no_virtual_cluster
+from openpai.orchestrator.specs import spec_of
 from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord
-from openpai.ports.usage import Quota, UsageStore
+from openpai.ports.usage import BeyondQuota, Quota, UsageStore
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import listed, nearest
 from openpai.protocol.job import JobSpec
@@ -32,62 +32,79 @@ def check_virtual_cluster(by: Submitter, name: str, known: frozenset[str]) -> No
         raise no_virtual_cluster(name)
 
 
-async def check_quotas(by: Submitter, spec: JobSpec, usage: UsageStore | None, now_ms: int) -> None:
-    """Raise NoEnoughQuotaError, naming limit and use, when a job would be more than its owner may have."""
-    for quota in quotas_for(by, spec.virtual_cluster):
+async def check_quotas(user: str, quotas: Sequence[Quota], gpus: int, usage: UsageStore, now_ms: int) -> None:
+    """Raise NoEnoughQuotaError, naming limit and use, when a job would be more than these quotas of its owner allow."""
+    for quota in quotas:
         limit = quota.gpus_per_job
-        if limit is not None and spec.gpus_total > limit:
-            told = f"the job asks for {spec.gpus_total} GPUs, and {_whose(by, quota)} may ask for {limit} in one job"
-            raise _beyond(told, "ask for fewer")
-        if usage is not None:
-            await _check_jobs(by, quota, usage)
-            await _check_hours(by, quota, usage, now_ms)
+        if limit is not None and gpus > limit:
+            told = f"the job asks for {_gpus(gpus)}, and {_whose(user, quota)} may ask for {limit} in one job"
+            raise _beyond(quota, told, "ask for fewer")
+        if quota.jobs_unfinished is not None:
+            unfinished = await usage.unfinished(user)
+            where = quota.virtual_cluster
+            count = unfinished.get(where, 0) if where else sum(unfinished.values())
+            if count >= quota.jobs_unfinished:
+                raise no_room(user, BeyondQuota(quota, count))
+        if quota.gpu_hours_per_month is not None:
+            await _check_hours(user, quota, quota.gpu_hours_per_month, usage, now_ms)
 
 
-def quotas_for(by: Submitter, virtual_cluster: str) -> Iterator[Quota]:
-    """Yield the quotas that hold for a user: one of the virtual cluster, and one over all of them together.
+async def check_again(found: JobRecord, usage: UsageStore, now_ms: int) -> tuple[Quota, ...]:
+    """Check the quotas of a job that shall run again; return those that hold for it."""
+    held = quotas_for(found.user, await usage.quotas(), found.virtual_cluster)
+    if held and found.job.is_final:
+        await check_quotas(found.user, held, spec_of(found).gpus_total, usage, now_ms)
+    return held
+
+
+def quotas_for(user: str, quotas: Sequence[Quota], virtual_cluster: str) -> tuple[Quota, ...]:
+    """Return the quotas that hold for a user: one of the virtual cluster, and one over all of them together.
 
     Of each kind the user's own counts before the one for everybody.
     """
-    for name in (virtual_cluster, ""):
-        fitting = {quota.user: quota for quota in by.quotas if quota.virtual_cluster == name}
-        found = fitting.get(by.user) or fitting.get("")
-        if found is not None:
-            yield found
+    of = {(quota.virtual_cluster, quota.user): quota for quota in quotas}
+    found = (of.get((name, user)) or of.get((name, "")) for name in (virtual_cluster, ""))
+    return tuple(quota for quota in found if quota is not None)
 
 
-async def _check_jobs(by: Submitter, quota: Quota, usage: UsageStore) -> None:
-    limit = quota.jobs_unfinished
-    if limit is None:
-        return
-    unfinished = await usage.unfinished(by.user)
-    count = unfinished.get(quota.virtual_cluster, 0) if quota.virtual_cluster else sum(unfinished.values())
-    if count >= limit:
-        told = f"{by.user} has {count} unfinished jobs, and {_whose(by, quota)} may have {limit}"
-        raise _beyond(told, "wait for one to end, or stop one")
+def limiting_jobs(quotas: Sequence[Quota]) -> tuple[Quota, ...]:
+    """Return the quotas that say how many unfinished jobs there may be."""
+    return tuple(quota for quota in quotas if quota.jobs_unfinished is not None)
 
 
-async def _check_hours(by: Submitter, quota: Quota, usage: UsageStore, now_ms: int) -> None:
-    limit = quota.gpu_hours_per_month
-    if limit is None:
-        return
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    where = (quota.virtual_cluster,) if quota.virtual_cluster else ()
-    rows = await usage.use(int(first.timestamp()) * 1000, now_ms, users=(by.user,), virtual_clusters=where)
-    used = sum(row.gpu_hours for row in rows)
+def no_room(user: str, beyond: BeyondQuota) -> Refused:
+    """Return what somebody is told whose jobs are as many as they may be."""
+    quota, count = beyond.quota, beyond.count
+    jobs = "1 unfinished job" if count == 1 else f"{count} unfinished jobs"
+    told = f"{user} has {jobs}, and {_whose(user, quota)} may have {quota.jobs_unfinished}"
+    return _beyond(quota, told, "wait for one to end, or stop one" if count else "nobody may submit here at present")
+
+
+async def _check_hours(user: str, quota: Quota, limit: float, usage: UsageStore, now_ms: int) -> None:
+    hours = await usage.gpu_hours_this_month(user, now_ms)
+    used = hours.get(quota.virtual_cluster, 0.0) if quota.virtual_cluster else sum(hours.values())
     if used >= limit:
-        told = f"{by.user} has used {used:.1f} GPU hours this month, and {_whose(by, quota)} may use {limit:g}"
-        raise _beyond(told, "wait for the first of the next month (UTC)")
+        told = f"{user} has used {_hours(used)} GPU hours this month, and {_whose(user, quota)} may use {_hours(limit)}"
+        raise _beyond(quota, told, "wait for the first of the next month (UTC)")
 
 
-def _whose(by: Submitter, quota: Quota) -> str:
-    who = by.user if quota.user else "each user"
+def _whose(user: str, quota: Quota) -> str:
+    who = user if quota.user else "each user"
     return f"{who} in virtual cluster {quota.virtual_cluster}" if quota.virtual_cluster else who
 
 
-def _beyond(told: str, advice: str) -> Refused:
-    return Refused("NoEnoughQuotaError", told, f"{advice}, or ask an administrator for a larger quota")
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
+
+
+def _hours(hours: float) -> str:
+    """Return hours as people read them: small ones may be all that a limit is about."""
+    return f"{hours:.{2 if hours >= 1 else 6}f}".rstrip("0").rstrip(".")
+
+
+def _beyond(quota: Quota, told: str, advice: str) -> Refused:
+    who = f", or a manager of {quota.virtual_cluster}," if quota.virtual_cluster else ""
+    return Refused("NoEnoughQuotaError", told, f"{advice}, or ask an administrator{who} for a larger quota")
 
 
 def check_hardware(office: Office, record: JobRecord, spec: JobSpec) -> None:

@@ -23,13 +23,21 @@ from openpai.orchestrator.office import Office, Secrets
 from openpai.orchestrator.recording import RACES_MAX, News, build_change, is_newest, record
 from openpai.orchestrator.sharing import SharingWishes
 from openpai.orchestrator.specs import spec_of
-from openpai.orchestrator.submitting import check_hardware, check_quotas, check_virtual_cluster
+from openpai.orchestrator.submitting import (
+    check_again,
+    check_hardware,
+    check_quotas,
+    check_virtual_cluster,
+    limiting_jobs,
+    no_room,
+    quotas_for,
+)
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import Submitted, Submitter
 from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
-from openpai.ports.usage import UsageStore
+from openpai.ports.usage import BeyondQuota, Quota, UsageStore
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import is_private, placement_of, time_limit_ms
@@ -69,17 +77,22 @@ class Wishes(SharingWishes):
         read = read_job(text, await self._hidden_in(by.user, by.clone_of) if by.clone_of else None)
         spec = await with_storages(read.spec, by, self._storages)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
-        await check_quotas(by, spec, self._usage, self._clock.now_ms())
+        quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster) if self._usage is not None else ()
+        if self._usage is not None and quotas:
+            await check_quotas(by.user, quotas, spec.gpus_total, self._usage, self._clock.now_ms())
         record_ = self._new_record(by.user, spec)
         if self.office is not None:
             check_hardware(self.office, record_, spec)
         event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
         config = dump_masked(spec)
-        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit)
+        limits = limiting_jobs(quotas)
+        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, limits)
         try:
             await self._remember(new)
         except AlreadySubmitted as already:
             return Submitted(already.job, by.user, already.name)
+        except BeyondQuota as beyond:
+            raise no_room(by.user, beyond) from beyond
         return Submitted(record_.job.id, by.user, spec.name, (*read.warnings, *_without_effect(spec)))
 
     async def _hidden_in(self, user: str, name: str) -> dict[str, Any]:
@@ -95,7 +108,13 @@ class Wishes(SharingWishes):
 
     async def start(self, user: str, name: str, by: str) -> None:
         """Let a finished job run again; see `Platform.start`."""
-        await self._tell(user, name, StartRequested(self._clock.now_ms(), by))
+        now_ms = self._clock.now_ms()
+        found = await self._store.load(await self._find(user, name)) if self._usage is not None else None
+        held = await check_again(found, self._usage, now_ms) if found is not None and self._usage is not None else ()
+        try:
+            await self._tell(user, name, StartRequested(now_ms, by), limiting_jobs(held))
+        except BeyondQuota as beyond:
+            raise no_room(user, beyond) from beyond
 
     async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
         """Change how urgent a job is; see `Platform.set_priority`."""
@@ -185,11 +204,11 @@ class Wishes(SharingWishes):
             raise Refused("NoJobError", f"{user} has no job named {name!r}", "`pai job list` shows the jobs there are")
         return id_
 
-    async def _tell(self, user: str, name: str, fact: Fact) -> None:
+    async def _tell(self, user: str, name: str, fact: Fact, quotas: tuple[Quota, ...] = ()) -> None:
         id_ = await self._find(user, name)
         if self.office is not None:
             with contextlib.suppress(LeaseLost):
-                await _tell_leader(self.office, id_, fact)
+                await _tell_leader(self.office, id_, News((fact,), quotas=quotas))
                 return
         for _ in range(RACES_MAX):
             before = await self._store.load(id_)
@@ -198,16 +217,16 @@ class Wishes(SharingWishes):
             stepped = step(before.job, (fact,))
             if stepped.job is before.job:
                 return
-            change = build_change(before, stepped, {}, self._clock.now_ms())
+            change = replace(build_change(before, stepped, {}, self._clock.now_ms()), quotas=quotas)
             if await self._store.save([change], None, notify=True) == (Saved.YES,):
                 return
         raise Unavailable(f"job {name} changes too fast to be told")
 
 
-async def _tell_leader(office: Office, id_: str, fact: Fact) -> None:
+async def _tell_leader(office: Office, id_: str, news: News) -> None:
     for _ in range(RACES_MAX):
         known = office.desk.records.get(id_)
-        if id_ in await record(office, {id_: News((fact,))}):
+        if id_ in await record(office, {id_: news}):
             return
         # It changed nothing, but the desk may not know yet what another server was told.
         if known is None or await is_newest(office, known):

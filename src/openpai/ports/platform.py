@@ -118,7 +118,10 @@ class Platform(Protocol):
         ...
 
     async def start(self, user: str, name: str, by: str) -> None:
-        """Let a finished job run again as a new attempt; takes back a stop that has not been carried out yet."""
+        """Let a finished job run again as a new attempt; takes back a stop that has not been carried out yet.
+
+        Raises NoEnoughQuotaError for a finished one that is beyond a quota of its owner.
+        """
         ...
 
     async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:

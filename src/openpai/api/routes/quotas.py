@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -39,7 +38,8 @@ async def mine(request: Request, caller: Annotated[Caller, doing("quota.own")]) 
     here = desk(request)
     held = await here.allowances.of(caller.principal)
     unfinished = await here.services.usage.unfinished(caller.user) if held else {}
-    hours = await _hours(here, caller.user) if held else {}
+    now_ms = here.services.clock.now_ms()
+    hours = await here.services.usage.gpu_hours_this_month(caller.user, now_ms) if held else {}
     return reply([shapes.quota(row) | {"used": _used(row, unfinished, hours)} for row in held])
 
 
@@ -91,16 +91,6 @@ async def _check_there(here: Desk, wanted: Quota) -> None:
     if name and all(view.name != name for view in await here.services.platform.virtual_clusters()):
         told = f"there is no virtual cluster {name!r}"
         raise Refused("NoVirtualClusterError", told, "`pai vc list` shows the virtual clusters there are")
-
-
-async def _hours(here: Desk, user: str) -> dict[str, float]:
-    """Return the GPU hours of this month by virtual cluster."""
-    now_ms = here.services.clock.now_ms()
-    first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    hours: dict[str, float] = {}
-    for row in await here.services.usage.use(int(first.timestamp() * 1000), now_ms, users=[user]):
-        hours[row.virtual_cluster] = hours.get(row.virtual_cluster, 0.0) + row.gpu_hours
-    return hours
 
 
 def _used(row: Quota, unfinished: Any, hours: Any) -> dict[str, float]:
