@@ -1,7 +1,8 @@
-"""A real directory for tests: OpenLDAP's slapd in a process of its own, with three people and two groups."""
+"""A real directory for tests: OpenLDAP's slapd in a process of its own, with people and groups of both kinds."""
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import ipaddress
 import shutil
@@ -21,18 +22,20 @@ from .sign_on import free_port
 
 SLAPD = shutil.which("slapd") or shutil.which("slapd", path="/usr/sbin")
 BASE = "dc=example,dc=org"
-_PEOPLE = {"erin": "erin's word", "frank*": "frank's word", "grace": "grace's word"}
+_PEOPLE = {"erin": "erin's word", "frank*": "frank's word", "grace": "grace's word", "heidi": "½ \u00ad\tpound"}
 
 _CONFIG = """
 include /etc/ldap/schema/core.schema
 include /etc/ldap/schema/cosine.schema
 include /etc/ldap/schema/inetorgperson.schema
+include /etc/ldap/schema/nis.schema
 modulepath /usr/lib/ldap
 moduleload back_mdb
 pidfile {root}/slapd.pid
 TLSCertificateFile {root}/cert.pem
 TLSCertificateKeyFile {root}/key.pem
 TLSVerifyClient never
+allow bind_anon_cred
 database mdb
 maxsize 10485760
 suffix "dc=example,dc=org"
@@ -92,11 +95,12 @@ def _ldif() -> str:
     for name, word in _PEOPLE.items():
         entries.append(
             f"dn: uid={name},ou=people,{BASE}\nobjectClass: inetOrgPerson\nuid: {name}\ncn: {name}\nsn: {name}\n"
-            f"mail: {name.strip('*')}@example.org\nuserPassword: {word}\n"
+            f"mail: {name.strip('*')}@example.org\nuserPassword:: {base64.b64encode(word.encode()).decode()}\n"
         )
     for group, member in (("vision", "erin"), ("speech", "grace")):
         dn = f"uid={member},ou=people,{BASE}"
         entries.append(f"dn: cn={group},ou=groups,{BASE}\nobjectClass: groupOfNames\ncn: {group}\nmember: {dn}\n")
+    entries.append(f"dn: cn=unix,ou=groups,{BASE}\nobjectClass: posixGroup\ncn: unix\ngidNumber: 7\nmemberUid: erin\n")
     return "\n".join(entries)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from openpai.identity import directory as directory_module
 from openpai.identity.directory import Directory, LdapSettings
 from openpai.ports.accounts import Group
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import Refused, Unavailable
 
 from .api_world import World, open_world
 from .ldap_server import BASE, LdapServer, ldap_server
@@ -81,6 +84,11 @@ async def test_the_connection_is_sealed_and_the_directory_has_to_prove_itself(
         ("*)(|(uid=*", "x"),
         ("nobody", "erin's word"),
         ("erin\x00", "erin's word"),
+        # What normalising a password may leave nothing of, or nothing but what was to be left out.
+        ("erin", "\u00ad" * 6),
+        ("erin", "\u00aderin's word"),
+        ("erin", "erin's word\x00"),
+        ("heidi", "1\u20442 \tpound"),
     ],
 )
 async def test_neither_empty_passwords_nor_filters_let_anybody_in(server: LdapServer, name: str, password: str) -> None:
@@ -91,6 +99,52 @@ async def test_a_name_with_odd_letters_is_found_as_it_is(server: LdapServer) -> 
     person = await Directory(settings_of(server)).check("frank*", "frank's word")
     assert person is not None
     assert (person.name, person.groups) == ("frank*", frozenset())
+
+
+async def test_a_password_is_compared_as_it_was_typed(server: LdapServer) -> None:
+    assert await Directory(settings_of(server)).check("heidi", "½ \u00ad\tpound") is not None
+
+
+async def test_capital_letters_make_nobody_another_person(world: World, server: LdapServer) -> None:
+    await world.users.add_group(Group("team", external_name="unix"))
+    sign_on_with(world, None, directory=Directory(settings_of(server)))
+    for name in ("ERIN", "erin", "Erin"):
+        assert (await log_in(world, name, "erin's word")).json()["user"] == "erin"
+        erin = await world.users.user("erin")
+        assert erin is not None
+        assert {group.name for group in erin.groups} == {"default", "team"}
+
+
+async def test_somebody_who_is_not_there_is_compared_too(server: LdapServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = Directory(settings_of(server))
+    connections: list[str] = []
+    connect = directory._connected
+    monkeypatch.setattr(directory, "_connected", lambda dn, word: (connections.append(dn), connect(dn, word))[1])
+    counts = []
+    for name in ("erin", "nobody"):
+        assert await directory.check(name, "wrong") is None
+        counts.append(len(connections))
+        connections.clear()
+    assert counts[0] == counts[1]
+
+
+async def test_a_directory_that_is_silent_keeps_only_its_own_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_module, "ASKING_MAX", 40)
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        port = silent.getsockname()[1]
+        directory = Directory(
+            LdapSettings(f"ldap://127.0.0.1:{port}", "ou=people", bind_dn="cn=search", bind_password="x")
+        )
+        asking = [asyncio.create_task(directory.check("erin", "a word")) for _ in range(40)]
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="being asked by 40 others"):
+            await directory.check("erin", "a word")
+        async with asyncio.timeout(3):
+            assert await asyncio.to_thread(int, "7") == 7
+    # Now nobody listens any more, so those who still wait are told.
+    assert all(isinstance(each, Unavailable) for each in await asyncio.gather(*asking, return_exceptions=True))
+    with pytest.raises(Unavailable, match="does not answer"):
+        await directory.check("erin", "a word")
 
 
 async def test_an_account_kept_here_is_never_the_directorys(world: World, server: LdapServer) -> None:

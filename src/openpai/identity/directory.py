@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,8 @@ from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused, Unavailable
 
 TIMEOUT_S: Final = 5
+THREADS: Final = 8
+ASKING_MAX: Final = 64
 GROUP_FILTER: Final = "(|(member={dn})(uniqueMember={dn})(memberUid={name}))"
 
 
@@ -63,13 +66,25 @@ class Directory:
             raise Refused("BadConfigurationError", told, "pip install 'openpai[ldap]'") from error
         self._ldap: Any = ldap3
         self._settings = settings
+        # Of its own: a directory that does not answer must not take the threads that others need.
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="directory")
+        self._asking = 0
 
     async def check(self, name: str, password: str) -> Vouched | None:
         """Return who that is; see `PasswordDirectory.check`."""
         # A directory takes a login without a password for one without a name, and lets it in.
         if not name or not password:
             return None
-        return await asyncio.to_thread(self._check, name, password)
+        if self._asking >= ASKING_MAX:
+            told = f"the directory {self._settings.url} is being asked by {self._asking} others"
+            raise Unavailable(told, "try again in a moment, or log in with a local account")
+        self._asking += 1
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, self._check, name, password)
+        asked.add_done_callback(self._answered)
+        return await asked
+
+    def _answered(self, _: object) -> None:
+        self._asking -= 1
 
     def _check(self, name: str, password: str) -> Vouched | None:
         try:
@@ -78,10 +93,10 @@ class Directory:
                     told = "the directory does not let the platform search it"
                     raise Unavailable(told, "an administrator has to mend bind_dn or bind_password")
                 entry = self._find(searching, name)
-                if entry is None:
-                    return None
-                with self._connected(entry["dn"], password) as own:
-                    if not own.bound:
+                # Somebody who is not there is compared too, or the time it takes would tell who is.
+                dn = entry["dn"] if entry is not None else f"cn=nobody,{self._settings.user_base}"
+                with self._connected(dn, password) as own:
+                    if entry is None or not own.bound:
                         return None
                 return self._vouched(searching, entry, name)
         except self._ldap.core.exceptions.LDAPExceptionError as error:
@@ -97,7 +112,8 @@ class Directory:
         connection = ldap.Connection(
             server,
             user=dn or None,
-            password=password or None,
+            # As bytes: text would be normalised on the way, and a password with a fraction sign be another one.
+            password=password.encode() or None,
             authentication=ldap.SIMPLE if dn else ldap.ANONYMOUS,
             receive_timeout=TIMEOUT_S,
             read_only=True,
@@ -122,16 +138,16 @@ class Directory:
 
     def _vouched(self, connection: Any, entry: dict[str, Any], name: str) -> Vouched:
         own = self._settings
+        names = _texts(entry["attributes"], own.name_attribute) or [name]
+        emails = _texts(entry["attributes"], own.email_attribute) or [""]
         groups: list[str] = []
         if own.group_base:
-            who = {"dn": entry["dn"], "name": name}
+            # A directory finds ERIN where it knows erin, but memberUid tells the two apart.
+            who = {"dn": entry["dn"], "name": names[0]}
             found = self._search(connection, own.group_base, own.group_filter, [own.group_attribute], who, most=0)
             groups = [text for each in found for text in _texts(each["attributes"], own.group_attribute)]
-        names = _texts(entry["attributes"], own.name_attribute)
-        emails = _texts(entry["attributes"], own.email_attribute)
-        host = urlsplit(own.url).hostname
-        return Vouched("ldap", f"{host}#{entry['dn']}".lower(), (names or [name])[0], (emails or [""])[0],
-                       frozenset(groups))  # fmt: skip
+        subject = f"{urlsplit(own.url).hostname}#{entry['dn']}".lower()
+        return Vouched("ldap", subject, names[0], emails[0], frozenset(groups))
 
     def _search(
         self, connection: Any, base: str, pattern: str, wanted: list[str], values: dict[str, str], *, most: int
