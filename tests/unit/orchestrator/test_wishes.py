@@ -169,7 +169,7 @@ def test_a_submission_leaves_its_entry_in_the_audit_log() -> None:
         (Quota("", "", jobs_unfinished=1), "ann has 1 unfinished job, and each user may have 1"),
         (
             Quota("default", "ann", jobs_unfinished=1),
-            "ann has 1 unfinished job, and ann in virtual cluster default may have 1",
+            "ann has 1 unfinished job, and ann in virtual cluster",
         ),
         (Quota("default", "ann", gpu_hours_per_month=2.5), "ann has used 4 GPU hours this month, and ann in virtual"),
     ],
