@@ -21,6 +21,8 @@ from alembic.script import ScriptDirectory
 
 from openpai.store import opening
 from openpai.store.database import Database
+from openpai.store.schema import storages
+from openpai.store.vault import Vault, key_from
 
 PASSWORD: Final = "correct-horse-1"
 PAI: Final = [sys.executable, "-c", "from openpai.app.main import run; run()"]
@@ -134,6 +136,48 @@ def test_a_database_damaged_in_the_middle(database: Path) -> None:
         file.seek(4096)
         file.write(b"\xff" * (database.stat().st_size - 4096))
     assert "the database file is damaged" in refused("--data-dir", database.parent)
+
+
+def test_a_key_that_is_missing_or_open_to_everybody(database: Path) -> None:
+    key = database.with_name("secret.key")
+    sealed = Vault(key_from(key)).seal({"password": "hush"})
+    assert sealed is not None
+    made = Database(f"sqlite:///{database}")
+    row = {"kind": "smb", "data": "{}", "is_read_only": False, "is_shared": True, "description": "", "created_at_ms": 0}
+    with made.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        connection.execute(storages.insert(), {**row, "name": "nas", "sealed": sealed.data})
+    made.close()
+    for mode in (0o644, 0o602):
+        key.chmod(mode)
+        assert f"chmod 600 {key}" in refused("--data-dir", database.parent)
+    key.unlink()
+    assert "secret.key is missing, and secrets are sealed with its key" in refused("--data-dir", database.parent)
+    assert not key.exists()
+
+
+def test_a_data_directory_that_belongs_to_another_database(tmp_path: Path) -> None:
+    (tmp_path / "database").write_text("postgresql://db.example.org/openpai")
+    told = refused("--data-dir", tmp_path)
+    assert "belongs to the database postgresql://db.example.org/openpai" in told
+    assert not (tmp_path / "openpai.db").exists()
+    told = refused("--data-dir", tmp_path, "--database-url", "postgresql://pai:hush@127.0.0.1:1/other")
+    assert "belongs to the database postgresql://db.example.org/openpai" in told
+    assert "hush" not in told
+    assert "hush" not in refused("--data-dir", tmp_path, "--database-url", "postgresql//pai:hush@h/other")
+
+
+def test_others_are_kept_out_of_a_directory_that_was_open(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    data.chmod(0o755)
+    for left in (data / "logs", data / "openpai.db-wal"):
+        left.mkdir(mode=0o755) if left.name == "logs" else left.touch(0o644)
+    server = Running(data, tmp_path)
+    try:
+        open_ = [path.name for path in data.iterdir() if path.stat().st_mode & 0o007]
+        assert sorted(open_) == ["lock"]
+    finally:
+        server.end()
 
 
 def test_a_database_of_a_newer_version(database: Path) -> None:

@@ -210,6 +210,55 @@ def test_secrets_that_no_key_opens_are_named_and_left_alone(data: Path) -> None:
     assert all_sealed(data)["job-7"] == strange.data
 
 
+def test_a_key_of_something_else_is_refused_and_nothing_changes(data: Path) -> None:
+    sealed, file = all_sealed(data), data / "secret.key"
+    strange = Fernet.generate_key().decode()
+    file.write_text(strange)
+    told = rotate(data)
+    assert (told.returncode, key_from(file)) == (2, strange)
+    assert f"opens none of the {JOBS + 1} secrets" in told.stderr
+    for content, fault in ((b"", "is empty"), (b"\xff\xfe", "is not a text"), (b"x", "is not a key")):
+        file.write_bytes(content)
+        told = rotate(data)
+        assert (told.returncode, file.read_bytes()) == (2, content), told
+        assert fault in told.stderr
+    file.unlink()
+    told = rotate(data)
+    assert (told.returncode, file.exists()) == (2, False)
+    assert "is missing" in told.stderr
+    assert all_sealed(data) == sealed
+
+
+def test_a_link_leads_to_the_new_key_and_the_old_one_is_gone(data: Path, tmp_path: Path) -> None:
+    kept, file = tmp_path / "kept.key", data / "secret.key"
+    old = key_from(file)
+    file.rename(kept)
+    file.symlink_to(kept)
+    assert rotate(data).returncode == 0
+    assert file.is_symlink()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert key_from(kept) != old
+    check_everything_opens(data, key_from(kept))
+
+
+def test_the_key_of_another_database_is_not_dropped(data: Path) -> None:
+    old, database = key_from(data / "secret.key"), data / "openpai.db"
+    told = rotate(data, "--database-url", "postgresql://pai:hush@127.0.0.1:1/elsewhere")
+    assert "belongs to the database sqlite:///" in told.stderr
+    database.rename(data / "away")
+    told = rotate(data)
+    assert "there is no database" in told.stderr
+    (data / "away").rename(database)
+    held = open_data_dir(data)
+    held.remember_database("postgresql://pai:hush@db.example.org/openpai?sslmode=require&host=/run")
+    held.close()
+    told = rotate(data)
+    assert told.returncode == 2
+    assert "belongs to the database postgresql://db.example.org/openpai" in told.stderr
+    assert "hush" not in told.stderr + (data / "database").read_text()
+    assert key_from(data / "secret.key") == old
+
+
 def test_it_waits_for_nobody_but_says_who_is_in_the_way(data: Path, tmp_path: Path) -> None:
     held = open_data_dir(data)
     told = rotate(data)

@@ -55,6 +55,7 @@ async def _restored(data_dir: Path, database_url: str | None, user: str, passwor
 
     data = open_data_dir(data_dir)
     try:
+        data.refuse_other_database(database_url)
         database = Database(database_url or data.database_url)
         try:
             await asyncio.to_thread(migrate, database)

@@ -22,6 +22,7 @@ from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.leadership import Bystander, Leadership
 from openpai.app.promises import promise, promised_at_start
 from openpai.app.settings import Settings
+from openpai.app.unlocking import unlock
 from openpai.app.world import SystemClock, SystemIdentities
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.model import TASK_FINAL, AttemptKey
@@ -39,7 +40,7 @@ from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
-from openpai.store.vault import Vault, key_from
+from openpai.store.vault import Vault
 
 DAY_MS = 86_400_000
 KEYS_KEPT_MS = 7 * DAY_MS
@@ -109,13 +110,15 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
 async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     data = visit_data_dir(settings.data_dir) if settings.api_only else open_data_dir(settings.data_dir)
     stack.callback(data.close)
+    if not settings.api_only:
+        data.remember_database(settings.database_url)
     clock = SystemClock()
     database = Database(settings.database_url or data.database_url)
     stack.callback(database.close)
     await asyncio.to_thread(require_newest if settings.api_only else migrate, database)
     store, queries, storages = SqlJobStore(database), SqlJobQueries(database), SqlStorageStore(database)
     kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
-    vault = Vault(os.environ.get("PAI_SECRET_KEY") or key_from(data.key_file))
+    vault = await asyncio.to_thread(unlock, data, database, may_make=not settings.api_only)
     wishes = Wishes(store, vault, clock, SystemIdentities(), settings=kept, usage=usage, storages=storages)
     logs = FileLogs(data.logs, _IsOver(wishes, queries))
     stack.push_async_callback(logs.close)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from openpai.protocol.errors import Refused
+from openpai.store.database import place_of
+
+_OTHERS: Final = 0o007
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,41 @@ class DataDir:
     def tasks(self) -> Path:
         """Return where backends keep the directories of task attempts."""
         return self.root / "tasks"
+
+    @property
+    def has_database(self) -> bool:
+        """Return whether there is a database in here."""
+        return (self.root / "openpai.db").exists()
+
+    def remember_database(self, url: str | None) -> None:
+        """Note which database belongs to this directory, None for the one in it. Raises Refused if another one does.
+
+        With another one the key would be wrong, and every running task a stranger.
+        """
+        place = self._place(url)
+        if place and not self._note.exists():
+            self._note.write_text(place)
+        else:
+            self.refuse_other_database(url)
+
+    def refuse_other_database(self, url: str | None) -> None:
+        """Raise Refused when another database than this belongs to the directory; None for the one in it."""
+        place = self._place(url)
+        is_noted = self._note.exists()
+        known = self._note.read_text() if is_noted else ""
+        if known == place or not (is_noted or self.has_database):
+            return
+        told = f"the data directory {self.root} belongs to the database {known or self.database_url}"
+        advice = f"give that with --database-url; if it was moved, remove {self._note} first"
+        raise Refused("BadConfigurationError", told, advice if is_noted else "leave --database-url away")
+
+    def _place(self, url: str | None) -> str:
+        place = place_of(url) if url else ""
+        return "" if place == place_of(self.database_url) else place
+
+    @property
+    def _note(self) -> Path:
+        return self.root / "database"
 
     def close(self) -> None:
         """Let another process use the directory."""
@@ -103,6 +142,19 @@ def open_data_dir(root: Path) -> DataDir:
     lock.truncate(0)
     lock.write(f"{os.getpid()}\n")
     lock.flush()
-    for directory in ("logs", "tasks"):
-        (root / directory).mkdir(exist_ok=True)
-    return DataDir(root, lock)
+    data = DataDir(root, lock)
+    _shut(data)
+    return data
+
+
+def _shut(data: DataDir) -> None:
+    """Keep other users of the machine out of what is kept here, even where the directory itself lets them in."""
+    for directory in (data.logs, data.tasks):
+        directory.mkdir(exist_ok=True, mode=0o700)
+    # SQLite gives what it puts beside a database the same mode.
+    database = data.root / "openpai.db"
+    for path in (data.logs, data.tasks, database, *data.root.glob("openpai.db-*")):
+        with contextlib.suppress(FileNotFoundError):
+            mode = path.stat().st_mode
+            if mode & _OTHERS:
+                path.chmod(mode & ~_OTHERS & 0o7777)

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, open_data_dir, refuse_visitors
+from openpai.app.unlocking import ENVIRONMENT, NEW_KEY, require_key
 from openpai.cli.output import Json, document, error_console, say
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
@@ -24,7 +25,6 @@ from openpai.store.opening import migrate
 from openpai.store.resealing import Resealed, count_sealed, leader, reseal
 from openpai.store.vault import Vault, key_from, keys_in, new_key, write_keys
 
-ENVIRONMENT: Final = "PAI_SECRET_KEY"
 _NAMED_MAX: Final = 5
 
 
@@ -41,7 +41,7 @@ def rotate_key(
         data = open_data_dir(_there(data_dir))
         stack.callback(data.close)
         stack.callback(refuse_visitors(data).close)
-        database = Database(database_url or data.database_url, inline=True)
+        database = _database(data, database_url)
         stack.callback(database.close)
         migrate(database)
         _refuse_servers(database, data)
@@ -51,11 +51,17 @@ def rotate_key(
             raise Refused(
                 "BadConfigurationError",
                 f"the key comes from {ENVIRONMENT}, which nobody but you can change",
-                f"set {ENVIRONMENT}=NEW,OLD, with `openssl rand -base64 32 | tr +/ -_` for NEW; then run this again",
+                f"set {ENVIRONMENT}=NEW,OLD, with {NEW_KEY} for NEW; then run this again",
             )
         done = _resealed(database, Vault(",".join(keys)))
+        is_wrong = bool(done.lost) and not done.sealed
         if not given:
-            write_keys(data.key_file, keys[:1])
+            write_keys(data.key_file, keys[1:] if is_wrong else keys[:1])
+        if is_wrong:
+            told = f"the key opens none of the {len(done.lost)} secrets there are, so it belongs to another database"
+            raise Refused(
+                "BadConfigurationError", told, "put back the key that belongs to this one; nothing was changed"
+            )
     _tell(done, from_environment=bool(given), as_json=json)
 
 
@@ -75,10 +81,21 @@ def _refuse_servers(database: Database, data: DataDir) -> None:
         raise Refused("BadConfigurationError", told, "stop every server of this database, wait 15 s, and try again")
 
 
+def _database(data: DataDir, url: str | None) -> Database:
+    """Open the database whose key lies in the directory: the old key opens nothing in any other afterwards."""
+    data.refuse_other_database(url)
+    if not url and not data.has_database:
+        told = f"there is no database in {data.root}"
+        raise Refused("BadConfigurationError", told, "give the one its server uses with --database-url")
+    return Database(url or data.database_url, inline=True)
+
+
 def _keys_with_new(path: Path) -> list[str]:
     """Return the keys of the file, a new one first; a rotation that was begun is finished instead."""
+    require_key(path)
     keys = keys_in(key_from(path))
     if len(keys) == 1:
+        Vault(keys[0])
         keys = [new_key(), *keys]
         write_keys(path, keys)
     return keys

@@ -8,6 +8,8 @@ runs in the caller, in the order of the calls, which is what the fault simulator
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -77,7 +79,8 @@ def normal_url(url: str) -> sa.URL:
     except exc.ArgumentError as error:
         raise Refused(
             "BadConfigurationError",
-            f"--database-url {url!r} is no database URL",
+            # It may hold a password.
+            "what --database-url says is no database URL",
             "use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE",
         ) from error
     if parsed.get_backend_name() == "postgresql":
@@ -91,6 +94,14 @@ def normal_url(url: str) -> sa.URL:
     return parsed
 
 
+def place_of(url: str) -> str:
+    """Return where a database is, without the name and password it is entered with."""
+    full = normal_url(url)
+    where = {key: value for key, value in full.query.items() if key in ("host", "port")}
+    place = sa.URL.create(full.get_backend_name(), None, None, full.host, full.port, full.database, where)
+    return place.render_as_string()
+
+
 def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
     if url.get_backend_name() != "sqlite":
         engine = sa.create_engine(url, pool_size=READERS + 1, max_overflow=2, pool_pre_ping=True)
@@ -101,10 +112,17 @@ def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
         options["poolclass"] = StaticPool
     else:
         options |= {"pool_size": 1 if inline else READERS + 1, "max_overflow": 2}
+        _make_private(str(url.database))
     engine = sa.create_engine(url, **options)
     sa.event.listen(engine, "connect", _tune_sqlite)
     sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _make_private(path: str) -> None:
+    # SQLite would make a file that every user of the machine can read. It tells by itself what else is wrong.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def _tune_sqlite(connection: Any, _record: Any) -> None:
@@ -117,6 +135,8 @@ def _tune_sqlite(connection: Any, _record: Any) -> None:
 def _tune_postgres(connection: Any, _record: Any) -> None:
     # By its own settings it takes an index on today's disks for slow, and reads rows where an index has everything.
     connection.execute("SET random_page_cost = 1.1")
+    # A search of many jobs is work for every core, however many it finds.
+    connection.execute("SET parallel_tuple_cost = 0.01")
     connection.execute("SET work_mem = '32MB'")
     connection.execute("SET jit = off")
     connection.commit()

@@ -40,6 +40,14 @@ def count_sealed(database: Database) -> int:
     return _read(database, lambda connection: sum(connection.execute(query).scalar_one() for query in queries))
 
 
+def opens_newest(database: Database, vault: Vault) -> bool:
+    """Return whether the vault opens any of the newest secrets; True when there are none."""
+    queries = [sa.select(table.c.sealed).order_by(key.desc()).limit(ROWS_AT_ONCE) for table, key in _KEPT]
+    found = _read(database, lambda connection: [each for query in queries for each in connection.scalars(query)])
+    sealed = [bytes(each) for each in found if each is not None]
+    return not sealed or any(vault.resealed(each) is not None for each in sealed)
+
+
 def leader(database: Database, now_ms: int) -> str:
     """Return which server leads over the database at the moment; empty if none does."""
     query = sa.select(lease.c.holder).where(lease.c.until_ms > now_ms, lease.c.holder.is_not(None))

@@ -10,12 +10,14 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
+
+_PUT_BACK: Final = "put back the key file that belongs to the database"
 
 
 class Vault:
@@ -75,14 +77,23 @@ def new_key() -> str:
 
 
 def key_from(path: Path) -> str:
-    """Return the key in the file at `path`, making file and key if there are none."""
+    """Return the key in the file at `path`, making file and key if there are none. Raises Refused for no key."""
     if not path.exists():
         write_keys(path, [new_key()])
-    return path.read_text().strip()
+    try:
+        keys = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not a text"
+        raise Refused("BadConfigurationError", f"the key file {path} cannot be read: {why}", _PUT_BACK) from error
+    if not keys:
+        raise Refused("BadConfigurationError", f"the key file {path} is empty", _PUT_BACK)
+    return keys
 
 
 def write_keys(path: Path, keys: Sequence[str]) -> None:
     """Write keys to a file that only its owner can read; whoever reads it meanwhile finds the old ones or the new."""
+    # A link leads to where the key is kept, and the old one must not stay there.
+    path = path.resolve()
     unfinished = path.with_name(f"{path.name}.part")
     unfinished.unlink(missing_ok=True)
     made = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
