@@ -11,6 +11,7 @@ from openpai.lifecycle.model import AttemptKey
 
 from .api_world import World, job_file, open_world
 from .job_acts import LOOKS, QUOTE, TASK, TWO_ROLES, make_private, refused, submitted
+from .sharing_world import open_sharing
 
 
 @pytest.fixture
@@ -146,3 +147,37 @@ async def test_somebody_elses_id_opens_no_door(world: World) -> None:
     await make_private(world, id_)
     assert await refused(world, "GET", f"/jobs/{id_}") == (403, "ForbiddenUserError")
     assert await refused(world, "DELETE", f"/jobs/{id_}") == (403, "ForbiddenUserError")
+
+
+async def test_a_job_runs_again_only_while_its_owner_could_submit_it(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    place = {"name": "sets", "type": "local", "data": {"path": str(tmp_path / "place")}}
+    async with open_sharing(tmp_path) as world:
+        await world.put("/cluster/config", {"wishes": "vision: 2 nodes"})
+        assert (await world.ask("POST", "/storages", json=place)).status_code == 201
+        await world.add_user("ann")
+        for group, storages in (("seers", ["sets"]), ("lookers", [])):
+            acls = {"virtualClusters": ["vision"], "storageConfigs": storages}
+            body = {"groupname": group, "extension": {"acls": acls}}
+            assert (await world.ask("POST", "/groups", json=body)).status_code == 201
+        await world.put("/users/ann/grouplist", {"grouplist": ["seers"]}, status=201)
+        await world.submit("again", "vision", 1, user="ann", extras="{storages: [{name: sets}]}")
+        await world.put("/jobs/ann~again/executionType", {"value": "STOP"}, "ann", status=202)
+        await world.until("ann~again", "STOPPED")
+
+        for groups, lacking in (([], "virtual cluster vision"), (["lookers"], "storage sets")):
+            await world.put("/users/ann/grouplist", {"grouplist": groups}, status=201)
+            for who in ("ann", "admin"):
+                answer = await world.ask("PUT", "/jobs/ann~again/executionType", who, json={"value": "START"})
+                assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError")
+                assert lacking in answer.json()["message"]
+        await world.put("/users/ann/grouplist", {"grouplist": ["seers"]}, status=201)
+        await world.put("/jobs/ann~again/executionType", {"value": "START"}, "ann", status=202)
+
+
+async def test_a_job_of_somebody_who_is_gone_runs_no_more(world: World) -> None:
+    await over(world, user="bob")
+    assert (await world.ask("DELETE", "/users/bob", "root")).status_code == 200
+    again = ("PUT", "/jobs/bob~train/executionType", "root")
+    assert await refused(world, *again, json={"value": "START"}) == (403, "ForbiddenUserError")
+    assert (await world.ask("DELETE", "/jobs/bob~train", "root")).status_code == 200

@@ -9,7 +9,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from openpai.access.deciding import refusal
+from openpai.access.model import Role
 from openpai.api.context import Desk
+from openpai.api.histories import spec_of
+from openpai.api.principals import rights_of
+from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.store import JobRow
 from openpai.protocol.errors import Refused
 
@@ -35,7 +40,9 @@ async def stop(here: Desk, row: JobRow, by: str, _: str = "") -> str:
 
 
 async def start(here: Desk, row: JobRow, by: str, _: str = "") -> str:
-    """Let a finished job run again."""
+    """Let a finished job run again, in its owner's name: what they may not submit any more is refused."""
+    if JobPhase(row.phase) in JOB_FINAL:
+        await _check_owner(here, row)
     await here.services.platform.start(row.user, row.name, by)
     return f"job {full_name(row)}: start was requested"
 
@@ -76,6 +83,27 @@ async def delete(here: Desk, row: JobRow, _: str = "", __: str = "") -> str:
     if not await services.jobs.delete(row.id):
         raise _unfinished(row)
     return f"job {full_name(row)} was deleted"
+
+
+async def _check_owner(here: Desk, row: JobRow) -> None:
+    """Raise ForbiddenUserError for a job that its owner could not submit again: groups and people change."""
+    owner = await here.services.users.user(row.user)
+    if owner is None:
+        raise _not_again(row, "who has no account any more")
+    who = rights_of(owner)
+    if refusal(who, "job.submit") is not None:
+        raise _not_again(row, "who may only look")
+    if not who.may_use(row.virtual_cluster):
+        raise _not_again(row, f"who may not use the virtual cluster {row.virtual_cluster} any more")
+    if who.role is not Role.ADMIN:
+        for use in (await spec_of(here, row)).extras.get("storages") or ():
+            if use["name"] not in who.storages:
+                raise _not_again(row, f"who is not granted the storage {use['name']} any more")
+
+
+def _not_again(row: JobRow, why: str) -> Refused:
+    told = f"job {full_name(row)} cannot run again: it belongs to {row.user}, {why}"
+    return Refused("ForbiddenUserError", told, "ask an administrator, or clone it and change what stands in the way")
 
 
 def _unfinished(row: JobRow) -> Refused:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from fastapi import Request
 
 from openpai.api.access import may_read_logs, no_job, readable, unquoted
-from openpai.api.context import desk
+from openpai.api.context import Desk, desk
 from openpai.api.sessions import Caller
 from openpai.api.shapes.attempts import AttemptView, current_attempt, earlier_attempt
 from openpai.api.shapes.tasks import TaskHistory, histories
@@ -44,20 +44,20 @@ async def attempt_of(request: Request, caller: Caller, row: JobRow, number: int)
 
 async def tasks_of(request: Request, caller: Caller, row: JobRow, attempt: int) -> list[TaskHistory]:
     """Return every task of a job attempt, in the order of the job file."""
-    spec = await _spec_of(request, row)
+    spec = await spec_of(desk(request), row)
     found = await desk(request).services.jobs.task_attempts(row.id, attempt)
     return histories(spec, readable(caller, row, found))
 
 
 async def ssh_roles(request: Request, row: JobRow) -> frozenset[str]:
     """Return the task roles whose tasks listen for SSH: those that ask for a port of that name."""
-    spec = await _spec_of(request, row)
+    spec = await spec_of(desk(request), row)
     return frozenset(role.name for role in spec.task_roles if role.resources.ports.get(SSH_LABEL, 0) > 0)
 
 
 async def task_of(request: Request, caller: Caller, row: JobRow, attempt: int, role: str, index: int) -> TaskHistory:
     """Return one task of a job attempt; raise NoJobError when the job has no such task."""
-    spec = await _spec_of(request, row)
+    spec = await spec_of(desk(request), row)
     if not any(known.name == role and index < known.instances for known in spec.task_roles):
         raise no_job(f"{row.user}~{row.name}/{role}-{index}")
     found = await desk(request).services.jobs.task_attempts(row.id, attempt, TaskId(role, index))
@@ -81,8 +81,9 @@ async def task_attempt_of(
     )
 
 
-async def _spec_of(request: Request, row: JobRow) -> JobSpec:
-    text = await desk(request).services.jobs.spec_text(row.id)
+async def spec_of(here: Desk, row: JobRow) -> JobSpec:
+    """Return what a job file asked for, without anything secret."""
+    text = await here.services.jobs.spec_text(row.id)
     if text is None:
         raise Broken(f"job {row.id} has no specification")
     return _read(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from openpai.access.model import Principal, Role, Scope
 from openpai.ports.accounts import Token, User
 from openpai.ports.platform import Submitter
@@ -9,7 +11,12 @@ from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 
 
 def principal_of(user: User, token: Token) -> Principal:
-    """Return a user as the table of permissions sees them."""
+    """Return a user who came with a token, as the table of permissions sees them."""
+    return replace(rights_of(user), is_application=token.is_application, scope=Scope(token.scope))
+
+
+def rights_of(user: User) -> Principal:
+    """Return a user with all that their groups grant them."""
     role = Role.ADMIN if user.is_admin else Role.VIEWER if user.is_viewer else Role.USER
     managed = frozenset(name for group in user.groups for name in group.managed)
     granted = frozenset(name for group in user.groups for name in group.virtual_clusters)
@@ -20,8 +27,6 @@ def principal_of(user: User, token: Token) -> Principal:
         managed=managed,
         storages=frozenset(name for group in user.groups for name in group.storages),
         default_storages=tuple(dict.fromkeys(group.storages[0] for group in user.groups if group.storages)),
-        is_application=token.is_application,
-        scope=Scope(token.scope),
     )
 
 

@@ -52,12 +52,13 @@ def test_a_link_leads_to_no_file_that_is_read_or_written(directory: TaskDirector
     for name in ("exit", "ticket", "grace", "user.sh", "wrapper.sh"):
         swapped(f"{directory.path}/{name}", lambda path: Path(path).symlink_to(treasure))
     assert (directory.report(), directory.ticket()) == (None, None)
-    for write in (
+    writes: list[Callable[[], None]] = [
         lambda: directory.write_grace(5),
         lambda: directory.prepare(RECORD, "echo again", "hosts"),
         lambda: directory.write("wrapper.sh", "text"),
         directory.let_anybody_read,
-    ):
+    ]
+    for write in writes:
         with pytest.raises(OSError, match="symbolic links"):
             write()
     directory.fence()
