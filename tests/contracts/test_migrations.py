@@ -16,6 +16,7 @@ from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
+from openpai.store.usage import SqlUsageStore
 
 PLAN = Plan((RolePlan("worker", 2, 1, 2, 0),), 3, True)
 OUTCOME = Outcome(Verdict.FAILED, 1, None, TaskId("worker", 1), "it failed: ü")
@@ -67,4 +68,33 @@ async def test_jobs_of_an_older_database_are_all_there(database_url: str, revisi
         assert (record.sealed.data if record.sealed else None) == (b"sealed" if number else None)
     tagged = await queries.jobs(JobFilter(tags_any=("paper",)), count=False)
     assert [row.name for row in tagged.jobs] == ["second"]
+    database.close()
+
+
+async def test_gpu_hours_of_an_older_database_count_in_their_months(database_url: str) -> None:
+    database = Database(database_url)
+    upgrade(database, "0003")
+    december, hour = 1_701_388_800_000, 3_600_000
+    held = [(december - 3 * hour, december + hour, 8), (december, december + 2 * hour, 1), (december - hour, None, 2)]
+    key = {"owner": "ann", "virtual_cluster": "a"}
+    rows_ = [
+        {
+            **key, "job": f"{number:032x}", "job_attempt": 0, "role": "worker", "task_index": 0, "attempt": 0,
+            "phase": "running" if until is None else "failed", "retries_counted": 0, "retries_free": 0,
+            "granted_at_ms": since, "ended_at_ms": until, "gpus": gpus,
+        }
+        for number, (since, until, gpus) in enumerate([*held, (december, december - 1, 4), (december, None, None)])
+    ]  # fmt: skip
+    deleted = {**key, "gpu_ms": 5.0 * hour, "cpu_ms": 0.0, "memory_mb_ms": 0.0, "task_attempts": 1}
+    with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        task_attempts = sa.Table("task_attempts", sa.MetaData(), autoload_with=connection)
+        past_use = sa.Table("past_use", sa.MetaData(), autoload_with=connection)
+        connection.execute(task_attempts.insert(), rows_)
+        connection.execute(past_use.insert(), [{**deleted, "day": december // 86_400_000 + day} for day in (-1, 0, 1)])
+    migrate(database)
+
+    usage = SqlUsageStore(database)
+    assert await usage.gpu_hours_this_month("ann", december + 3 * hour) == {"a": 8 + 2 + 3 * 2 + 2 * 5}
+    # The day before, as everything is known by now: what ended later counts whole, what runs on until then.
+    assert await usage.gpu_hours_this_month("ann", december - hour) == {"a": 3 * 8 + 5}
     database.close()
