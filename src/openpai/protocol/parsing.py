@@ -26,6 +26,7 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
 _SCALAR_TAGS: Final = frozenset(_TAG + name for name in ("int", "float", "bool", "null"))
 _CONTAINER_TAGS: Final = frozenset({None, "!", _TAG + "map", _TAG + "seq"})
+_STRANGE_TAG: Final = "has a tag that a job file may not use; a text that begins with ! needs quotes"
 
 # Stands for the key of a merge; no file can hold it, and a quoted "<<" is a key like any other.
 _MERGE: Final = "<<\0"
@@ -168,14 +169,14 @@ class _Builder:
         if event.tag in _SCALAR_TAGS:
             return resolve(event.value)
         if event.tag != _TAG + "str":
-            self._refuse(event, f"has the tag {event.tag!r}, which a job file may not use")
+            self._refuse(event, _STRANGE_TAG)
         return event.value
 
     def _begin(self, event: Any, is_mapping: bool) -> None:
         if len(self._open) >= DEPTH_MAX:
             self._refuse(event, f"is nested deeper than {DEPTH_MAX} levels")
         if event.tag not in _CONTAINER_TAGS:
-            self._refuse(event, f"has the tag {event.tag!r}, which a job file may not use")
+            self._refuse(event, _STRANGE_TAG)
         if self._open and self._open[-1].key is None and type(self._open[-1].items) is dict:
             self._refuse(event, "uses a list or mapping as a key; a key is text")
         items: Any = {} if is_mapping else []
@@ -195,7 +196,9 @@ class _Builder:
     def _alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
             is_open = any(one.anchor == event.anchor for one in self._open)
-            self._refuse(event, f"*{event.anchor} " + ("contains itself" if is_open else "has no anchor before it"))
+            # What was meant as a text may be a secret, so it is not repeated.
+            why = "is a list or mapping that contains itself" if is_open else "refers to an anchor that is not there"
+            self._refuse(event, f"{why}; a text that begins with * needs quotes")
         value, weight = self._anchors[event.anchor]
         self._weigh(weight, event)
         self._put(value, event)

@@ -76,10 +76,10 @@ def test_a_key_given_twice_deep_in_a_list_has_its_whole_path() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "part"),
     [
-        ("a: &x [*x]\n", 1, "*x contains itself"),
-        ("a: 1\nb: *x\n", 2, "*x has no anchor before it"),
-        ("a: 1\nb: !!python/object/apply:os.system [ls]\n", 2, "which a job file may not use"),
-        ("a: !local 3\n", 1, "which a job file may not use"),
+        ("a: &x [*x]\n", 1, "contains itself"),
+        ("a: 1\nb: *x\n", 2, "refers to an anchor that is not there"),
+        ("a: 1\nb: !!python/object/apply:os.system [ls]\n", 2, "a tag that a job file may not use"),
+        ("a: !local 3\n", 1, "a tag that a job file may not use"),
         ("? [a]\n: 1\n", 1, "a key is text"),
         ("a: 1\n<<: 3\n", 2, "<< takes a mapping"),
         ('a: "x\\0y"\n', 1, "NUL character"),
@@ -89,6 +89,14 @@ def test_what_a_job_file_never_needs_is_refused(text: str, line: int, part: str)
     fault = only_fault(text)
     assert fault.line == line
     assert part in fault.message
+
+
+@pytest.mark.parametrize("text", ["secrets: {t: *hush}\n", "secrets: {t: !hush x}\n", "secrets: {t: !hush [x]}\n"])
+def test_a_secret_that_should_have_been_quoted_is_not_repeated(text: str) -> None:
+    fault = only_fault(text)
+    assert fault.path == "secrets.t"
+    assert "needs quotes" in fault.message
+    assert "hush" not in fault.message
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, '{"a":' * 100_000, "{a: " * 100_000])
