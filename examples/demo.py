@@ -211,8 +211,9 @@ def stay(platform: Platform) -> None:
     console.print(
         f"                     {pai} job submit {ROOT / 'examples' / '01-hello.yaml'} --watch\n", soft_wrap=True
     )
-    console.print("The platform stays up; [bold]Ctrl-C[/] ends it.")
     try:
+        # Whoever reads this line may press Ctrl-C before we have got to the next.
+        console.print("The platform stays up; [bold]Ctrl-C[/] ends it.")
         code = platform.process.wait()
     except KeyboardInterrupt:
         console.print()

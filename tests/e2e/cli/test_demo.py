@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import os
 import pty
 import re
@@ -13,6 +15,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,6 +30,33 @@ def _has_the_command() -> None:
 
 def run(port: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, str(port)], capture_output=True, text=True, timeout=150, check=False, cwd=ROOT)
+
+
+class Impatient(io.StringIO):
+    """A screen in front of somebody who presses Ctrl-C as soon as they read of it."""
+
+    def write(self, text: str) -> int:
+        """Take text, and press Ctrl-C, once, if it invites to."""
+        is_first = "Ctrl-C" not in self.getvalue()
+        count = super().write(text)
+        if "Ctrl-C" in text and is_first:
+            signal.raise_signal(signal.SIGINT)
+        return count
+
+
+def test_ctrl_c_in_the_moment_it_is_offered_is_no_interruption(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
+    assert spec is not None
+    assert spec.loader is not None
+    demo = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "demo", demo)
+    spec.loader.exec_module(demo)
+    monkeypatch.setattr(demo, "console", Console(file=Impatient()))
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            demo.stay(demo.Platform(process, "http://pai.test", tmp_path))
+        finally:
+            process.kill()
 
 
 def left_behind(output: str) -> list[str]:
