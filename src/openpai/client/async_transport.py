@@ -51,7 +51,7 @@ class AsyncTransport:
                 continue
             if response.is_success:
                 return response
-            await self.sleep(trying.after_refusal(attempt, response))
+            await self.sleep(trying.after_refusal(call, attempt, response))
         raise AssertionError("counting has no end")
 
     @asynccontextmanager

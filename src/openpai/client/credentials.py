@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from openpai.protocol.errors import Refused
 
@@ -35,11 +36,18 @@ def normal_url(url: str) -> str:
     address = url.strip()
     if "://" not in address:
         address = f"http://{address}"
-    if not _ADDRESS.fullmatch(address):
+    if not _ADDRESS.fullmatch(address) or not _has_good_port(address):
         raise Refused(
             "InvalidParametersError", f"{url!r} is not the address of a server", "write it like http://host:9186"
         )
     return address.rstrip("/").removesuffix("/api/v2")
+
+
+def _has_good_port(address: str) -> bool:
+    try:
+        return urlsplit(address).port != 0
+    except ValueError:
+        return False
 
 
 def credentials_file(environment: Mapping[str, str] = os.environ) -> Path:

@@ -51,7 +51,7 @@ class Transport:
                 continue
             if response.is_success:
                 return response
-            self.sleep(trying.after_refusal(attempt, response))
+            self.sleep(trying.after_refusal(call, attempt, response))
         raise AssertionError("counting has no end")
 
     @contextmanager

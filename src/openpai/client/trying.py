@@ -2,7 +2,8 @@
 
 A refusal is passed on as it came. What may work later (no connection, 429, 503) is tried a few more times with
 growing pauses, or after as long as the server asks for. A request that may have taken effect is never repeated
-unless repeating it is harmless.
+unless repeating it is harmless. Silence is waited out no more than twice: who said nothing for a minute seldom
+speaks in the fifth.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from openpai.client.asking import Call
 from openpai.protocol.errors import Broken, Fault, InvalidProtocol, PaiError, Refused, Unavailable
 
 TRIES: Final = 5
+TRIES_IN_SILENCE: Final = 2
 PAUSE_FIRST_S: Final = 0.2
 PAUSE_MAX_S: Final = 30.0
 RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
+# A proxy between us and the server answers so, and does not know whether the server did what it was asked.
+UNSURE_STATUS: Final = frozenset({502, 504})
 # The server sends a keep-alive every 15 s; three missed ones mean that nobody is there.
 STREAM_TIMEOUT: Final = httpx.Timeout(10.0, read=50.0)
 TIMEOUT_S: Final = 60.0
 CONNECT_WITHIN_S: Final = 5.0
+LOOK: Final = "it may have been done nevertheless: look before you repeat it"
 
 
 def options(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
@@ -59,25 +64,25 @@ def pause_s(attempt: int, retry_after: str | None = None) -> float:
 
 def after_failure(url: str, call: Call[Any], attempt: int, error: httpx.TransportError) -> float:
     """Return how long to wait before the next try after no answer came; raise Unavailable when there is none."""
-    is_last = attempt == TRIES - 1
-    if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
-        if is_last:
-            raise unreachable(url, error) from error
-        return pause_s(attempt)
-    if not call.is_harmless_twice:
+    was_sent = not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
+    if was_sent and not call.is_harmless_twice:
         raise Unavailable(
-            f"the connection to {url} broke before the answer came ({type(error).__name__})",
-            "it may have been done nevertheless: look before you repeat it",
+            f"the connection to {url} broke before the answer came ({type(error).__name__})", LOOK
         ) from error
-    if is_last:
+    is_silent = was_sent and isinstance(error, httpx.TimeoutException)
+    if attempt >= (TRIES_IN_SILENCE if is_silent else TRIES) - 1:
         raise unreachable(url, error) from error
     return pause_s(attempt)
 
 
-def after_refusal(attempt: int, response: httpx.Response) -> float:
+def after_refusal(call: Call[Any], attempt: int, response: httpx.Response) -> float:
     """Return how long to wait before the next try after a request was not granted; raise the error it tells of."""
     if response.status_code not in RETRIED_STATUS or attempt == TRIES - 1:
         raise error_of(response)
+    if response.status_code in UNSURE_STATUS and not call.is_harmless_twice:
+        unsure = error_of(response)
+        unsure.advice = LOOK
+        raise unsure
     return pause_s(attempt, response.headers.get("Retry-After"))
 
 
@@ -112,6 +117,9 @@ def error_of(response: httpx.Response) -> PaiError:
         body = {}
     status = response.status_code
     told = body.get("message") or f"the server answered {status} {response.reason_phrase}"
+    if response.has_redirect_location and not body:
+        # Not followed: our token is for the server that was named.
+        told += f", which leads to {response.headers['Location']}"
     advice = body.get("advice") or ""
     code = body.get("code")
     if status in RETRIED_STATUS:

@@ -67,7 +67,9 @@ def test_addresses_have_one_form(given, expected):
     assert normal_url(given) == expected
 
 
-@pytest.mark.parametrize("given", ["", "ftp://h", "http://", "http://a b"])
+@pytest.mark.parametrize(
+    "given", ["", "ftp://h", "http://", "http://a b", "http://[::1", "http://h:99999", "http://h:x"]
+)
 def test_what_is_no_address_is_refused(given):
     with pytest.raises(Refused):
         normal_url(given)

@@ -72,6 +72,29 @@ def test_what_may_have_been_done_is_not_repeated(scripted):
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(("status", "tries"), [(502, 1), (504, 1), (503, TRIES)])
+def test_what_a_proxy_may_have_passed_on_is_not_repeated(scripted, status, tries):
+    server = scripted(httpx.Response(status, text="<html>"))
+    with pytest.raises(Unavailable) as caught:
+        server.client().add_user("bob", "secret-1")
+    assert len(server.requests) == tries
+    assert ("look before you repeat it" in caught.value.advice) is (tries == 1)
+
+
+def test_a_silent_server_is_not_waited_for_five_times(scripted):
+    server = scripted(httpx.ReadTimeout("timed out"))
+    with pytest.raises(Unavailable, match="timed out"):
+        server.client().nodes()
+    assert len(server.requests) == 2
+
+
+def test_a_redirect_is_told_and_not_followed(scripted):
+    server = scripted(httpx.Response(302, headers={"Location": "https://pai.test/"}))
+    with pytest.raises(Broken, match=r"302 Found, which leads to https://pai\.test/"):
+        server.client().nodes()
+    assert len(server.requests) == 1
+
+
 def test_reading_is_repeated_after_a_broken_connection(scripted):
     server = scripted(httpx.ReadError("reset"), NODES)
     assert server.client().nodes() == ()
