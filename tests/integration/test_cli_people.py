@@ -87,6 +87,9 @@ def test_a_group_grants_and_takes_away(pai):
     pai.ok("group", "add-user", "vision", "ann", "bob")
     assert "ann, bob" in pai.ok("group", "show", "vision").out
     assert "vision" in pai.ok("user", "list").out
+    refused = pai("group", "add-user", "vision", "ann", "nobody")
+    assert refused.code == 3
+    assert "done before: ann" in refused.err
     pai.ok("group", "remove-user", "vision", "ann")
     assert pai.json("group", "show", "vision")["members"] == ["bob"]
     assert pai.json("group", "show", "vision", user="bob")["members"] is None

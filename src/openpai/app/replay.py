@@ -99,7 +99,7 @@ def replay(
     for each in answers:
         _tell(each, data["now_ms"])
     if len(named) > len(answers):
-        output.say(f"[dim]{len(named) - len(answers)} more wait; name one with --gang[/]")
+        output.say_marked_up(f"[dim]{len(named) - len(answers)} more wait; name one with --gang[/]")
 
 
 def _snapshot(file: Path) -> Mapping[str, Any]:
@@ -120,15 +120,15 @@ def _tell(answer: Mapping[str, Any], now_ms: int) -> None:
     from openpai.cli.tables import wait_told
     from openpai.client.model.histories import Wait
 
-    output.say(f"[bold]{escape(answer['job'] or answer['gang'])}[/]")
+    output.say_marked_up(f"[bold]{escape(answer['job'] or answer['gang'])}[/]")
     decision = answer["decision"]
     if "place" in decision:
         spots = ", ".join(f"{spot['node']} {spot['devices']}" for spot in decision["place"])
-        output.say(f"  is placed: {escape(spots)}")
+        output.say(f"  is placed: {spots}")
     elif "preempt" in decision:
-        output.say(f"  makes {escape(', '.join(decision['preempt']))} leave: {escape(decision['told'])}")
+        output.say(f"  makes {', '.join(decision['preempt'])} leave: {decision['told']}")
     elif answer["why"] is not None:
-        output.say(f"  waits: {wait_told(Wait.read(_as_told(answer['why'])), now_ms)}")
+        output.say_marked_up(f"  waits: {wait_told(Wait.read(_as_told(answer['why'])), now_ms)}")
 
 
 def _as_told(why: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -36,16 +36,16 @@ class Teller:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = Console(highlight=False, emoji=False, soft_wrap=True)
 
     def welcome(self, version: str, url: str, password: str | None, admin: str, *, is_open: bool) -> None:
         """Say where the server is, what it runs on, and what to do next."""
         say = self._console.print
         say(f"[bold]openpai {version}[/bold] is up at [bold]{url}[/bold]   (API: {url}/docs)")
         if self._settings.api_only:
-            say(f"data in {self._settings.data_dir}   it answers requests; another server runs the jobs")
+            say(f"data in {self._settings.data_dir}   it answers requests; another server runs the jobs", markup=False)
             return
-        say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}")
+        say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}", markup=False)
         if self._settings.backend == "process":
             say("[yellow]jobs run as processes with this server's own rights: let in only people you trust[/yellow]")
             if is_open:

@@ -23,7 +23,7 @@ def list_(json: output.Json = False) -> None:
         output.document([one.document for one in found])
         return
     if not found:
-        output.say("[green]Nothing wants attention.[/]")
+        output.say_marked_up("[green]Nothing wants attention.[/]")
         return
     from openpai.cli.listing import listing
 

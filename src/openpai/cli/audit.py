@@ -59,4 +59,4 @@ def list_(
     ]
     output.say(listing(["TIME", "WHO", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"]))
     if page.next is not None:
-        output.say(f"[dim]there are older ones; more with --limit {min(1000, limit * 5)}[/]")
+        output.say_marked_up(f"[dim]there are older ones; more with --limit {min(1000, limit * 5)}[/]")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from openpai.cli.words import STATE_ORDER
+
 if TYPE_CHECKING:
     from openpai.client import Client
 
@@ -63,6 +65,17 @@ def virtual_clusters(incomplete: str) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
     found = _offer(last, lambda pai: [vc.name for vc in pai.virtual_clusters()])
     return [f"{before}{comma}{name}" for name in found]
+
+
+def storages(incomplete: str) -> list[str]:
+    """Offer storages."""
+    return _offer(incomplete, lambda pai: [found.name for found in pai.storages()])
+
+
+def states(incomplete: str) -> list[str]:
+    """Offer states of jobs; after a comma, the next one of a list."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{state}" for state in STATE_ORDER if state.startswith(last)]
 
 
 def users(incomplete: str) -> list[str]:

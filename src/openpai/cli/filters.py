@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from openpai.cli.words import STATE_ORDER, split
 from openpai.protocol.errors import Refused
 
 API_NAME: Final = {
@@ -24,6 +25,7 @@ API_NAME: Final = {
     "before": "submittedTo",
 }
 EVERYBODY: Final = "*"
+KNOWN: Final = {"state": STATE_ORDER, "priority": ("crit", "prod", "test", "oppo", "default")}
 SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 Where = Annotated[
     list[str] | None,
@@ -50,10 +52,16 @@ def conditions(given: Sequence[str]) -> dict[str, Any]:
 
 
 def meaning(key: str, value: str) -> str | int:
-    """Return a value as the API takes it: times in milliseconds, states in capitals."""
+    """Return a value as the API takes it: times in milliseconds, states in capitals; raise Refused for a wrong one."""
     if key in ("since", "before"):
         return moment_ms(value, time.time())
-    return value.upper() if key == "state" else value
+    if key not in KNOWN:
+        return value
+    # A word that is misspelt would match nothing, and nobody would know why.
+    given = [word.upper() if key == "state" else word for word in split([value])]
+    if strange := next((word for word in given if word not in KNOWN[key]), None):
+        raise Refused("InvalidParametersError", f"{strange!r} is no {key}", f"there are: {', '.join(KNOWN[key])}")
+    return ",".join(given)
 
 
 def moment_ms(told: str, now_s: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Final
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from openpai.cli import completing, output, prompts, session
 from openpai.cli.lazy import group
 from openpai.cli.words import joined, split
+from openpai.protocol.errors import PaiError
 
 COMMANDS: Final = {
     "list": ("openpai.cli.group:list_", "List groups and what they grant."),
@@ -180,17 +182,25 @@ def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
 def add_user(name: Name, users: Users, json: output.Json = False) -> None:
     """Put users into a group."""
     with session.connect() as pai:
-        for user in users:
-            pai.add_member(name, user)
+        _each(users, lambda user: pai.add_member(name, user))
     _told(name, users, "in", json)
 
 
 def remove_user(name: Name, users: Users, json: output.Json = False) -> None:
     """Take users out of a group."""
     with session.connect() as pai:
-        for user in users:
-            pai.remove_member(name, user)
+        _each(users, lambda user: pai.remove_member(name, user))
     _told(name, users, "no longer in", json)
+
+
+def _each(users: list[str], change: Callable[[str], object]) -> None:
+    for number, user in enumerate(users):
+        try:
+            change(user)
+        except PaiError as error:
+            if number:
+                error.advice = f"{error.advice}; done before: {joined(users[:number])}"
+            raise
 
 
 def _told(name: str, users: list[str], where: str, json: bool) -> None:

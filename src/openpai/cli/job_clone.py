@@ -35,6 +35,6 @@ def clone(
     if json:
         output.document(job.document)
         return Exit.OK
-    output.say(f"Submitted [bold]{job.full_name}[/], a clone of {name}.")
+    output.say(f"Submitted {job.full_name}, a clone of {name}.")
     output.next_step(f"pai job logs {job.name} -f", f"pai job show {job.name}")
     return Exit.OK

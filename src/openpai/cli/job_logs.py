@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import output, session
+from openpai.cli import output, session, words
 from openpai.cli.job_submit import Name
 from openpai.protocol.errors import Refused
 
@@ -23,14 +24,21 @@ def which_task(job: JobDetail, role: str | None, index: int | None) -> TaskView:
     """Return the task a person means: the one named, else the one the job failed by, else the first."""
     tasks = [task for task in job.tasks if role in (None, task.role) and index in (None, task.index)]
     if not tasks:
-        known = ", ".join(job.roles) or "none yet"
+        meant = " ".join(
+            ([f"of role {role!r}"] if role is not None else []) + ([f"number {index}"] if index is not None else [])
+        )
+        known = ", ".join(f"{name} ({words.plural(count, 'task')})" for name, count in _roles(job).items())
         raise Refused(
             "NoTaskLogError",
-            f"job {job.full_name} has no task {role or 'of any role'}-{0 if index is None else index}",
-            f"its task roles: {known}; see pai job show {job.name}",
+            f"job {job.full_name} has no task {meant}".rstrip(),
+            f"its roles: {known}" if known else f"none has begun yet; see pai job why {job.full_name}",
         )
     blamed = [task for task in tasks if (task.role, task.index) == (job.trigger_role, job.trigger_index)]
     return (blamed or tasks)[0] if job.state == "FAILED" else tasks[0]
+
+
+def _roles(job: JobDetail) -> Counter[str]:
+    return Counter(task.role for task in job.tasks)
 
 
 def logs(

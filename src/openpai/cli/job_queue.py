@@ -26,9 +26,7 @@ def why(name: Name, json: output.Json = False) -> None:
         output.document({"waits": [wait.document for wait in waits]})
         return
     if not waits:
-        from openpai.cli.words import styled
-
-        output.say(f"{name} does not wait: it is {styled(state)}.")
+        output.say(f"{name} does not wait: it is {state}.")
         output.next_step(f"pai job show {name}")
         return
     from openpai.cli.tables import wait_told
@@ -37,9 +35,9 @@ def why(name: Name, json: output.Json = False) -> None:
     alike = _alike(waits)
     for wait, count in alike[:REASONS_SHOWN]:
         more = f" [dim](and {count - 1} more like it)[/]" if count > 1 else ""
-        output.say(wait_told(wait, now_ms) + more)
+        output.say_marked_up(wait_told(wait, now_ms) + more)
     if len(alike) > REASONS_SHOWN:
-        output.say(f"[dim]{len(alike) - REASONS_SHOWN} more reasons; all with --json[/]")
+        output.say_marked_up(f"[dim]{len(alike) - REASONS_SHOWN} more reasons; all with --json[/]")
     output.next_step("pai vc list", "pai node list", f"pai job stop {name}")
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from openpai.cli import completing, output, session
-from openpai.cli.filters import moment_ms
+from openpai.cli.filters import meaning, moment_ms
 from openpai.cli.job_submit import Name
 
 
@@ -29,7 +29,9 @@ def list_(
             "--vc", metavar="NAMES", help="Jobs in these virtual clusters.", autocompletion=completing.virtual_clusters
         ),
     ] = "",
-    state: Annotated[str, typer.Option("--state", metavar="STATES", help="Like RUNNING,WAITING.")] = "",
+    state: Annotated[
+        str, typer.Option("--state", metavar="STATES", help="Like RUNNING,WAITING.", autocompletion=completing.states)
+    ] = "",
     keyword: Annotated[str, typer.Option("--keyword", metavar="TEXT", help="Part of a name.")] = "",
     tag: Annotated[str, typer.Option("--tag", metavar="TAGS", help="Jobs with any of these tags.")] = "",
     priority: Annotated[
@@ -50,10 +52,10 @@ def list_(
         own = pai.user or pai.whoami()
         where: dict[str, Any] = {
             "vc": vc,
-            "state": state.upper(),
+            "state": meaning("state", state),
             "keyword": keyword,
             "tagsContain": tag,
-            "jobPriority": priority,
+            "jobPriority": meaning("priority", priority),
         }
         page = pai.jobs(
             limit=limit,
@@ -72,7 +74,7 @@ def list_(
 
     output.say(archived_list(page.jobs, own, _now_ms()) if archived else job_list(page.jobs, own, _now_ms()))
     if page.total > len(page.jobs):
-        output.say(f"[dim]{len(page.jobs)} of {page.total} jobs; more with --limit {page.total}[/]")
+        output.say_marked_up(f"[dim]{len(page.jobs)} of {page.total} jobs; more with --limit {page.total}[/]")
     first = page.jobs[0]
     called = first.id if archived else first.name if first.user == own else first.full_name
     output.next_step(f"pai job show {called}")
@@ -105,9 +107,9 @@ def show(
 
     output.say(tables.job_facts(job, _now_ms()))
     for wait in waits:
-        output.say(tables.wait_told(wait, _now_ms()))
+        output.say_marked_up(tables.wait_told(wait, _now_ms()))
     if told := tables.diagnosis(job):
-        output.say(told)
+        output.say_marked_up(told)
     if len(job.roles) > 1 or len(job.tasks) > tables.TASKS_SHOWN:
         output.say()
         output.say(tables.role_list(job))

@@ -19,21 +19,21 @@ Name = Annotated[
 ]
 
 
-def ended(job: JobDetail) -> int:
-    """Tell a person how a job ended and what to do next; return the exit code that says so."""
+def ended(job: JobDetail, called: str) -> int:
+    """Tell a person how a job, by the name they call it, ended and what to do next; return the exit code for it."""
     import time
 
     from openpai.cli import tables
     from openpai.cli.words import ran_for, styled
 
     now_ms = int(time.time() * 1000)
-    output.say(
+    output.say_marked_up(
         f"{job.full_name} {styled(job.state)} after {ran_for(job.started_at_ms, job.ended_at_ms, now_ms)}"
         f" (exit code {job.exit_code})"
     )
     if why := tables.diagnosis(job):
-        output.say(why)
-    output.next_step(f"pai job logs {job.name}", f"pai job show {job.name}")
+        output.say_marked_up(why)
+    output.next_step(f"pai job logs {called}", f"pai job show {called}")
     return Exit.OK if job.state == "SUCCEEDED" else Exit.JOB_FAILED
 
 
@@ -41,7 +41,7 @@ def _watch(pai: Client, name: str) -> int:
     from openpai.cli.watching import watch
 
     try:
-        return ended(watch(pai, name, output.console()))
+        return ended(watch(pai, name, output.console()), name)
     except KeyboardInterrupt:
         output.say(f"\n{name} goes on running; only the view ended.")
         output.next_step(f"pai job show {name}", f"pai job logs {name} -f", f"pai job stop {name}")
@@ -84,7 +84,7 @@ def submit(
             over = pai.wait(job.full_name)
             output.json_line(over.document)
             return Exit.OK if over.state == "SUCCEEDED" else Exit.JOB_FAILED
-        output.say(f"Submitted [bold]{job.full_name}[/].")
+        output.say_marked_up(f"Submitted [bold]{job.full_name}[/].")
         if watch:
             return _watch(pai, job.name)
     output.next_step(f"pai job logs {job.name} -f", f"pai job show {job.name}", f"pai job why {job.name}")

@@ -109,7 +109,7 @@ def wait(
     if json:
         output.document(job.document)
         return Exit.OK if job.state == "SUCCEEDED" else Exit.JOB_FAILED
-    return ended(job)
+    return ended(job, name)
 
 
 def _alone(names: list[str] | None, where: list[str] | None) -> str:

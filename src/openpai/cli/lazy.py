@@ -7,6 +7,7 @@ table, and nothing is loaded to print it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -27,6 +28,13 @@ def lazily(table: Table) -> type[TyperGroup]:
             if cmd_name in table and cmd_name not in self.commands:
                 self.commands[cmd_name] = load(cmd_name, table[cmd_name][0])
             return super().get_command(ctx, cmd_name)
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            wanted = args[0]
+            if self.get_command(ctx, wanted) is None and not ctx.resilient_parsing:
+                near = get_close_matches(wanted, self.list_commands(ctx))
+                ctx.fail(f"No such command {wanted!r}." + (f" Did you mean {' or '.join(near)}?" if near else ""))
+            return super().resolve_command(ctx, args)
 
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             given = {name: command for name, command in self.commands.items() if not command.hidden}

@@ -1,11 +1,17 @@
-"""Plain tables for people: headings, rows of text, and nothing wider than 80 columns."""
+"""Plain tables for people: headings, rows of text, and nothing wider than a terminal.
+
+Where no terminal is, as in a pipe, each row is one line of whatever width, so that `grep` and `cut` find what they
+look for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 
 def listing(
@@ -37,3 +43,24 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
         if told:
             table.add_row(name, escape(told))
     return table
+
+
+def lines(table: Table) -> Iterator[str]:
+    """Yield a table as text without styles, a row a line."""
+    columns = [[str(column.header), *map(_plain, column.cells)] for column in table.columns]
+    if not table.show_header:
+        columns = [cells[1:] for cells in columns]
+    widths = [max(map(cell_len, cells), default=0) for cells in columns]
+    is_right = [column.justify == "right" for column in table.columns]
+    for row in zip(*columns, strict=True):
+        cells = (
+            " " * (width - cell_len(cell)) + cell if right else cell + " " * (width - cell_len(cell))
+            for cell, width, right in zip(row, widths, is_right, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _plain(cell: object) -> str:
+    told = str(cell)
+    # Reading markup is slow, and most cells of a long table hold none.
+    return Text.from_markup(told, emoji=False).plain if "[" in told else told

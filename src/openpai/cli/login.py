@@ -72,7 +72,7 @@ def login(
         output.document(answer)
         return
     rank = ", an administrator" if entry.is_admin else ""
-    output.say(f"Logged in at {address} as [bold]{entry.user}[/]{rank}.")
+    output.say_marked_up(f"Logged in at {address} as [bold]{entry.user}[/]{rank}.")
     output.next_step("pai job submit FILE --watch", "pai node list")
 
 

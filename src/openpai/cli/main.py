@@ -15,7 +15,7 @@ import typer
 from openpai.cli import session
 from openpai.cli.exits import Exit, exit_for, exit_table
 from openpai.cli.lazy import lazily
-from openpai.cli.output import complain, document, error_console
+from openpai.cli.output import aside, complain, document, put_up_with_any_text
 from openpai.protocol.errors import Broken, PaiError, Refused
 
 # Where each command is, and its line in the help: the first of its own docstring.
@@ -77,6 +77,9 @@ def options(
 
 
 def _tell(error: PaiError) -> int:
+    if isinstance(error, Refused) and error.status == 401:
+        # The server's advice is for whoever writes requests by hand.
+        error.advice = session.how_to_log_in()
     if "--json" in sys.argv:
         document(error.as_dict())
     complain(error)
@@ -97,12 +100,16 @@ def _invoke() -> int:
     except PaiError as error:
         return _tell(error)
     except (KeyboardInterrupt, typer.Abort):
-        error_console().print("interrupted", style="dim")
+        aside("interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough. Python would complain again when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    except UnicodeEncodeError as error:
+        # Python keeps bytes of the command line that are no text, until somebody wants to send them.
+        told = f"{error.object[:80]!r} is no text in this terminal's encoding"
+        return _tell(Refused("InvalidParametersError", told, "use a locale with UTF-8, as in LC_ALL=C.UTF-8"))
     except Exception as error:
         # What the command line library raises for a wrong use is private to it, but all of it can be told.
         usage = getattr(error, "format_message", None)
@@ -118,4 +125,5 @@ def _invoke() -> int:
 
 def run() -> None:
     """Run the command line and end the process with the exit code that belongs to what happened."""
+    put_up_with_any_text()
     sys.exit(int(_invoke()))

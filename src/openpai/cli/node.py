@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import output, session, words
+from openpai.cli import completing, output, session, words
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
@@ -22,7 +22,12 @@ COMMANDS: Final = {
 }
 app = group("The machines that run jobs.", COMMANDS)
 
-Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the machine, as `pai node list` shows it.")]
+Node = Annotated[
+    str,
+    typer.Argument(
+        metavar="NODE", help="Name of the machine, as `pai node list` shows it.", autocompletion=completing.nodes
+    ),
+]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for those who wonder.")]
 
 
@@ -43,7 +48,9 @@ def list_(json: output.Json = False) -> None:
     open_ = [node for node in nodes if node.is_healthy and not node.is_drained]
     gpus = sum(max(0, node.gpus.total - node.gpus.used - len(node.bad_devices)) for node in open_)
     cpus = sum(node.cpus.total - node.cpus.used for node in open_)
-    output.say(f"[dim]{words.plural(len(nodes), 'node')}; free: {cpus} CPUs, {gpus} GPUs (columns: used/total)[/]")
+    output.say_marked_up(
+        f"[dim]{words.plural(len(nodes), 'node')}; free: {cpus} CPUs, {gpus} GPUs (columns: used/total)[/]"
+    )
 
 
 def drain(node: Node, reason: Reason = "", json: output.Json = False) -> None:

@@ -6,19 +6,40 @@ error is a document as well, the same that the API answers with, so that a progr
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
+import os
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from openpai.protocol.errors import PaiError
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
+    from rich.table import Table
 
+TABLE_WIDTH: Final = 80
+# What bars are drawn with, for terminals that know nothing but ASCII.
+IN_ASCII: Final = {"█": "#", "▒": "%", "◧": "o", "·": ".", "×": "x"}
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+def put_up_with_any_text() -> None:
+    """Have standard output and errors show something like it for what their encoding lacks, instead of failing."""
+    codecs.register_error("openpai", _like_it)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="openpai")
+
+
+def _like_it(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(IN_ASCII.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
 
 
 @cache
@@ -26,7 +47,7 @@ def console() -> Console:
     """Return the terminal that tables are drawn on."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False)
+    return Console(highlight=False, emoji=False)
 
 
 @cache
@@ -34,23 +55,42 @@ def error_console() -> Console:
     """Return the terminal that errors and asides go to."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def document(value: Any) -> None:
     """Print one JSON document."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(_json(value, indent=2) + "\n")
 
 
 def json_line(value: Any) -> None:
     """Print one JSON document on one line, at once: part of a stream."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(_json(value) + "\n")
     sys.stdout.flush()
 
 
-def say(what: RenderableType = "") -> None:
-    """Print something for a person; text may hold Rich markup."""
-    console().print(what, soft_wrap=isinstance(what, str))
+def _json(value: Any, indent: int | None = None) -> str:
+    # JSON can say every character in ASCII, where the stream cannot.
+    is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    return json.dumps(value, indent=indent, ensure_ascii=not is_utf, default=str)
+
+
+def say(what: str | Table = "") -> None:
+    """Print text as it is, or a table, for a person."""
+    if isinstance(what, str):
+        console().print(what, markup=False, soft_wrap=True)
+    elif console().is_terminal or "COLUMNS" in os.environ:
+        # In a narrower terminal lines break; folded into it, a table would lose whole columns.
+        console().print(what, width=max(console().width, TABLE_WIDTH), crop=False)
+    else:
+        from openpai.cli.listing import lines
+
+        sys.stdout.writelines(f"{line}\n" for line in lines(what))
+
+
+def say_marked_up(text: str) -> None:
+    """Print text with Rich markup for a person; whatever others wrote is escaped in it."""
+    console().print(text, soft_wrap=True)
 
 
 def next_step(*commands: str) -> None:

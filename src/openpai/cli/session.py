@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,15 @@ def chosen_url() -> str | None:
     return _URL.get()
 
 
+def how_to_log_in() -> str:
+    """Return what helps somebody whose token is missing, unknown or no longer good."""
+    from openpai.client.credentials import load
+
+    if os.environ.get("PAI_TOKEN"):
+        return "give the variable PAI_TOKEN another token, or unset it and use `pai login`"
+    return f"pai login --url {load(chosen_url()).url}"
+
+
 def connect() -> Client:
     """Return a client for the chosen server with our token there; raise Refused when there is none."""
     # The HTTP library takes longer to load than everything else, and commands like `job check` need none.
@@ -31,5 +41,5 @@ def connect() -> Client:
 
     found = load(chosen_url())
     if found.token is None:
-        raise Refused("UnauthorizedUserError", f"not logged in at {found.url}", f"pai login --url {found.url}")
+        raise Refused("UnauthorizedUserError", f"not logged in at {found.url}", how_to_log_in())
     return Client(found.url, found.token, user=found.user)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import output, prompts, session
+from openpai.cli import completing, output, prompts, session
 from openpai.cli.exits import Exit
 from openpai.cli.lazy import group
 from openpai.cli.words import joined, split
@@ -32,8 +32,10 @@ app = group("Storages: named places for data.", COMMANDS)
 
 _MARK: Final = {True: "[green]works[/]", False: "[red]fails[/]"}
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage.")]
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage.", autocompletion=completing.storages)]
+Groups = Annotated[
+    list[str], typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=completing.groups)
+]
 
 
 def list_(
@@ -68,7 +70,7 @@ def add(
     name: Name,
     type_: Annotated[str, typer.Argument(metavar="TYPE", help="local, nfs, smb, s3, azureBlob or webhdfs.")],
     data: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="Where it is, such as path=/data or bucket=b.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Where it is, such as path=/data or bucket=b.")
     ] = None,
     secret: Annotated[
         list[str] | None, typer.Option("--secret", metavar="KEY", help="Ask for this key, such as secretAccessKey.")

@@ -17,7 +17,7 @@ from openpai.protocol.errors import Refused
 if TYPE_CHECKING:
     from openpai.client import Client
 
-Where = Annotated[str, typer.Argument(metavar="[PATH]", help="A path in the storage.")]
+Where = Annotated[str, typer.Argument(metavar="PATH", help="A path in the storage.")]
 
 
 def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
@@ -43,7 +43,7 @@ def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
 
 def upload(
     name: Name,
-    sources: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files and directories of this machine.")],
+    sources: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files and directories of this machine.")],
     to: Annotated[
         str, typer.Option("--to", metavar="PATH", help="Directory of the storage; its top unless given.")
     ] = "",
@@ -82,7 +82,7 @@ def download(
 
 def rm(
     name: Name,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files and directories in the storage.")],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files and directories in the storage.")],
     recursive: Annotated[bool, typer.Option("--recursive", "-r", help="Directories with all that is in them.")] = False,
     yes: prompts.Yes = False,
     json: output.Json = False,
@@ -131,7 +131,11 @@ def _stored(pai: Client, name: str, path: str) -> Iterator[tuple[str, Path, int]
     if path:
         found = next((one for one in pai.stored_files(name, above) if one.name == last), None)
         if found is None:
-            raise Refused("NoFileError", f"there is no {path} in storage {name}", f"pai storage ls {name} {above}")
+            raise Refused(
+                "NoFileError",
+                f"there is no {path} in storage {name}",
+                f"`pai storage ls {name} {above}".rstrip() + "` shows what there is",
+            )
         if not found.is_directory:
             yield path, Path(last), found.size
             return

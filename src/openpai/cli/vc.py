@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import output, session, words
+from openpai.cli import completing, output, session, words
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
@@ -26,7 +26,10 @@ COMMANDS: Final = {
 }
 app = group("Virtual clusters: who is promised what.", COMMANDS)
 
-Vc = Annotated[str, typer.Argument(metavar="NAME", help="Name of the virtual cluster.")]
+Vc = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name of the virtual cluster.", autocompletion=completing.virtual_clusters),
+]
 
 
 def list_(json: output.Json = False) -> None:
@@ -39,7 +42,7 @@ def list_(json: output.Json = False) -> None:
     from openpai.cli import bars
 
     output.say(bars.vc_list(found))
-    output.say("[dim]columns: used/healthy/promised; RUNS and WAITS count gangs[/]")
+    output.say_marked_up("[dim]columns: used/healthy/promised; RUNS and WAITS count gangs[/]")
     if len(found) == 1:
         output.next_step('pai vc set team-a "1 node"', "pai node list")
         return
@@ -58,12 +61,14 @@ def show(name: Vc, json: output.Json = False) -> None:
 
     from openpai.cli import bars
 
-    output.say(f"[bold]{escape(vc.name)}[/]: {words.plural(vc.running, 'gang')} running, {vc.waiting} waiting")
+    output.say_marked_up(
+        f"[bold]{escape(vc.name)}[/]: {words.plural(vc.running, 'gang')} running, {vc.waiting} waiting"
+    )
     output.say(bars.vc_facts(vc))
     for kind, count in vc.skus:
         sku = types.get(kind) or {}
         each = f", each {sku['cpu']} CPUs, {words.memory(sku['memory'])}, {sku['gpu']} GPU" if sku else ""
-        output.say(f"SKU {escape(kind)}: {count}{each}")
+        output.say(f"SKU {kind}: {count}{each}")
     if not vc.skus:
         output.say("It was promised nothing: only opportunistic jobs (jobPriorityClass: oppo) run in it.")
         output.next_step(f'pai vc set {_quoted(name)} "1 node"')
@@ -168,8 +173,8 @@ def inspect(
         output.next_step(f'pai vc set {_quoted(name)} "1 node"' if name else "pai node list")
         return
     for line in bars.cell_lines(cells):
-        output.say(line)
-    output.say(f"[dim]{bars.LEGEND}[/]")
+        output.say_marked_up(line)
+    output.say_marked_up(f"[dim]{bars.LEGEND}[/]")
 
 
 def _changed(changed: ClusterConfig, told: str, is_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -150,7 +151,8 @@ def test_logs_of_a_task_that_is_not_there_are_not_found(pai, platform):
     platform.on("GET", "/jobs/ann~hello", FAILED)
     told = pai("job", "logs", "hello", "--role", "nobody")
     assert told.code == 3
-    assert "ps, w" in told.err
+    assert "ps (1 task), w (1 task)" in told.err
+    assert "no task number 9\n" in pai("job", "logs", "hello", "--index", "9").err
 
 
 def test_following_ends_with_the_job_and_goes_over_attempts(pai, platform, monkeypatch):
@@ -218,6 +220,84 @@ def test_nobody_logged_in_is_told_how_to(pai, monkeypatch, tmp_path):
     told = pai("--url", "http://pai.test", "job", "list")
     assert told.code == 4
     assert "pai login --url http://pai.test" in told.err
+
+
+def test_a_token_that_is_no_longer_good_is_told_how_to_get_another(pai, platform, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("PAI_TOKEN", raising=False)
+    advice = "log in and send `Authorization: Bearer TOKEN`"
+    body = {"code": "UnauthorizedUserError", "message": "this token has expired", "advice": advice}
+    platform.on("GET", "/nodes", body, status=401)
+    told = pai("--url", "http://pai.test", "node", "list")
+    assert (told.code, told.err) == (4, "this token has expired\npai login --url http://pai.test\n")
+    monkeypatch.setenv("PAI_TOKEN", "old")
+    assert "PAI_TOKEN" in pai("node", "list", "--json").json()["advice"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"), [(("usr", "list"), "user"), (("user", "ls"), "list"), (("job", "lgos", "x"), "logs")]
+)
+def test_a_misspelt_command_is_told_the_nearest(pai, arguments, near):
+    told = pai(*arguments)
+    assert told.code == 2
+    assert f"Did you mean {near}" in told.err
+
+
+def test_what_others_wrote_is_printed_as_they_wrote_it(pai, platform):
+    platform.on("PUT", "/jobs/ann~hello/tag", {})
+    told = pai("job", "tag", "[/x] [bold]:smile:", "hello")
+    assert (told.code, told.out.splitlines()[0]) == (0, "hello: tagged [/x] [bold]:smile:.")
+
+
+def test_in_a_pipe_each_row_is_one_line_however_long(pai, platform, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    name = "a-long-name" * 12
+    job = {"name": name, "username": "ann", "state": "RUNNING", "virtualCluster": "[/] :x: v" * 9}
+    platform.on("GET", "/jobs", {"totalCount": 2, "data": [job, job | {"name": "b"}]})
+    heading, first, second = pai("job", "list").out.splitlines()[:3]
+    assert first.startswith(f"{name}  RUNNING")
+    assert first.endswith(job["virtualCluster"])
+    assert second.index("RUNNING") == heading.index("STATE") == len(name) + 2
+
+
+def test_five_thousand_jobs_are_listed_before_anybody_gets_bored(pai, platform, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    jobs = [{"name": f"job-{number}", "username": "ann", "state": "RUNNING"} for number in range(5000)]
+    platform.on("GET", "/jobs", {"totalCount": 5000, "data": jobs})
+    begun = time.process_time()
+    told = pai("job", "list", "--limit", "5000")
+    assert len(told.out.splitlines()) == 5002
+    assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("command", [["vc", "list"], ["vc", "list", "--json"]])
+def test_a_terminal_that_knows_only_ascii_is_told_all_the_same(command, tmp_path):
+    total, used = ({"cpu": cpu, "memory": 0, "gpu": 0, "GPUs": 0, "CPUs": cpu} for cpu in (8, 4))
+    answer = {"ünï": {"resourcesTotal": total, "resourcesGuaranteed": total, "resourcesUsed": used, "skus": {}}}
+    program = (
+        "import sys, httpx, json; sys.argv = ['pai', *sys.argv[2:]]\n"
+        "from openpai.cli import main, session; from openpai.client import Client\n"
+        f"answer = httpx.MockTransport(lambda request: httpx.Response(200, json={answer!r}))\n"
+        "session.connect = lambda: Client('http://pai.test', 't', user='ann', transport=answer)\n"
+        "main.run()"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program, "--", *command],
+        env={"PATH": "", "PYTHONIOENCODING": "ascii", "HOME": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    if "--json" in command:
+        assert list(json.loads(told.stdout)) == ["ünï"]
+    else:
+        assert told.stdout.splitlines()[1].split()[0] == b"?n?"
+
+
+def test_bytes_that_are_no_text_are_refused(pai, platform):
+    told = pai("job", "tag", "\udcff", "hello")
+    assert told.code == 2
+    assert "is no text" in told.err
 
 
 def test_an_answer_that_makes_no_sense_is_no_traceback(pai, platform):

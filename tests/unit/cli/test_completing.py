@@ -42,6 +42,7 @@ def test_nothing_is_offered_without_a_login(monkeypatch, tmp_path):
         completing.nodes,
         completing.tokens,
         completing.virtual_clusters,
+        completing.storages,
     ):
         assert offer("") == []
 
@@ -61,7 +62,13 @@ def test_the_next_name_of_a_list_is_offered(monkeypatch):
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("pai j", {"job"}), ("pai job a", {"archive"}), ("pai quota s", {"show", "set"}), ("pai job list --ar", None)],
+    [
+        ("pai j", {"job"}),
+        ("pai job list --state RUNNING,S", {"RUNNING,STOPPING", "RUNNING,STOPPED", "RUNNING,SUCCEEDED"}),
+        ("pai job a", {"archive"}),
+        ("pai quota s", {"show", "set"}),
+        ("pai job list --ar", None),
+    ],
 )
 def test_a_shell_is_told_the_commands(words, expected, tmp_path):
     told = subprocess.run(

@@ -26,6 +26,13 @@ def test_a_condition_that_means_nothing_is_refused_with_those_that_do(text):
     assert "priority" in caught.value.advice
 
 
+@pytest.mark.parametrize(("text", "known"), [("state=RUNING", "RUNNING"), ("priority=prod,urgent", "crit")])
+def test_a_misspelt_word_is_refused_instead_of_matching_nothing(text, known):
+    with pytest.raises(Refused) as caught:
+        conditions([text])
+    assert known in caught.value.advice
+
+
 def test_moments_are_spans_ago_or_dates():
     assert moment_ms("2h", 10_000.0) == 2_800_000
     assert moment_ms("52w", 10_000.0) == 0
