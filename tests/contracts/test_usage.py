@@ -304,6 +304,17 @@ async def test_the_audit_log_is_filtered(database: Database) -> None:
     assert await times(from_ms=2, to_ms=4) == [3, 2]
 
 
+async def test_old_entries_of_the_audit_log_are_forgotten(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openpai.store.usage.FORGOTTEN_AT_ONCE", 2)
+    usage = SqlUsageStore(database)
+    for at_ms in (1, 2, 3, 4, 5, 9):
+        await usage.note(entry(at_ms, "ann"))
+    assert await usage.forget_audit(6) == 5
+    assert await usage.forget_audit(6) == 0
+    await usage.note(entry(10, "ann"))
+    assert [row.entry.at_ms for row in await usage.audit(AuditFilter())] == [10, 9]
+
+
 async def test_what_strangers_type_fits_into_the_audit_log(database: Database) -> None:
     usage = SqlUsageStore(database)
     await usage.note(AuditEntry(1, "x" * 5000, "login", "a\x00b\ud800" + "y" * 5000, detail={"name": "\x00\ud800"}))

@@ -171,12 +171,15 @@ def _holder(data: DataDir) -> str:
 
 
 def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[object]]:
-    """Return what is done now and then: old logs go, and the keys of submissions that nobody repeats any more."""
+    """Return what is done now and then: old logs and audit entries go, and keys that nobody submits under again."""
     limits = Limits(int(settings.log_retention_days * DAY_MS), settings.log_retention_bytes)
     retention = Retention(rooms.data.logs, rooms.queries, rooms.clock, limits)
 
     async def keep_house() -> None:
-        await rooms.store.forget_keys(rooms.clock.now_ms() - KEYS_KEPT_MS)
+        now_ms = rooms.clock.now_ms()
+        await rooms.store.forget_keys(now_ms - KEYS_KEPT_MS)
+        if settings.audit_retention_days:
+            await rooms.usage.forget_audit(now_ms - int(settings.audit_retention_days * DAY_MS))
         await retention.run_once()
 
     return keep_house

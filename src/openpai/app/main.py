@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from openpai.app.replay import plan, replay
-from openpai.app.settings import PORT_DEFAULT, BackendName, Settings
+from openpai.app.settings import AUDIT_DAYS_DEFAULT, PORT_DEFAULT, BackendName, Settings
 from openpai.app.simulate import simulate
 from openpai.cli.lazy import group
 from openpai.cli.main import app, run
@@ -54,6 +54,9 @@ def up(
     api_only: Annotated[
         bool, typer.Option("--api-only", help="Only answer requests, beside a server that runs the jobs.")
     ] = False,
+    audit_retention_days: Annotated[
+        float, typer.Option(help="How long entries of the audit log are kept; 0 keeps them for ever.")
+    ] = AUDIT_DAYS_DEFAULT,
     ready_file: Annotated[
         Path | None, typer.Option(help="Write {url, pid} here, as JSON, once the server answers.")
     ] = None,
@@ -78,6 +81,7 @@ def up(
         cluster=cluster,
         share=share,
         identity=identity,
+        audit_retention_days=audit_retention_days,
     )
     set_up_logging()
     serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))

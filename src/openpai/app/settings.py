@@ -11,6 +11,8 @@ from openpai.protocol.errors import Refused
 
 BackendName = Literal["process", "docker", "simulated"]
 PORT_DEFAULT: Final = 9186
+AUDIT_DAYS_DEFAULT: Final = 730.0
+DAYS_MAX: Final = 36_525
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Settings:
     """The file that says who else vouches for people."""
     log_retention_days: float = 30.0
     log_retention_bytes: int = 50 << 30
+    audit_retention_days: float = AUDIT_DAYS_DEFAULT
+    """How long entries of the audit log are kept; 0: for ever."""
 
     def check(self) -> None:
         """Raise Refused for settings that cannot or should not go together."""
@@ -55,6 +59,9 @@ class Settings:
             raise Refused("BadConfigurationError", f"--cpus-per-node {self.cpus_per_node} is too few", "use 1 or more")
         if self.gpus_per_node is not None and self.gpus_per_node < 0:
             raise Refused("BadConfigurationError", f"--gpus-per-node {self.gpus_per_node} is negative", "use 0 or more")
+        if not 0 <= self.audit_retention_days <= DAYS_MAX:
+            told = f"--audit-retention-days {self.audit_retention_days:g} is no number of days"
+            raise Refused("BadConfigurationError", told, "use 0, which keeps entries for ever, or more")
         if self.cluster is not None and self.share is not None:
             raise Refused("BadConfigurationError", "--cluster and --share say the same thing twice", "give one of them")
         if self.api_only and (self.cluster is not None or self.share is not None):

@@ -131,3 +131,7 @@ class UsageStore(Protocol):
     async def audit(self, where: AuditFilter) -> tuple[AuditRow, ...]:
         """Return entries of the audit log."""
         ...
+
+    async def forget_audit(self, before_ms: int) -> int:
+        """Remove entries made before that time, oldest first and some at a time; return how many there were."""
+        ...

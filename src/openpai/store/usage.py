@@ -17,6 +17,7 @@ from openpai.store.schema import audit, quotas
 from openpai.store.using import Period, held
 
 _LIMITS: Final = ("gpus_running", "gpus_per_job", "jobs_unfinished", "gpu_hours_per_month")
+FORGOTTEN_AT_ONCE: Final = 500
 _WORDS: Final = ("actor", "action", "target", "owner", "via", "address")
 
 
@@ -84,6 +85,19 @@ class SqlUsageStore:
             return tuple(_entry(found[id_]) for id_ in sorted(found, reverse=True)[: where.limit])
 
         return await self._database.read(work)
+
+    async def forget_audit(self, before_ms: int) -> int:
+        """Remove old entries; see `UsageStore.forget_audit`."""
+        oldest = sa.select(audit.c.id, audit.c.at_ms).order_by(audit.c.id).limit(FORGOTTEN_AT_ONCE).subquery()
+        old = sa.select(oldest.c.id).where(oldest.c.at_ms < before_ms)
+        forgotten = 0
+        while True:
+            gone = await self._database.write(
+                lambda connection: connection.execute(sa.delete(audit).where(audit.c.id.in_(old))).rowcount
+            )
+            forgotten += gone
+            if gone < FORGOTTEN_AT_ONCE:
+                return forgotten
 
 
 def audit_columns(entry: AuditEntry, *, target: str = "") -> dict[str, Any]:

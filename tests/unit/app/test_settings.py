@@ -18,6 +18,8 @@ from openpai.protocol.errors import Refused
         ({"nodes": 0}, "--nodes 0"),
         ({"gpus_per_node": -1}, "--gpus-per-node -1"),
         ({"cpus_per_node": 0}, "--cpus-per-node 0"),
+        ({"audit_retention_days": -1.0}, "--audit-retention-days -1"),
+        ({"audit_retention_days": float("nan")}, "--audit-retention-days nan"),
         ({"host": "0.0.0.0"}, "lets others in"),
         ({"host": "example.org"}, "lets others in"),
     ],
