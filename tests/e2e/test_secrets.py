@@ -24,6 +24,8 @@ OF_USER = "planted-user-password-Zq4"
 NEW_OF_USER = "planted-new-password-Zq5"
 MISTYPED = "planted-mistyped-Zq6"
 OF_FAULTY_JOB = "planted-faulty-secret-Zq7"
+# A task that writes a secret into its own log, as a command that does not exist.
+LOGGED = "planted-logged-secret-Zq8"
 PLANTED = (OF_JOB, OF_REGISTRY, OF_STORAGE, OF_USER, NEW_OF_USER, MISTYPED, OF_FAULTY_JOB, PASSWORD)
 
 JOB = """
@@ -49,6 +51,8 @@ taskRoles:
 ASKED = (
     "/info", "/jobs", "/jobs?withTotalCount=true", "/jobs/admin~good", "/jobs/admin~good/config",
     "/jobs/admin~good/events", "/jobs/admin~good/job-attempts", "/jobs/admin~bad", "/jobs/admin~bad/events",
+    "/jobs/admin~loud", "/jobs/admin~loud/events", "/jobs/admin~loud/job-attempts",
+    "/jobs/admin~loud/attempts/0/taskRoles/worker/taskIndex/0/attempts",
     "/jobs/admin~good/why", "/nodes", "/virtual-clusters", "/cluster/config", "/scheduler/snapshot",
     "/scheduler/inspect/affinitygroups", "/storages", "/storages/bucket", "/storage/config", "/users", "/users/me",
     "/users/eve", "/groups", "/tokens", "/quotas", "/reports/use", "/audit?limit=1000", "/audit?format=csv",
@@ -114,6 +118,8 @@ def go_through_everything(ask: Asking) -> None:
     assert ask("POST", "/jobs", content=text).status_code == 409
     text = JOB.format(name="bad", registry=OF_REGISTRY, secret=OF_JOB, code=7, more="")
     assert ask("POST", "/jobs", content=text).status_code == 202
+    text = JOB.format(name="loud", registry=OF_REGISTRY, secret=LOGGED, code=0, more="")
+    assert ask("POST", "/jobs", content=text.replace('TOKEN="<% $secrets.token %>"', "<% $secrets.token %>")).is_success
     # Each of these has a fault, some of them in the secret itself.
     for faulty in (
         JOB.format(name="faulty", registry=OF_REGISTRY, secret=f"[{OF_FAULTY_JOB}]", code=0, more="default: 1"),
@@ -142,7 +148,7 @@ def test_no_planted_secret_is_found_in_clear(server: Server, tmp_path: Path) -> 
     assert ask.login("admin", PASSWORD).is_success
     go_through_everything(ask)
     admin = logged_in(tmp_path / "home", server.url)
-    commands = ("wait good", "wait bad", "show bad", "config good", "events good")
+    commands = ("wait good", "wait bad", "wait loud", "show bad", "show loud", "config good", "events good")
     told = [admin("job", *command.split()) for command in commands]
     assert told[0].code == 0, told[0]
     assert ask("GET", "/jobs/admin~bad").json()["jobStatus"]["appExitCode"] == 7
@@ -150,12 +156,14 @@ def test_no_planted_secret_is_found_in_clear(server: Server, tmp_path: Path) -> 
         answer = ask("GET", path)
         assert answer.status_code < 500, (path, answer.text)
     assert "******" in ask("GET", "/jobs/admin~good/config").text
+    assert "(not shown here: it holds a secret of the job)" in ask("GET", "/jobs/admin~loud").text
     assert server.end() == 0
 
     secrets = (*PLANTED, *ask.tokens)
+    assert {name.rpartition("/")[2] for name in files_with(server.data_dir, (LOGGED,))} == {"stderr.log"}
     said = [*ask.said, *(f"{each.out} {each.err}" for each in told)]
     # The one that revoked a token said which.
-    heard = [text for text in said if any(secret in text.partition(": ")[2] for secret in secrets)]
+    heard = [text for text in said if any(secret in text.partition(": ")[2] for secret in (*secrets, LOGGED))]
     assert heard == []
     assert files_with(server.data_dir, secrets) == {}
     # What is looked for would have been found.

@@ -8,11 +8,13 @@ from typing import Final
 
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.diagnosis import TAIL_BYTES, diagnose, needs_log
-from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Fact, Job, TaskExited, TaskPhase, TaskStarted
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Fact, TaskExited, TaskPhase, TaskStarted
+from openpai.orchestrator.hiding import WITHHELD, without_secrets
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.recording import News, record
 from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
-from openpai.protocol.errors import PaiError
+from openpai.ports.store import JobRecord
+from openpai.protocol.errors import PaiError, Refused
 
 _READ_FOR_DIAGNOSIS: Final = ("stdout", "stderr")
 
@@ -34,7 +36,7 @@ async def understand(office: Office, seen: Iterable[TaskSeen]) -> Heard:
         if found is None or not is_current(found.job, task.key):
             heard.strangers.append(task)
         else:
-            facts.setdefault(task.key.job, []).extend(await _facts(office, found.job, task))
+            facts.setdefault(task.key.job, []).extend(await _facts(office, found, task))
     heard.news = {job: News(tuple(told)) for job, told in facts.items() if told}
     return heard
 
@@ -47,22 +49,32 @@ async def hear(office: Office, seen: Iterable[TaskSeen]) -> None:
     await remove(office, heard.strangers)
 
 
-async def _facts(office: Office, job: Job, seen: TaskSeen) -> list[Fact]:
+async def _facts(office: Office, found: JobRecord, seen: TaskSeen) -> list[Fact]:
     facts: list[Fact] = []
     now_ms = office.clock.now_ms()
     started_at_ms = seen.started_at_ms
     if seen.exit is not None and started_at_ms is None:
         started_at_ms = seen.exit.started_at_ms
-    if started_at_ms is not None and job.tasks[seen.key.task].phase is TaskPhase.STARTING:
+    if started_at_ms is not None and found.job.tasks[seen.key.task].phase is TaskPhase.STARTING:
         facts.append(TaskStarted(seen.key, started_at_ms))
     if seen.exit is not None:
         tail = await _tail(office, seen.key) if needs_log(seen.exit) else ""
         diagnosis = diagnose(seen.exit, tail)
-        report = seen.exit
+        diagnosis = replace(diagnosis, matched=_shown(office, found, diagnosis.matched))
+        report = replace(seen.exit, message=_shown(office, found, seen.exit.message))
         if report.reason is not ExitReason.EXITED:
             report = replace(report, code=diagnosis.code)
         facts.append(TaskExited(seen.key, report, diagnosis, _ended_at(report, started_at_ms, now_ms)))
     return facts
+
+
+def _shown(office: Office, found: JobRecord, text: str) -> str:
+    if not text or found.sealed is None:
+        return text
+    try:
+        return without_secrets(text, office.secrets.open(found.sealed))
+    except Refused:
+        return WITHHELD
 
 
 def _ended_at(report: ExitReport, started_at_ms: int | None, now_ms: int) -> int:

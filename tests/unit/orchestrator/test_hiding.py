@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from openpai.orchestrator.hiding import hidden, restored
+import pytest
+
+from openpai.orchestrator.hiding import WITHHELD, hidden, restored, without_secrets
 from openpai.protocol.reading import read_job
 from openpai.protocol.writing import dump_spec
 
@@ -33,3 +35,21 @@ def test_a_job_without_secrets_has_nothing_to_seal() -> None:
         JOB.replace("password: l1teral, ", "").replace("secrets: {token: t0ken, nested: {a: [1, deep]}}", "")
     ).spec
     assert hidden(spec)[1] == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sh: s3cret: not found",
+        "sh: deep: not found",
+        "sh: second line: not found",
+        "the PIN is 4711",
+        "curl -u l1teral",
+        "it breaks off in a long: " + "k" * 20,
+    ],
+)
+def test_a_text_that_holds_a_secret_is_not_shown(text: str) -> None:
+    secrets = {"t": "s3cret", "n": {"a": [True, None, {"b": "deep"}]}, "m": "first\n  second line\n", "p": 4711}
+    taken = {"secrets": {**secrets, "k": "k" * 500}, "passwords": {"dockerimage/x": "l1teral"}}
+    assert without_secrets(text, taken) == WITHHELD
+    assert without_secrets("True or None, and s3cre", taken) == "True or None, and s3cre"
