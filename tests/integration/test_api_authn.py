@@ -65,7 +65,7 @@ async def test_a_token_expires_when_it_was_asked_to(world: World) -> None:
     ("body", "told"),
     [
         ({"username": "ann"}, "password: field required"),
-        ({"username": "ann", "password": "short"}, "password: string should have at least 6 characters"),
+        ({"username": "ann", "password": ""}, "password: string should have at least 1 character"),
         ({"username": "a/b", "password": PASSWORD}, "username: string should match pattern"),
         ({"username": "ann", "password": PASSWORD, "expiration": 59}, "expiration: input should be greater than"),
         ({"username": "ann", "password": PASSWORD, "color": "red"}, "color: extra inputs are not permitted"),

@@ -22,7 +22,7 @@ from openpai.access.model import Scope as Reach
 from openpai.access.table import ACTIONS, open_action
 from openpai.api.context import action_of
 from openpai.api.gate import address_of
-from openpai.api.limits import Buckets, TooMany
+from openpai.api.limits import Buckets, TooMany, place_of
 from openpai.api.services import Rate, Services
 from openpai.api.sessions import Caller, digest_of
 from openpai.ports.usage import AuditEntry
@@ -120,7 +120,7 @@ class Auditing:
         if hasattr(request.state, "caller") or status != 401:
             return True
         try:
-            self._strangers.take(address_of(request.scope))
+            self._strangers.take(place_of(address_of(request.scope)))
         except TooMany:
             self._left_out += 1
             return False

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openpai.api.addresses import as_described, is_file
 from openpai.api.answers import refusal
-from openpai.api.limits import Buckets, TooMany
+from openpai.api.limits import Buckets, TooMany, place_of
 from openpai.api.sessions import Sessions
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
@@ -76,7 +76,7 @@ class Gate:
         authorization = passage.header(b"authorization")
         known = self._sessions.client(authorization.decode("latin-1")) if authorization else None
         # Only a token that was recognised names a client: made-up ones would each get a bucket of their own.
-        return known or address_of(passage.scope)
+        return known or place_of(address_of(passage.scope))
 
     async def _answer(self, passage: _Passage, error: PaiError) -> None:
         if passage.is_answered:

@@ -5,6 +5,7 @@ All remember a bounded number of clients and forget the one that was quiet longe
 
 from __future__ import annotations
 
+import ipaddress
 from collections import deque
 from collections.abc import Hashable
 from math import ceil
@@ -16,6 +17,19 @@ from openpai.protocol.errors import Refused
 
 CLIENTS_MAX: Final = 20_000
 _MINUTE_MS: Final = 60_000
+
+
+def place_of(address: str) -> str:
+    """Return where a client sits: its address, or the network of a version 6 one, which has 2^64 to choose from."""
+    if ":" not in address:
+        return address
+    try:
+        found = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Network((found, 64), strict=False))
 
 
 class TooMany(Refused):
@@ -85,7 +99,8 @@ class Failures:
             if len(self._failed) >= CLIENTS_MAX:
                 del self._failed[next(iter(self._failed))]
         self._failed[client] = failed
-        while failed and now_ms - failed[0] >= _MINUTE_MS:
+        # A clock that was set back must not lock anybody out until it is where it was.
+        while failed and not 0 <= now_ms - failed[0] < _MINUTE_MS:
             failed.popleft()
         if len(failed) >= self._per_min:
             wait_s = (failed[0] + _MINUTE_MS - now_ms) / 1000
@@ -105,6 +120,8 @@ class Guesses:
     Tries for one user from one address, and tries from one address for anybody, are few. Tries for one user from
     anywhere are bounded too, but an address that this user has logged in from does not count: whoever guesses from
     a thousand places keeps other strangers waiting, and never the user at their own desk.
+
+    Capital letters make no other user here: a directory finds ERIN where it knows erin.
     """
 
     def __init__(self, clock: Clock, *, per_min: int, per_min_of_address: int, per_min_of_user: int) -> None:
@@ -115,6 +132,7 @@ class Guesses:
 
     def begin(self, user: str, address: str) -> None:
         """Count a try as failed until `succeeded` says otherwise; raise TooMany after too many failures."""
+        user, address = user.lower(), place_of(address)
         self._pairs.begin((user, address))
         self._addresses.begin(address)
         if (user, address) not in self._known:
@@ -122,6 +140,7 @@ class Guesses:
 
     def succeeded(self, user: str, address: str) -> None:
         """Take back the latest try: it did not fail. The user is known at this address from now on."""
+        user, address = user.lower(), place_of(address)
         self._pairs.succeeded((user, address))
         self._addresses.succeeded(address)
         if (user, address) in self._known:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.api import limits
-from openpai.api.limits import Buckets, Failures, Guesses, TooMany
+from openpai.api.limits import Buckets, Failures, Guesses, TooMany, place_of
 from openpai.api.services import Rate
 
 
@@ -72,6 +72,34 @@ def test_failures_are_remembered_for_a_minute_and_successes_not_at_all() -> None
         failures.begin("ann")
 
 
+def test_a_clock_that_is_set_back_locks_nobody_out() -> None:
+    clock = Clock()
+    clock.at_ms = 3_600_000
+    failures = Failures(1, clock)
+    failures.begin("ann")
+    clock.at_ms = 0
+    failures.begin("ann")
+    with pytest.raises(TooMany) as refused:
+        failures.begin("ann")
+    assert refused.value.retry_after_s == 60
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("local", "local"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("a:b", "a:b"),
+    ],
+)
+def test_whoever_has_a_network_of_addresses_sits_in_one_place(address: str, place: str) -> None:
+    assert place_of(address) == place
+
+
 def guesses(clock: Clock) -> Guesses:
     return Guesses(clock, per_min=5, per_min_of_address=8, per_min_of_user=10)
 
@@ -110,6 +138,14 @@ def test_where_a_user_has_logged_in_they_are_not_kept_waiting_by_others() -> Non
         one.begin("ann", "home")
     with pytest.raises(TooMany):
         one.begin("ann", "home")
+
+
+def test_neither_capital_letters_nor_addresses_of_one_network_give_more_guesses() -> None:
+    one = guesses(Clock())
+    for name, host in (("ann", 1), ("Ann", 2), ("aNN", 3), ("ANN", 4), ("anN", 5)):
+        one.begin(name, f"2001:db8::{host}")
+    with pytest.raises(TooMany):
+        one.begin("aNn", "2001:db8::6")
 
 
 def test_logins_that_succeed_are_never_counted() -> None:
