@@ -12,23 +12,39 @@ import sys
 import threading
 from collections.abc import Mapping
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from openpai.protocol.errors import Refused, Unavailable
 
 WAIT_S: Final = 300.0
-_PAGE: Final = b"<!doctype html><title>OpenPAI</title><p>You are logged in. This page can be closed."
+_PAGES: Final = {
+    True: b"<!doctype html><title>OpenPAI</title><p>Go on in the terminal. This page can be closed.",
+    False: b"<!doctype html><title>OpenPAI</title><p>The login failed; the terminal says why. This page can be closed.",
+}
 
 
-class _Door(HTTPServer):
-    """Listens on this machine for the one answer."""
+class _Door(ThreadingHTTPServer):
+    """Listens on this machine for the one answer.
+
+    Browsers open connections in advance and say nothing on them, so each gets a thread of its own.
+    """
+
+    daemon_threads = True
+    block_on_close = False
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Guest)
+        # No page elsewhere can guess where the answer is waited for.
+        self.place = f"/{secrets.token_urlsafe(16)}/"
         self.answer: dict[str, str] = {}
         self.came = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """Return where the answer is to come."""
+        return f"http://127.0.0.1:{self.server_port}{self.place}"
 
 
 class _Guest(BaseHTTPRequestHandler):
@@ -36,12 +52,12 @@ class _Guest(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         found = read_answer(self.path)
-        is_it = "code" in found or "errorMessage" in found
+        is_it = urlsplit(self.path).path == self.server.place and bool({"code", "errorMessage"} & found.keys())
         self.send_response(200 if is_it else 404)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.end_headers()
         if is_it:
-            self.wfile.write(_PAGE)
+            self.wfile.write(_PAGES["code" in found])
             self.server.answer = found
             self.server.came.set()
 
@@ -50,8 +66,9 @@ class _Guest(BaseHTTPRequestHandler):
 
 
 def read_answer(address: str) -> dict[str, str]:
-    """Return what an address says in its query."""
-    return {key: values[0] for key, values in parse_qs(urlsplit(address.strip()).query).items()}
+    """Return what an address says in its query, without what would steer a terminal."""
+    found = parse_qs(urlsplit(address.strip()).query)
+    return {key: "".join(letter for letter in values[0] if letter.isprintable()) for key, values in found.items()}
 
 
 def begun(server: str, back: str, verifier: str) -> str:
@@ -74,7 +91,7 @@ def code_from_page(server: str, *, has_browser: bool) -> tuple[str, str]:
     verifier = secrets.token_urlsafe(48)
     door = _Door()
     try:
-        address = begun(server, f"http://127.0.0.1:{door.server_port}/", verifier)
+        address = begun(server, door.url, verifier)
         if not has_browser:
             sys.stderr.write(f"Open this address in a browser, on any machine:\n\n  {address}\n\n")
             sys.stderr.write("The last page will not load there; paste its address here: ")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import socket
 import sys
 import threading
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -23,6 +25,7 @@ class Browser:
     def __init__(self, answer: str) -> None:
         self._answer = answer
         self.challenge = ""
+        self.page = ""
         self._gone: list[threading.Thread] = []
 
     def open(self, address: str) -> bool:
@@ -35,9 +38,13 @@ class Browser:
 
     def _go(self, back: str) -> None:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with pytest.raises(urllib.error.HTTPError):
-            opener.open(f"{back}favicon.ico")
-        opener.open(f"{back}?{self._answer}").read()
+        parts = urlsplit(back)
+        # As browsers do: a connection in advance, on which nothing is said.
+        with socket.create_connection((parts.hostname, parts.port)):
+            for elsewhere in (f"{back}favicon.ico", f"http://{parts.netloc}/?code=made-up"):
+                with pytest.raises(urllib.error.HTTPError):
+                    opener.open(elsewhere)
+            self.page = opener.open(f"{back}?{self._answer}", timeout=10).read().decode()
 
     def close(self) -> None:
         for thread in self._gone:
@@ -54,11 +61,13 @@ def test_the_code_comes_back_through_the_door(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_refusal_is_told_in_the_providers_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    browser = Browser("errorMessage=not+today")
+    browser = Browser("errorMessage=not%1b%5D0;+today%07")
     monkeypatch.setattr("webbrowser.open", browser.open)
-    with pytest.raises(Refused, match="not today"):
+    with pytest.raises(Refused) as refused:
         sign_on.code_from_page(SERVER, has_browser=True)
     browser.close()
+    assert refused.value.message == "not]0; today"
+    assert "failed" in browser.page
 
 
 def test_the_last_address_can_be_pasted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
