@@ -284,6 +284,14 @@ async def test_a_job_that_does_not_exist_is_not_found(world: World, path: str) -
         assert await refused(world, "GET", f"/jobs/{name}{path}") == (404, "NoJobError")
 
 
+async def test_a_task_that_does_not_exist_is_called_by_its_name(world: World) -> None:
+    await submitted(world)
+    for role, index in (("worker", 9), ("nobody", 0)):
+        answer = await world.ask("GET", f"/jobs/ann~train/attempts/0/taskRoles/{role}/taskIndex/{index}/attempts")
+        assert (answer.status_code, answer.json()["code"]) == (404, "NoJobError")
+        assert answer.json()["message"] == f"job ann~train has no task '{role}-{index}'"
+
+
 async def test_ssh_information_does_not_exist(world: World) -> None:
     await submitted(world)
     assert await refused(world, "GET", "/jobs/ann~train/ssh") == (404, "NoJobSshInfoError")

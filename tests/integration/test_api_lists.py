@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from openpai.api.services import Rate
-from openpai.store.schema import jobs
+from openpai.store.schema import job_details, jobs
 
 from .api_world import World, open_world
 
@@ -138,6 +138,12 @@ async def test_the_total_counts_all_that_match(world: World) -> None:
     page = await world.get("/jobs", withTotalCount="true", limit=1, username="bob")
     assert (page["totalCount"], [job["name"] for job in page["data"]]) == (2, ["annex"])
     assert await world.get("/jobs", withTotalCount="true", state="UNKNOWN") == {"totalCount": 0, "data": []}
+    for order in ("submissionTime,DESC", "jobName,ASC"):
+        for keyword in ("", "a"):
+            counted = await world.get(
+                "/jobs", withTotalCount="true", limit=0, username="bob", order=order, keyword=keyword
+            )
+            assert counted == {"totalCount": 2, "data": []}, "pages with numbers only ask for nothing else"
     assert isinstance(await world.get("/jobs", withTotalCount="yes"), list)
 
 
@@ -182,12 +188,15 @@ async def test_a_place_in_another_list_is_refused(world: World) -> None:
 
 
 async def test_a_list_without_a_limit_is_a_page_of_two_hundred(world: World) -> None:
-    copies = [
-        {**row, "id": f"{number + 10**9:032x}", "name": f"more-{number}"}
-        for row in await _rows(world)
-        for number in range(1, 1400)
-    ]
-    await world.database.write(lambda connection: connection.execute(jobs.insert(), copies))
+    row, details = await _one(world)
+    copies = [{**row, "id": f"{number + 10**9:032x}", "name": f"more-{number}"} for number in range(1, 1400)]
+    their_details = [{**details, "job": copy["id"]} for copy in copies]
+
+    def work(connection: sa.Connection) -> None:
+        connection.execute(jobs.insert(), copies)
+        connection.execute(job_details.insert(), their_details)
+
+    await world.database.write(work)
     page = await world.ask("GET", "/jobs")
     assert (len(page.json()), "link" in page.headers, len(page.content) < 200_000) == (200, True, True)
     long = await world.ask("GET", "/jobs", params={"limit": 1200, "withTotalCount": "true", "order": "jobName,ASC"})
@@ -198,9 +207,15 @@ async def test_a_list_without_a_limit_is_a_page_of_two_hundred(world: World) -> 
     assert found[3:1200] == [job["name"] for job in long.json()["data"]][3:]
 
 
-async def _rows(world: World) -> list[dict[str, Any]]:
-    query = sa.select(jobs).where(jobs.c.name == "alpha")
-    return await world.database.read(lambda connection: [dict(row) for row in connection.execute(query).mappings()])
+async def _one(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the rows of one job."""
+
+    def work(connection: sa.Connection) -> tuple[dict[str, Any], dict[str, Any]]:
+        row = dict(connection.execute(sa.select(jobs).where(jobs.c.name == "alpha")).mappings().one())
+        of_it = sa.select(job_details).where(job_details.c.job == row["id"])
+        return row, dict(connection.execute(of_it).mappings().one())
+
+    return await world.database.read(work)
 
 
 @pytest.mark.parametrize(

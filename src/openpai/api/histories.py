@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from fastapi import Request
 
-from openpai.api.access import may_read_logs, no_job, readable, unquoted
+from openpai.api.access import may_read_logs, readable, unquoted
 from openpai.api.context import Desk, desk
 from openpai.api.sessions import Caller
 from openpai.api.shapes.attempts import AttemptView, current_attempt, earlier_attempt
@@ -59,7 +59,8 @@ async def task_of(request: Request, caller: Caller, row: JobRow, attempt: int, r
     """Return one task of a job attempt; raise NoJobError when the job has no such task."""
     spec = await spec_of(desk(request), row)
     if not any(known.name == role and index < known.instances for known in spec.task_roles):
-        raise no_job(f"{row.user}~{row.name}/{role}-{index}")
+        told = f"job {row.user}~{row.name} has no task {f'{role}-{index}'!r}"
+        raise Refused("NoJobError", told, "`pai job show` lists its tasks")
     found = await desk(request).services.jobs.task_attempts(row.id, attempt, TaskId(role, index))
     return TaskHistory(role, index, readable(caller, row, found))
 

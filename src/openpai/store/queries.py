@@ -48,7 +48,7 @@ class SqlJobQueries:
         page = await self._page(where, matching)
         if not count:
             return page
-        is_all = page.end is None and where.after is None and (page.jobs or where.offset == 0)
+        is_all = page.end is None and where.after is None and (page.jobs or where.offset == 0) and where.limit > 0
         total = where.offset + len(page.jobs) if is_all else await self._total(matching)
         return replace(page, total=total)
 

@@ -94,7 +94,7 @@ def filter_of(query: JobsWhere) -> JobFilter | None:
 def page_of(query: JobsQuery) -> JobFilter | None:
     """Return the filter, order and page a query means; None when no job can be on it."""
     where = filter_of(query)
-    if where is None or query.limit == 0:
+    if where is None:
         return None
     order, _, direction = query.order.partition(",")
     is_ordered = order in _ORDERS and direction in ("ASC", "DESC")
