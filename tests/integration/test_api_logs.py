@@ -257,6 +257,30 @@ async def test_a_reader_that_leaves_is_forgotten(world: World) -> None:
         assert world.logs.is_idle
 
 
+@pytest.mark.parametrize("way", ["logged out", "demoted"])
+async def test_a_followed_log_ends_with_the_right_to_read_it(world: World, way: str) -> None:
+    key = await running(world)
+    world.write(key, "stdout", b"x")
+    assert (await world.ask("PUT", "/users/bob/admin", "root", json={"admin": True})).status_code == 201
+    headers = await world.login("bob")
+    async with (
+        serving(world) as http,
+        http.stream("GET", f"{TASK}/stdout", params={"follow": "true"}, headers=headers) as response,
+    ):
+        events = Events(response)
+        assert (await events.log())["text"] == "x"
+        if way == "logged out":
+            answer = await world.ask("DELETE", "/authn/basic/logout", "bob")
+        else:
+            answer = await world.ask("PUT", "/users/bob/admin", "root", json={"admin": False})
+        assert answer.is_success
+        kind = "comment"
+        with contextlib.suppress(EOFError):
+            while kind == "comment":
+                kind, _ = await events.next()
+        assert kind == "comment"
+
+
 async def test_a_stopping_server_lets_its_readers_go_without_saying_it_is_over(world: World) -> None:
     key = await running(world)
     world.write(key, "stdout", b"x")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final, NamedTuple
 
@@ -80,13 +80,25 @@ class LogEvents:
 
 
 async def log_events(
-    chunks: AsyncIterator[LogChunk], offsets: dict[str, int], keep_alive_s: float
+    chunks: AsyncIterator[LogChunk],
+    offsets: dict[str, int],
+    keep_alive_s: float,
+    may_read: Callable[[], Awaitable[bool]],
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a followed log as events. Without the event `end` at its end, the client is to come back."""
+    """Yield a followed log as events. Without the event `end` at its end, the client is to come back.
+
+    Whether the reader still may is asked every `keep_alive_s`: a log may go on for weeks, and a login end meanwhile.
+    """
     events = LogEvents(offsets)
+    now_s = asyncio.get_running_loop().time
+    asked_at_s = now_s()
     try:
         async with aclosing(_with_signs_of_life(chunks, keep_alive_s)) as pieces:
             async for chunk in pieces:
+                if chunk is None or now_s() - asked_at_s >= keep_alive_s:
+                    if not await may_read():
+                        return
+                    asked_at_s = now_s()
                 event = KEEP_ALIVE if chunk is None else events.of(chunk)
                 if event:
                     yield event

@@ -73,8 +73,16 @@ async def chunks_of(*parts: bytes | Exception | asyncio.Event) -> AsyncGenerator
         at += len(part)
 
 
+async def yes() -> bool:
+    return True
+
+
+async def no() -> bool:
+    return False
+
+
 async def events_of(chunks: AsyncIterator[LogChunk], keep_alive_s: float = 10) -> list[bytes]:
-    return [event async for event in log_events(chunks, {"stdout": 0}, keep_alive_s)]
+    return [event async for event in log_events(chunks, {"stdout": 0}, keep_alive_s, yes)]
 
 
 async def test_a_stream_ends_with_its_unfinished_character_and_the_end() -> None:
@@ -95,13 +103,19 @@ async def test_logs_that_vanish_end_the_stream() -> None:
 
 async def test_silence_is_broken_now_and_then() -> None:
     quiet = asyncio.Event()
-    events = log_events(chunks_of(b"one", quiet, b"two"), {"stdout": 0}, 0.01)
+    events = log_events(chunks_of(b"one", quiet, b"two"), {"stdout": 0}, 0.01, yes)
     assert b'"one"' in await anext(events)
     assert [await anext(events) for _ in range(3)] == [KEEP_ALIVE] * 3
     quiet.set()
     rest = [event async for event in events if event != KEEP_ALIVE]
     assert b'"two"' in rest[0]
     assert rest[-1] == END
+
+
+@pytest.mark.parametrize("parts", [(b"one", asyncio.Event()), (b"one",)])
+async def test_who_may_not_read_any_more_gets_no_more(parts: tuple[bytes | asyncio.Event, ...]) -> None:
+    events = log_events(chunks_of(*parts, b"two"), {"stdout": 0}, 0.0 if len(parts) == 1 else 0.01, no)
+    assert not any(b"two" in event or b"event: end" in event for event in [event async for event in events])
 
 
 async def test_a_reader_that_goes_away_closes_what_it_read_from() -> None:
@@ -114,7 +128,7 @@ async def test_a_reader_that_goes_away_closes_what_it_read_from() -> None:
         finally:
             closed.set()
 
-    events = log_events(chunks(), {"stdout": 0}, 0.01)
+    events = log_events(chunks(), {"stdout": 0}, 0.01, yes)
     await anext(events)
     assert await anext(events) == KEEP_ALIVE
     await events.aclose()

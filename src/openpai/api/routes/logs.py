@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import quote
 
@@ -84,16 +85,15 @@ async def log(
     Followed, it is a stream of events `log` with data `{stream, offset, text}` and one event `end` when the attempt
     is over; the header Last-Event-ID takes it up after that event.
     """
-    _, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
+    row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
     if name not in NAMES:
         raise Refused("NoTaskLogError", f"there is no log named {name!r}", f"the logs are: {', '.join(NAMES)}")
     streams = ("stdout", "stderr") if name == ALL else (name,)
     if name == ALL and (query.offset is not None or query.limit is not None):
         raise invalid("offset and limit go with stdout, stderr or runtime")
-    logs = desk(request).services.logs
     if query.follow:
-        return await _followed(request, logs, found, streams, query)
-    return await _read(logs, found, streams, query)
+        return await _followed(request, found, streams, query, _Reader(request, caller, row.id).may_read)
+    return await _read(desk(request).services.logs, found, streams, query)
 
 
 async def _found(
@@ -140,10 +140,33 @@ async def _contents(logs: LogReader, found: TaskAttemptRow, parts: list[_Part]) 
             yield chunk.data
 
 
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Somebody who follows the logs of a job."""
+
+    request: Request
+    caller: Caller
+    job: str
+
+    async def may_read(self) -> bool:
+        """Return whether they may still: their login may have ended, or their rights, or the job be deleted."""
+        try:
+            caller = await desk(self.request).sessions.caller(self.request.headers.get("authorization"))
+            await job_for(self.request, replace(caller, action=self.caller.action), self.job)
+        except Refused:
+            return False
+        return True
+
+
 async def _followed(
-    request: Request, logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], query: LogQuery
+    request: Request,
+    found: TaskAttemptRow,
+    streams: tuple[str, ...],
+    query: LogQuery,
+    may_read: Callable[[], Awaitable[bool]],
 ) -> Response:
     """Return a stream of events, from where the client left off, from its offset, or from the start or the tail."""
+    logs = desk(request).services.logs
     if found.ended_at_ms is not None:
         # What is over and left no logs is told now, while the answer can still be an error.
         await logs.streams(found.key)
@@ -153,7 +176,7 @@ async def _followed(
     at = positions(request.headers.get("last-event-id"))
     offsets = {stream: at.get(stream, offset) for stream, offset in offsets.items()}
     chunks = logs.follow(found.key, streams, dict(offsets))
-    events = log_events(chunks, offsets, desk(request).services.settings.keep_alive_s)
+    events = log_events(chunks, offsets, desk(request).services.settings.keep_alive_s, may_read)
     # Proxies that gather an answer before they pass it on would make a live log come in lumps.
     headers = {"X-Accel-Buffering": "no"}
     return StreamingResponse(events, 200, headers, "text/event-stream")
