@@ -106,12 +106,10 @@ def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets
     # The kernel reads two commas as one that does not end the password.
     password = str(secrets.open(sealed).get("password", "")).replace(",", ",,")
     options = [f"addr={data['server']}", mode, f"port={data['port']}"]
-    if data.get("username"):
-        options += [f"username={data['username']}", f"password={password}"]
-    else:
-        options.append("guest")
     if data.get("domain"):
         options.append(f"domain={data['domain']}")
+    # The password comes last, so that a backend can tell where it ends.
+    options += [f"username={data['username']}", f"password={password}"] if data.get("username") else ["guest"]
     below = f"/{data['path'].strip('/')}" if data.get("path", "").strip("/") else ""
     return _from_afar(storage, use, "cifs", f"//{data['server']}/{data['share']}{below}", options)
 

@@ -21,7 +21,7 @@ class Auth:
     """Credentials of a registry; each field may hold a `<% $secrets.x %>` reference."""
 
     username: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
     registry_uri: str = ""
 
 
@@ -105,7 +105,7 @@ class JobSpec:
     task_roles: tuple[TaskRole, ...]
     prerequisites: tuple[Prerequisite, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    secrets: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Mapping[str, Any] = field(default_factory=dict, repr=False)
     job_retry_count: int = 0
     deployments: tuple[Deployment, ...] = ()
     virtual_cluster: str = DEFAULT_VIRTUAL_CLUSTER

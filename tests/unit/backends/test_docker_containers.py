@@ -14,8 +14,9 @@ from openpai.backends.docker import engine
 from openpai.backends.docker.containers import Limits, attempt_of, config_of, name_of, verdict
 from openpai.backends.docker.engine import ContainerState
 from openpai.backends.docker.images import full_name
+from openpai.backends.docker.launching import without_passwords
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import LaunchTask
+from openpai.ports.backend import LaunchTask, Mount, RegistryAuth
 
 KEY = AttemptKey("0" * 32, 1, "Worker_A", 2, 3)
 PLAIN = Limits(cpus=16, has_nvidia=False, scope="scope")
@@ -158,3 +159,25 @@ def test_times(when: str | None, ms: int | None) -> None:
 )
 def test_full_names(image: str, full: str) -> None:
     assert full_name(image) == full
+
+
+@pytest.mark.parametrize(
+    ("told", "is_shown"),
+    [
+        ("mount //fs/s: data: addr=fs,username=u,password=********: no route to host", True),
+        ("mount //fs/s: data: addr=fs,username=u,password=********,,hush: invalid argument", False),
+        ("mount //fs/s: data: password=first,hush", False),
+        ("the registry refuses svc:of-registry", False),
+        ("no such image", True),
+    ],
+)
+def test_an_error_of_the_engine_repeats_no_password(told: str, is_shown: bool) -> None:
+    share = Mount("s", "//fs/s", "/s", filesystem="cifs", options="addr=fs,username=u,password=first,,hush")
+    launch = a_launch(mounts=(share, Mount("d", "/d", "/d")), auth=RegistryAuth("svc", "of-registry"))
+    assert "of-registry" not in repr(launch)
+    shown = without_passwords(engine.EngineRefused(told), launch)
+    assert (shown == told) is is_shown
+    whole = without_passwords(engine.EngineError(f"mount //fs/s: data: {share.options}: no such device"), launch)
+    assert whole == "mount //fs/s: data: addr=fs,username=u,password=******: no such device"
+    assert "hush" not in shown
+    assert "of-registry" not in shown

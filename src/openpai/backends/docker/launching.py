@@ -48,11 +48,13 @@ class Launcher:
             logs = await asyncio.to_thread(self._prepare, attempt, action)
             report = await self._start(attempt, action, _notes(logs))
         except ImageMissing as error:
-            report = ExitReport(1, ExitReason.IMAGE_MISSING, str(error))
+            report = ExitReport(1, ExitReason.IMAGE_MISSING, without_passwords(error, action))
         except EngineRefused as error:
-            report = ExitReport(1, ExitReason.LAUNCH_REFUSED, f"the container cannot be made as asked: {error}")
+            told = f"the container cannot be made as asked: {without_passwords(error, action)}"
+            report = ExitReport(1, ExitReason.LAUNCH_REFUSED, told)
         except (EngineError, OSError) as error:
-            report = ExitReport(1, ExitReason.LAUNCH_FAILED, f"the container could not be started: {error}")
+            told = f"the container could not be started: {without_passwords(error, action)}"
+            report = ExitReport(1, ExitReason.LAUNCH_FAILED, told)
         if report is not None and self._has_begun_after_all(attempt):
             return None
         return report
@@ -134,6 +136,19 @@ class Launcher:
             attempt.directory.fence()
         ticket = attempt.directory.ticket()
         return ticket is not None and ticket.pid is not None
+
+
+def without_passwords(error: Exception, action: LaunchTask) -> str:
+    """Return what went wrong without the passwords that Engines repeat, above all when a mount fails."""
+    told = str(error)
+    pieces = {action.auth.password} if action.auth else set()
+    for mount in action.mounts:
+        start, has_password, password = mount.options.partition("password=")
+        if has_password:
+            told = told.replace(mount.options, f"{start}password=******")
+            # The kernel takes a password apart at its commas, and so do messages about it.
+            pieces |= {password, *password.split(",")}
+    return "(not shown here: it holds a password)" if any(piece in told for piece in pieces if piece) else told
 
 
 def _notes(logs: str) -> Callable[[str], None]:
