@@ -55,6 +55,10 @@ def _yaml(document: Mapping[str, Any]) -> str:
 
 def _masked(spec: JobSpec) -> dict[str, Any]:
     document = document_of(spec)
+    # OpenPAI's clients look up the virtual cluster there, and do not ask whether somebody wrote it.
+    document.setdefault("defaults", {})["virtualCluster"] = spec.virtual_cluster
+    if "extras" in document:
+        document["extras"] = document.pop("extras")
     if spec.secrets:
         document["secrets"] = dict.fromkeys(spec.secrets, MASK)
     for prerequisite in document.get("prerequisites", ()):

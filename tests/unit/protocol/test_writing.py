@@ -108,3 +108,9 @@ def test_every_text_survives_being_written_and_read(text: str) -> None:
 def test_the_stored_form_of_what_people_read_back_says_the_same():
     spec = read()
     assert masked_yaml(dump_masked(spec)) == to_yaml(spec)
+
+
+def test_what_people_read_back_names_the_virtual_cluster_though_nobody_wrote_it() -> None:
+    document = json.loads(dump_masked(read(extras={"private": True})))
+    assert document["defaults"] == {"virtualCluster": "default"}
+    assert list(document)[-2:] == ["defaults", "extras"]

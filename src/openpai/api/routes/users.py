@@ -34,7 +34,7 @@ from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["users"])
 _users = Aliased(router, "/api/v2/users", "/api/v2/user")
-Email = Annotated[str, Field(max_length=254, pattern=r"^[^\x00-\x20]*$")]
+Email = Annotated[str, Field(max_length=254, pattern=r"^([^\x00-\x20@]+@[^\x00-\x20@]+)?$")]
 Password = Annotated[str, Field(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
 
 
@@ -167,7 +167,9 @@ async def change_me(request: Request, caller: Annotated[Caller, doing("user.chan
     here = desk(request)
     user = await find_user(here, caller.user)
     if data.newPassword is not None:
-        await check_password(request, user, data.oldPassword or "")
+        if data.oldPassword is None:
+            raise invalid("data.oldPassword: field required with newPassword")
+        await check_password(request, user, data.oldPassword)
     await change_person(here, user.name, UserWish(email=data.email, extension=data.extension))
     if data.newPassword is not None:
         await change_password(here, user, data.newPassword)
