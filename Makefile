@@ -50,7 +50,7 @@ check: $(VENV)/.installed ## format, lint, types, import contracts, unit tests
 	$(RUN)/ruff check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
-	$(RUN)/python -m pytest -q tests/unit tests/properties tests/architecture -m "not slow"
+	$(RUN)/python -m pytest -q -n auto tests/unit tests/properties tests/architecture -m "not slow"
 
 docs: $(VENV)/.installed ## write the pages of docs/ that are made from the tables
 	$(RUN)/python -m openpai.app.pages docs

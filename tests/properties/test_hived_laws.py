@@ -330,6 +330,7 @@ class Histories(RuleBasedStateMachine):
             assert written(self.core) == written(self.mirror)
 
 
+@pytest.mark.slow
 def test_the_laws_hold_over_random_histories() -> None:
     run_state_machine_as_test(
         Histories,

@@ -13,6 +13,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -361,6 +362,7 @@ def seats_of(spot: Spot) -> list[tuple[str, str, str]]:
     return [(spot.node, chain, device) for device in devices.split(",")]
 
 
+@pytest.mark.slow
 def test_the_laws_hold_over_random_histories() -> None:
     run_state_machine_as_test(
         Histories,
