@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Any
 
@@ -47,7 +48,8 @@ class Teller:
             return
         say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}", markup=False)
         if self._settings.backend == "process":
-            say("[yellow]jobs run as processes with this server's own rights: let in only people you trust[/yellow]")
+            rights = "this server's own rights" + (", which are root's" if os.geteuid() == 0 else "")
+            say(f"[yellow]jobs run as processes with {rights}: let in only people you trust[/yellow]")
             if is_open:
                 say("[bold yellow]and it listens beyond this machine, as --allow-remote says[/bold yellow]")
         if password is not None:
