@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.e2e.server import PASSWORD, ROOT, Server, logged_in, person
 
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCKS = "\n".join(
+    re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "client.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+)
 
 
 def test_every_block_of_the_page_runs(tmp_path):
     server = Server.start(tmp_path / "platform")
     try:
         admin = logged_in(tmp_path / "home", server.url)
-        blocks = BLOCK.findall((ROOT / "docs" / "client.md").read_text("utf-8"))
-        assert len(blocks) >= 8
         told = subprocess.run(
-            [sys.executable, "-c", "\n".join(blocks)],
+            [sys.executable, "-c", BLOCKS],
             env=dict(admin.environment),
             cwd=tmp_path,
             capture_output=True,
@@ -38,6 +42,22 @@ def test_every_block_of_the_page_runs(tmp_path):
             assert expected in told.stdout, told.stdout
     finally:
         server.end()
+
+
+def test_every_block_of_the_page_satisfies_a_strict_type_checker(tmp_path):
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("mypy is not installed")
+    (tmp_path / "page.py").write_text(BLOCKS)
+    told = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={ROOT / '.mypy_cache'}", str(tmp_path / "page.py")],
+        env={**os.environ, "MYPYPATH": str(ROOT / "src")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert told.returncode == 0, told.stdout
 
 
 def test_a_token_from_standard_input_logs_in(tmp_path):

@@ -2,12 +2,12 @@
 
 A method describes what to ask: one `Call`, a few `Steps`, or `Pages` of a list. It asks nothing itself. The mark over
 it (`asks`, `proceeds`, `pages`) hands the description to whichever client it was called on, and has the type checker
-see a value on a `Client` and an awaitable of it on an `AsyncClient`.
+see a value on a `Client` and a coroutine of it on an `AsyncClient`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import update_wrapper, wraps
 from types import MethodType
@@ -108,11 +108,11 @@ class Awaited(Protocol):
 
     is_awaited: bool
 
-    def ask(self, call: Call[Read]) -> Awaitable[Read]:
+    def ask(self, call: Call[Read]) -> Coroutine[Any, Any, Read]:
         """Send one request and return what its answer says."""
         ...
 
-    def proceed(self, steps: Steps[Read]) -> Awaitable[Read]:
+    def proceed(self, steps: Steps[Read]) -> Coroutine[Any, Any, Read]:
         """Carry out steps and return their result."""
         ...
 
@@ -146,7 +146,7 @@ class asks(_Mark[P, T]):  # noqa: N801 - a mark above a method, as `property` is
     @overload
     def __get__(self, here: Blocking, owner: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, here: Awaited, owner: type) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, here: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, here: Any, owner: type) -> Any:
         return self if here is None else _bound(self.describe, here, here.ask)
 
@@ -162,7 +162,7 @@ class proceeds(_Mark[P, T]):  # noqa: N801
     @overload
     def __get__(self, here: Blocking, owner: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, here: Awaited, owner: type) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, here: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, here: Any, owner: type) -> Any:
         return self if here is None else _bound(self.describe, here, here.proceed)
 

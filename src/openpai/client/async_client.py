@@ -20,10 +20,10 @@ from openpai.client.asking import Call, Pages, Pause, Steps
 from openpai.client.async_files import AsyncStorageFiles
 from openpai.client.async_logs import AsyncAttemptLogs
 from openpai.client.async_transport import AsyncTransport
-from openpai.client.calls.jobs import newest
 from openpai.client.model.logs import LogPiece
 from openpai.client.nouns import Nouns
 from openpai.client.trying import TIMEOUT_S
+from openpai.protocol.errors import Unavailable
 
 T = TypeVar("T")
 
@@ -72,20 +72,25 @@ class AsyncClient(Nouns):
         return call.understood(await self.wire.send(call))
 
     async def proceed(self, steps: Steps[T]) -> T:
-        """Carry out steps and return their result."""
+        """Carry out steps, which hear of what was not available, and return their result."""
         begun = self._clock()
         answer: Any = None
+        failure: Unavailable | None = None
         while True:
             try:
-                step = steps.send(answer)
+                step = steps.send(answer) if failure is None else steps.throw(failure)
             except StopIteration as end:
                 result: T = end.value
                 return result
+            failure = None
             if isinstance(step, Pause):
                 await self.wire.sleep(step.seconds)
                 answer = self._clock() - begun
             else:
-                answer = await self.ask(step)
+                try:
+                    answer = await self.ask(step)
+                except Unavailable as error:
+                    failure = error
 
     async def each(self, pages: Pages[Any, T]) -> AsyncIterator[T]:
         """Yield every item of every page, asking for a page when the one before is used up."""
@@ -100,12 +105,14 @@ class AsyncClient(Nouns):
         """Return the files of a storage, to be read and written."""
         return AsyncStorageFiles(self.wire, storage)
 
-    async def logs(self, name: str, role: str, index: int, *, attempt: int, job_attempt: int) -> AsyncAttemptLogs:
-        """Return the logs of one task attempt; raise NoTaskLogError when it never began."""
-        return AsyncAttemptLogs(self.wire, await self.ask(self.log_places(name, role, index, attempt, job_attempt)))
+    async def logs(
+        self, name: str, role: str, index: int, *, attempt: int | None = None, job_attempt: int | None = None
+    ) -> AsyncAttemptLogs:
+        """Return the logs of a task attempt, the newest unless one is named; raise NoTaskLogError if it never began."""
+        return AsyncAttemptLogs(self.wire, await self.proceed(self.log_places(name, role, index, attempt, job_attempt)))
 
     async def follow(self, name: str, role: str, index: int, stream: str = "all") -> AsyncIterator[LogPiece]:
         """Yield what the newest attempt of a task writes until that attempt is over."""
-        logs = await self.logs(name, role, index, **newest(await self.job(name), role, index))
+        logs = await self.logs(name, role, index)
         async for piece in logs.follow(stream):
             yield piece

@@ -21,10 +21,10 @@ import httpx
 
 from openpai.client import credentials as kept
 from openpai.client.asking import Call, Pages, Pause, Steps
-from openpai.client.calls.jobs import newest
 from openpai.client.nouns import Nouns
 from openpai.client.transport import Transport
 from openpai.client.trying import TIMEOUT_S
+from openpai.protocol.errors import Unavailable
 
 if TYPE_CHECKING:
     from openpai.client.files import StorageFiles
@@ -78,20 +78,25 @@ class Client(Nouns):
         return call.understood(self.wire.send(call))
 
     def proceed(self, steps: Steps[T]) -> T:
-        """Carry out steps and return their result."""
+        """Carry out steps, which hear of what was not available, and return their result."""
         begun = self._clock()
         answer: Any = None
+        failure: Unavailable | None = None
         while True:
             try:
-                step = steps.send(answer)
+                step = steps.send(answer) if failure is None else steps.throw(failure)
             except StopIteration as end:
                 result: T = end.value
                 return result
+            failure = None
             if isinstance(step, Pause):
                 self.wire.sleep(step.seconds)
                 answer = self._clock() - begun
             else:
-                answer = self.ask(step)
+                try:
+                    answer = self.ask(step)
+                except Unavailable as error:
+                    failure = error
 
     def each(self, pages: Pages[Any, T]) -> Iterator[T]:
         """Yield every item of every page, asking for a page when the one before is used up."""
@@ -107,12 +112,14 @@ class Client(Nouns):
 
         return StorageFiles(self.wire, storage)
 
-    def logs(self, name: str, role: str, index: int, *, attempt: int, job_attempt: int) -> AttemptLogs:
-        """Return the logs of one task attempt; raise NoTaskLogError when it never began."""
+    def logs(
+        self, name: str, role: str, index: int, *, attempt: int | None = None, job_attempt: int | None = None
+    ) -> AttemptLogs:
+        """Return the logs of a task attempt, the newest unless one is named; raise NoTaskLogError if it never began."""
         from openpai.client.logs import AttemptLogs
 
-        return AttemptLogs(self.wire, self.ask(self.log_places(name, role, index, attempt, job_attempt)))
+        return AttemptLogs(self.wire, self.proceed(self.log_places(name, role, index, attempt, job_attempt)))
 
     def follow(self, name: str, role: str, index: int, stream: str = "all") -> Iterator[LogPiece]:
         """Yield what the newest attempt of a task writes until that attempt is over."""
-        return self.logs(name, role, index, **newest(self.job(name), role, index)).follow(stream)
+        return self.logs(name, role, index).follow(stream)

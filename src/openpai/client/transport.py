@@ -15,7 +15,7 @@ from openpai.client.asking import Call
 
 
 class Transport:
-    """Sends requests to one server with one token. Not for use by several threads at once."""
+    """Sends requests to one server with one token, for as many threads as ask."""
 
     def __init__(
         self,

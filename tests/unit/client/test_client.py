@@ -10,7 +10,9 @@ import httpx
 import pytest
 
 from openpai.client import Client, model
+from openpai.client.calls.jobs import FAILURES_IN_A_ROW
 from openpai.client.model import JobDetail
+from openpai.client.trying import TRIES
 from openpai.protocol.errors import Refused, Unavailable
 
 DETAIL = {
@@ -86,6 +88,19 @@ def test_wait_returns_once_the_job_is_over(scripted):
     server = scripted(state("WAITING"), state("RUNNING"), state("SUCCEEDED"))
     assert server.client().wait("hello").state == "SUCCEEDED"
     assert len(server.pauses) == 2
+
+
+def test_wait_goes_on_when_the_server_was_started_again_meanwhile(scripted):
+    server = scripted(state("RUNNING"), *[httpx.ConnectError("down")] * TRIES, state("SUCCEEDED"))
+    assert server.client().wait("hello").state == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("before", [[], ["RUNNING"]], ids=["never", "once"])
+def test_wait_gives_up_on_a_server_that_was_never_there_or_stays_away(scripted, before):
+    server = scripted(*map(state, before), httpx.ConnectError("down"))
+    with pytest.raises(Unavailable, match="down"):
+        server.client().wait("hello")
+    assert len(server.requests) == (1 + TRIES * FAILURES_IN_A_ROW if before else TRIES)
 
 
 def test_wait_does_not_wait_for_ever(scripted):

@@ -58,6 +58,18 @@ def test_follow_passes_a_refusal_on_at_once(scripted):
     assert len(server.requests) == 2
 
 
+def test_the_newest_attempt_is_meant_unless_another_is_named(scripted):
+    task = {"taskIndex": 0, "taskState": "RUNNING", "attemptId": 3}
+    status = {"username": "ann", "state": "RUNNING", "attemptId": 1}
+    job = {"name": "hello", "jobStatus": status, "taskRoles": {"w": {"taskStatuses": [task]}}}
+    server = scripted(httpx.Response(200, json=job), PLACES)
+    server.client().logs("hello", "w", 0)
+    server.client().logs("hello", "w", 0, attempt=2, job_attempt=0)
+    places = [request.url.path for request in server.requests[1:]]
+    assert places == [BASE.replace("attempts/0/taskR", "attempts/1/taskR").replace("0/logs", "3/logs"),
+                      BASE.replace("0/logs", "2/logs")]  # fmt: skip
+
+
 def test_a_log_that_is_not_there_is_refused_with_those_that_are(scripted):
     logs = scripted(PLACES).client().logs("hello", "w", 0, attempt=0, job_attempt=0)
     with pytest.raises(Refused) as caught:

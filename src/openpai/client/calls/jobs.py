@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from openpai.client.places import LogPlaces
 
 POLL_FIRST_S: Final = 0.1
+FAILURES_IN_A_ROW: Final = 10
 POLL_MAX_S: Final = 2.0
 PAGE: Final = 200
 Filter = str | int | Sequence[str] | None
@@ -102,8 +103,7 @@ class Jobs(Naming):
     @asks
     def job(self, name: str, attempt: int | None = None) -> Call[model.JobDetail]:
         """Return a job with its tasks: in its newest attempt, or in attempt number `attempt`."""
-        path = self.path(name) if attempt is None else f"{self.path(name)}/attempts/{attempt}"
-        return Call("GET", path, whole(model.JobDetail.read))
+        return self._asked_of(name, attempt)
 
     @asks
     def config(self, name: str) -> Call[str]:
@@ -179,15 +179,23 @@ class Jobs(Naming):
 
     @proceeds
     def wait(self, name: str, timeout_s: float | None = None) -> Steps[model.JobDetail]:
-        """Return the job once it is over; raise Unavailable when that takes longer than `timeout_s`."""
-        waited_s, pause_s = 0.0, POLL_FIRST_S
-        ask = Call("GET", self.path(name), whole(model.JobDetail.read))
+        """Return the job once it is over; raise Unavailable when that takes longer than `timeout_s`.
+
+        A server that answered once and is started again meanwhile is waited for as well.
+        """
+        waited_s, pause_s, failures, state = 0.0, POLL_FIRST_S, 0, ""
         while True:
-            job: model.JobDetail = yield ask
-            if job.is_final:
-                return job
+            try:
+                job: model.JobDetail = yield self._asked_of(name)
+                if job.is_final:
+                    return job
+                failures, state = 0, job.state
+            except Unavailable:
+                failures += 1
+                if not state or failures >= FAILURES_IN_A_ROW:
+                    raise
             if timeout_s is not None and waited_s + pause_s > timeout_s:
-                raise Unavailable(f"job {name} is not over after {timeout_s:g} s: it is {job.state}", "wait longer")
+                raise Unavailable(f"job {name} is not over after {timeout_s:g} s: it is {state}", "wait longer")
             waited_s = yield Pause(pause_s)
             pause_s = min(pause_s * 1.5, POLL_MAX_S)
 
@@ -196,17 +204,28 @@ class Jobs(Naming):
         """Return a task with each of its attempts, newest first, as the server tells it."""
         return Call("GET", task_path(self.path(name), role, index, job_attempt), as_it_came)
 
-    def log_places(self, name: str, role: str, index: int, attempt: int, job_attempt: int) -> Call[LogPlaces]:
-        """Return the call for where the logs of one task attempt are."""
+    def _asked_of(self, name: str, attempt: int | None = None) -> Call[model.JobDetail]:
+        path = self.path(name) if attempt is None else f"{self.path(name)}/attempts/{attempt}"
+        return Call("GET", path, whole(model.JobDetail.read))
+
+    def log_places(
+        self, name: str, role: str, index: int, attempt: int | None, job_attempt: int | None
+    ) -> Steps[LogPlaces]:
+        """Find out where the logs of a task attempt are: of the newest, unless one is named."""
         from openpai.client.places import LogPlaces
 
+        if attempt is None or job_attempt is None:
+            job: model.JobDetail = yield self._asked_of(name, job_attempt)
+            attempt, job_attempt = newest(job, role, index, attempt)
         path = f"{task_path(self.path(name), role, index, job_attempt)}/{attempt}/logs"
-        return Call("GET", path, whole(LogPlaces.read))
+        places: LogPlaces = yield Call("GET", path, whole(LogPlaces.read))
+        return places
 
 
-def newest(job: model.JobDetail, role: str, index: int) -> dict[str, int]:
-    """Return which attempt of the job and of a task is the newest; raise NoTaskLogError when it has not begun."""
+def newest(job: model.JobDetail, role: str, index: int, attempt: int | None) -> tuple[int, int]:
+    """Return the attempt of a task that is meant, and that of its job; raise NoTaskLogError when it has not begun."""
     task = job.task(role, index)
-    if task is None or task.attempt is None or job.attempt is None:
+    attempt = attempt if task is None or attempt is not None else task.attempt
+    if attempt is None or job.attempt is None:
         raise Refused("NoTaskLogError", f"task {role}-{index} of job {job.full_name} has not begun", "try again later")
-    return {"attempt": task.attempt, "job_attempt": job.attempt}
+    return attempt, job.attempt
