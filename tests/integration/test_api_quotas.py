@@ -150,8 +150,11 @@ async def test_gpus_beyond_what_may_run_at_a_time_wait_and_say_why(world: Sharin
     wait = await world.until_it_waits("ann~two")
     assert "ann" in wait["told"]
     assert "4" in wait["told"]
+    (mine,) = await world.get("/quotas/me", "ann")
+    assert (mine["used"]["gpusRunning"], mine["used"]["jobsUnfinished"]) == (4, 2)
     await set_quota(world, virtualCluster="vision", user="ann", gpusRunning=8)
     await world.until("ann~two", "RUNNING")
+    assert (await world.get("/quotas/me", "ann"))[0]["used"]["gpusRunning"] == 8
 
 
 async def test_ones_own_quota_counts_before_the_one_for_everybody(world: Sharing) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -58,7 +59,7 @@ def list_(json: output.Json = False) -> None:
         output.say("No quotas: everybody may use what their virtual clusters have.")
         output.next_step("pai quota set --vc VC --gpus 8", "pai quota set --user NAME --jobs 100")
         return
-    _print(found, [])
+    _print(found)
 
 
 def show(json: output.Json = False) -> None:
@@ -72,29 +73,27 @@ def show(json: output.Json = False) -> None:
         output.say("No quota holds for you.")
         output.next_step("pai vc list")
         return
-    used = [(str(one.jobs_used or 0), f"{one.gpu_hours_used or 0:g}") for one in found]
-    _print(found, used)
+    _print(found, is_own=True)
+    output.say_marked_up("[dim]columns: used/limit[/]")
 
 
-def _print(found: tuple[Quota, ...], used: list[tuple[str, str]]) -> None:
+def _print(found: tuple[Quota, ...], *, is_own: bool = False) -> None:
     from openpai.cli.listing import listing
+
+    def cell(limit: float | None, used: float | None) -> str:
+        return f"{_amount(used or 0)}/{_limit(limit)}" if is_own else _limit(limit)
 
     headings = ["VC", "USER", "GPUS", "GPUS/JOB", "JOBS", "GPU-H/MONTH"]
     rows: list[tuple[str, ...]] = [
         (
             one.virtual_cluster or "all",
             one.user or "each",
-            *(_limit(one.gpus_running), _limit(one.gpus_per_job)),
-            *(_limit(one.jobs_unfinished), _limit(one.gpu_hours_per_month)),
+            *(cell(one.gpus_running, one.gpus_used), _limit(one.gpus_per_job)),
+            *(cell(one.jobs_unfinished, one.jobs_used), cell(one.gpu_hours_per_month, one.gpu_hours_used)),
         )
         for one in found
     ]
-    numbers = headings[2:]
-    if used:
-        headings += ["JOBS NOW", "GPU-H NOW"]
-        rows = [(*row, *more) for row, more in zip(rows, used, strict=True)]
-        numbers = headings[2:]
-    output.say(listing(headings, rows, right=numbers))
+    output.say(listing(headings, rows, right=headings[2:]))
 
 
 def set_(
@@ -155,7 +154,11 @@ def remove(vc: Vc = "", user: User = "", yes: prompts.Yes = False, json: output.
 
 
 def _limit(value: float | None) -> str:
-    return "-" if value is None else f"{value:g}"
+    return "-" if value is None else _amount(value)
+
+
+def _amount(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _whole(option: str, given: str | None, now: int | None) -> int | None:
@@ -172,8 +175,11 @@ def _real(option: str, given: str | None, now: float | None) -> float | None:
     if given is None or given == NO_LIMIT:
         return now if given is None else None
     try:
-        return float(given)
+        hours = float(given)
     except ValueError:
+        hours = math.nan
+    if not 0 <= hours < math.inf:
         raise Refused(
-            "InvalidParametersError", f"{option}: {given!r} is no number", "give a number of hours, or `none`"
-        ) from None
+            "InvalidParametersError", f"{option}: {given!r} is no number of hours", "give one, such as 100, or `none`"
+        )
+    return hours

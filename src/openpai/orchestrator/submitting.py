@@ -77,7 +77,7 @@ def no_room(user: str, beyond: BeyondQuota) -> Refused:
     quota, count = beyond.quota, beyond.count
     jobs = "1 unfinished job" if count == 1 else f"{count} unfinished jobs"
     told = f"{user} has {jobs}, and {_whose(user, quota)} may have {quota.jobs_unfinished}"
-    return _beyond(quota, told, "wait for one to end, or stop one" if count else "nobody may submit here at present")
+    return _beyond(quota, told, "wait for one to end, or stop one" if count else "")
 
 
 async def _check_hours(user: str, quota: Quota, limit: float, usage: UsageStore, now_ms: int) -> None:
@@ -103,8 +103,9 @@ def _hours(hours: float) -> str:
 
 
 def _beyond(quota: Quota, told: str, advice: str) -> Refused:
-    who = f", or a manager of {quota.virtual_cluster}," if quota.virtual_cluster else ""
-    return Refused("NoEnoughQuotaError", told, f"{advice}, or ask an administrator{who} for a larger quota")
+    who = f" or a manager of {quota.virtual_cluster}" if quota.virtual_cluster else ""
+    first = f"{advice}, or " if advice else ""
+    return Refused("NoEnoughQuotaError", told, f"{first}ask an administrator{who} for a larger quota")
 
 
 def check_hardware(office: Office, record: JobRecord, spec: JobSpec) -> None:

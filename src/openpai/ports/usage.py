@@ -111,6 +111,10 @@ class UsageStore(Protocol):
         """Return how many jobs of a user wait or run, by virtual cluster."""
         ...
 
+    async def gpus_held(self, user: str) -> Mapping[str, int]:
+        """Return how many GPUs the jobs of a user hold now, by virtual cluster."""
+        ...
+
     async def gpu_hours_this_month(self, user: str, now_ms: int) -> Mapping[str, float]:
         """Return the GPU hours of a user since the first of the month (UTC), by virtual cluster; cheap to ask.
 

@@ -75,6 +75,17 @@ def gpu_hours(connection: sa.Connection, owner: str, now_ms: int) -> Mapping[str
     return _by_cluster(connection.execute(sa.union_all(ended, running)).all())
 
 
+def gpus_held(connection: sa.Connection, owner: str) -> Mapping[str, int]:
+    """Return how many GPUs somebody holds now, by virtual cluster."""
+    attempts = task_attempts.c
+    query = (
+        sa.select(attempts.virtual_cluster, sa.func.sum(attempts.gpus))
+        .where(attempts.ended_at_ms.is_(None), attempts.granted_at_ms >= 0, attempts.owner == owner, attempts.gpus > 0)
+        .group_by(attempts.virtual_cluster)
+    )
+    return {row[0]: int(row[1]) for row in connection.execute(query)}
+
+
 def _by_cluster(found: Sequence[Any]) -> Mapping[str, float]:
     sums: defaultdict[str, int] = defaultdict(int)
     for virtual_cluster, gpu_ms in found:

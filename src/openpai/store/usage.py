@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from openpai.ports.usage import AuditEntry, AuditFilter, AuditRow, Quota, UseRow
 from openpai.store.admitting import unfinished
 from openpai.store.database import Database
-from openpai.store.months import gpu_hours
+from openpai.store.months import gpu_hours, gpus_held
 from openpai.store.schema import audit, quotas
 from openpai.store.using import Period, held
 
@@ -55,6 +55,10 @@ class SqlUsageStore:
     async def unfinished(self, user: str) -> Mapping[str, int]:
         """Return how many jobs of a user wait or run; see `UsageStore.unfinished`."""
         return await self._database.read(lambda connection: unfinished(connection, user))
+
+    async def gpus_held(self, user: str) -> Mapping[str, int]:
+        """Return how many GPUs a user holds; see `UsageStore.gpus_held`."""
+        return await self._database.read(lambda connection: gpus_held(connection, user))
 
     async def gpu_hours_this_month(self, user: str, now_ms: int) -> Mapping[str, float]:
         """Return the GPU hours of a user since the month began; see `UsageStore.gpu_hours_this_month`."""

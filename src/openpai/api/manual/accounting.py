@@ -23,6 +23,7 @@ class QuotaLimits(Answer):
 class Used(Answer):
     """What of a quota is used up."""
 
+    gpusRunning: int = Field(description="GPUs that one's jobs hold now", examples=[4])
     jobsUnfinished: int = Field(examples=[3])
     gpuHoursThisMonth: float = Field(examples=[12.5])
 

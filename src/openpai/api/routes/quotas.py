@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
@@ -37,10 +37,12 @@ async def mine(request: Request, caller: Annotated[Caller, doing("quota.own")]) 
     """Return the quotas that hold for oneself, each with what of it is used up."""
     here = desk(request)
     held = await here.allowances.of(caller.principal)
-    unfinished = await here.services.usage.unfinished(caller.user) if held else {}
-    now_ms = here.services.clock.now_ms()
-    hours = await here.services.usage.gpu_hours_this_month(caller.user, now_ms) if held else {}
-    return reply([shapes.quota(row) | {"used": _used(row, unfinished, hours)} for row in held])
+    if not held:
+        return reply([])
+    usage, now_ms = here.services.usage, here.services.clock.now_ms()
+    gpus, unfinished = await usage.gpus_held(caller.user), await usage.unfinished(caller.user)
+    hours = await usage.gpu_hours_this_month(caller.user, now_ms)
+    return reply([shapes.quota(row) | {"used": shapes.used(row, gpus, unfinished, hours)} for row in held])
 
 
 @router.put("/api/v2/quotas", status_code=201, openapi_extra=takes(shapes.QuotaBody))
@@ -91,11 +93,3 @@ async def _check_there(here: Desk, wanted: Quota) -> None:
     if name and all(view.name != name for view in await here.services.platform.virtual_clusters()):
         told = f"there is no virtual cluster {name!r}"
         raise Refused("NoVirtualClusterError", told, "`pai vc list` shows the virtual clusters there are")
-
-
-def _used(row: Quota, unfinished: Any, hours: Any) -> dict[str, float]:
-    where = row.virtual_cluster
-    return {
-        "jobsUnfinished": unfinished.get(where, 0) if where else sum(unfinished.values()),
-        "gpuHoursThisMonth": round(hours.get(where, 0.0) if where else sum(hours.values()), 6),
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -48,6 +49,21 @@ def quota(row: Quota) -> dict[str, Any]:
         "gpusPerJob": row.gpus_per_job,
         "jobsUnfinished": row.jobs_unfinished,
         "gpuHoursPerMonth": row.gpu_hours_per_month,
+    }
+
+
+def used(
+    row: Quota, gpus: Mapping[str, int], unfinished: Mapping[str, int], hours: Mapping[str, float]
+) -> dict[str, float]:
+    """Return what of a quota is used up, from what is used by virtual cluster."""
+
+    def here(by_cluster: Mapping[str, float]) -> float:
+        return by_cluster.get(row.virtual_cluster, 0) if row.virtual_cluster else sum(by_cluster.values())
+
+    return {
+        "gpusRunning": here(gpus),
+        "jobsUnfinished": here(unfinished),
+        "gpuHoursThisMonth": round(float(here(hours)), 6),
     }
 
 

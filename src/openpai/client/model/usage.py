@@ -19,6 +19,8 @@ class Quota:
     gpus_per_job: int | None = None
     jobs_unfinished: int | None = None
     gpu_hours_per_month: float | None = None
+    gpus_used: int | None = None
+    """GPUs that one's jobs hold now, where the quota is one's own."""
     jobs_used: int | None = None
     """Jobs that wait or run, where the quota is one's own."""
     gpu_hours_used: float | None = None
@@ -36,6 +38,7 @@ class Quota:
             gpus_per_job=number(document.get("gpusPerJob")),
             jobs_unfinished=number(document.get("jobsUnfinished")),
             gpu_hours_per_month=None if hours is None else real(hours),
+            gpus_used=None if used is None else amount(used.get("gpusRunning")),
             jobs_used=None if used is None else amount(used.get("jobsUnfinished")),
             gpu_hours_used=None if used is None else real(used.get("gpuHoursThisMonth")),
             document=document,
