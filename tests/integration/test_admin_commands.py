@@ -62,6 +62,15 @@ async def test_a_lost_password_is_replaced_and_the_right_comes_with_it(tmp_path:
         assert [token.is_application for token in await accounts.tokens("admin")] == [True]
 
 
+async def test_an_administrator_who_was_removed_stays_removed(tmp_path: Path) -> None:
+    with opened(tmp_path) as accounts:
+        assert await ensure_admin(accounts, SystemClock(), None)
+        await accounts.add_user(User("ann", "", 1, groups=(Group("admingroup"),)))
+        await accounts.remove_user("admin")
+        assert await ensure_admin(accounts, SystemClock(), "the first password") is None
+        assert [user.name for user in await accounts.users()] == ["ann"]
+
+
 async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path) -> None:
     done = run(tmp_path, "--user", "eve", "--make-up", "--json")
     told = json.loads(done.stdout)
@@ -79,6 +88,7 @@ async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path) -> None:
         (["--password-stdin"], "short\n", "give at least 6"),
         (["--password-stdin"], "", "give at least 6"),
         (["--password-stdin", "--user", "a b"], "long enough\n", "no user name"),
+        (["--password-stdin", "--user", "me"], "long enough\n", "no user name"),
         (["--password-stdin", "--user", "sso"], "long enough\n", "logs in through OIDC"),
         ([], "", "--password-stdin"),
     ],

@@ -26,7 +26,8 @@ ELSEWHERE: Final = (
     "https://portal.example.org:444", "http://portal.example.org", "data:text/html,x", "/\t/evil.example",
     "/\r\nLocation: https://evil.example", " //evil.example", "http://[::1", "http://127.0.0.1.evil.example",
     "http://localhost.evil.example", "https://portal.example.org\\@evil.example", "http://\x00127.0.0.1",
-    "ftp://localhost/", "/" + "a" * 3000,
+    "ftp://localhost/", "/" + "a" * 3000, "http://[::1].evil.example", "http://[::1]evil.example", "http://127.0.0.1:x",
+    "http://127.0.0.1:80:90", " http://127.0.0.1/",
 )  # fmt: skip
 HEADERS: Final = {
     "x-content-type-options": "nosniff",

@@ -273,10 +273,12 @@ async def test_names_that_are_taken_are_never_merged(world: World) -> None:
     sign_on_with(world, liar.provider())
     liar.claims = {"preferred_username": "root@example.org"}
     said = await finished(world, liar)
-    assert "already a user named 'root'" in said["errorMessage"]
+    assert "already a user named 'root'; accounts are never merged" in said["errorMessage"]
     root = await world.users.user("root")
     assert root is not None
     assert root.source == "local"
+    liar.claims = {"preferred_username": "Root"}
+    assert "looks like 'Root'" in (await finished(world, liar))["errorMessage"]
 
 
 async def test_a_stranger_of_every_group_is_turned_away(world: World) -> None:

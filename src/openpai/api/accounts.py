@@ -27,6 +27,7 @@ USER_NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
 # Names of routes: a user called so could not be asked for.
 RESERVED: Final = frozenset({"me"})
 _NAME: Final = re.compile(USER_NAME.strip("^$"))
+_NEVER_MERGED: Final = "accounts are never merged; ask an administrator to remove the other one, or for another name"
 _EMAIL: Final = re.compile(r"[^\x00-\x20]{0,254}")
 
 
@@ -142,7 +143,7 @@ async def _first_time(accounts: AccountStore, person: Vouched, groups: Groups, n
         if error.code == "ConflictUserError" and same is not None:
             return same  # two logins at once; the other was faster
         if error.code == "ConflictUserError":
-            error.advice = "ask an administrator to rename or remove the other user; accounts are never merged"
+            error.advice = _NEVER_MERGED
         raise
     return user
 
@@ -153,4 +154,4 @@ async def _check_unlike(accounts: AccountStore, person: Vouched) -> None:
     alike = next((user for user in await accounts.users() if user.name.lower() == wanted), None)
     if alike is not None and alike.name != person.name:
         told = f"there is already a user named {alike.name!r}, which looks like {person.name!r}"
-        raise Refused("ConflictUserError", told, "ask an administrator to rename or remove the other user")
+        raise Refused("ConflictUserError", told, _NEVER_MERGED)

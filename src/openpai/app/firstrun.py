@@ -10,7 +10,7 @@ import secrets
 from dataclasses import replace
 from typing import Final
 
-from openpai.api.accounts import USER_NAME, all_groups, check_local
+from openpai.api.accounts import RESERVED, USER_NAME, all_groups, check_local
 from openpai.api.memberships import with_admin
 from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
 from openpai.api.services import Services
@@ -25,10 +25,10 @@ ADMIN: Final = "admin"
 async def ensure_admin(users: AccountStore, clock: Clock, wished: str | None) -> str | None:
     """Create the user `admin` if nobody is there yet; return the password made up for it, None if none was.
 
-    `wished` is used instead of a made-up password. It is ignored when the user exists: changing a password is
-    another thing than starting a server.
+    `wished` is used instead of a made-up password. It is ignored when there are users: changing a password is
+    another thing than starting a server, and an `admin` that somebody removed stays removed.
     """
-    if await users.user(ADMIN) is not None:
+    if await users.users():
         return None
     if wished is not None and len(wished) < PASSWORD_MIN:
         raise Refused(
@@ -61,7 +61,7 @@ async def restore_admin(users: AccountStore, clock: Clock, name: str, password: 
 
 
 def _check(name: str, password: str) -> None:
-    if not re.fullmatch(USER_NAME, name):
+    if not re.fullmatch(USER_NAME, name) or name in RESERVED:
         raise Refused("InvalidParametersError", f"{name!r} is no user name", "use letters, digits, dots, dashes and _")
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         told = f"the password has {len(password)} characters"

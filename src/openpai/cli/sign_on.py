@@ -82,8 +82,9 @@ def code_of(answer: Mapping[str, str]) -> str:
     """Return the code of an answer; raise Refused with the provider's words when there is none."""
     if "code" in answer:
         return answer["code"]
-    told = answer.get("errorMessage", "the address holds no code")
-    raise Refused("UnauthorizedUserError", told, "log in again with `pai login --sso`")
+    if "errorMessage" in answer:
+        raise Refused("ForbiddenUserError", answer["errorMessage"])
+    raise Refused("InvalidParametersError", "the address holds no code", "log in again with `pai login --sso`")
 
 
 def code_from_page(server: str, *, has_browser: bool) -> tuple[str, str]:

@@ -93,7 +93,8 @@ async def come_back(request: Request, provider: Provider) -> Response:
         try:
             user = await let_in(here, sign_on, finished.person)
         except PaiError as error:
-            raise SignOnFailed(error.message, back) from error
+            told = f"{error.message}; {error.advice}" if error.advice else error.message
+            raise SignOnFailed(told, back) from error
         place = onward(back["target"], code=code_for(here, sign_on, user, back["challenge"]), **_origin(back))
     except SignOnFailed as failed:
         if not failed.back:
