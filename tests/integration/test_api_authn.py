@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -198,6 +199,21 @@ async def test_no_hash_is_spared_for_a_name_that_does_not_exist(world: World, mo
         answer = await world.http.post("/api/v2/tokens", json={"username": name, "password": "a wrong guess"})
         assert answer.json()["code"] == "IncorrectPasswordError"
     assert [bool(each) for each in hashes] == [True, False, False]
+
+
+async def test_in_a_flood_of_logins_some_are_told_to_come_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "WAITING_MAX", 3)
+    go_on = threading.Event()
+    monkeypatch.setattr(passwords, "is_password", lambda *_: go_on.wait(60))
+    body = {"username": "ann", "password": PASSWORD}
+    first = [asyncio.create_task(world.http.post("/api/v2/tokens", json=body)) for _ in range(3)]
+    while world.api.state.desk.passwords._waiting < 3:
+        await asyncio.sleep(0)
+    answer = await world.http.post("/api/v2/tokens", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (503, "UnavailableError")
+    go_on.set()
+    assert [(await each).status_code for each in first] == [200] * 3
+    assert (await world.http.post("/api/v2/tokens", json=body)).status_code == 200
 
 
 async def test_a_login_leaves_no_cookie_and_a_cookie_is_no_login(world: World) -> None:

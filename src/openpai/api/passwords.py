@@ -1,19 +1,24 @@
 """Passwords, hashed with Argon2 in threads of their own so that nobody else waits.
 
 The cost follows OWASP's recommendation: 19 MiB and two rounds per hash. At most two are computed at once, which
-bounds what a flood of logins can take from the machine.
+bounds what a flood of logins can take from the machine, and no more wait than are done with in a few seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Final
+from typing import Final, TypeVar
 
 from pwdlib.hashers.argon2 import Argon2Hasher
 
+from openpai.protocol.errors import Unavailable
+
+T = TypeVar("T")
 THREADS: Final = 2
+WAITING_MAX: Final = 200
 PASSWORD_MIN: Final = 6
 # A longer password would only make hashing slow.
 PASSWORD_MAX: Final = 1024
@@ -44,11 +49,26 @@ class Passwords:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="passwords")
+        self._waiting = 0
 
     async def hash(self, password: str) -> str:
-        """Return what to remember of a password."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, hash_password, password)
+        """Return what to remember of a password. Raises Unavailable during a flood."""
+        return await self._run(hash_password, password)
 
     async def matches(self, password: str, password_hash: str | None) -> bool:
-        """Return whether a password is the right one; takes equally long for a user who does not exist."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, is_password, password, password_hash)
+        """Return whether a password is the right one; takes equally long for a user who does not exist.
+
+        Raises Unavailable during a flood.
+        """
+        return await self._run(is_password, password, password_hash)
+
+    async def _run(self, work: Callable[..., T], *given: str | None) -> T:
+        if self._waiting >= WAITING_MAX:
+            raise Unavailable("too many people log in at this moment", "try again in a few seconds")
+        self._waiting += 1
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+        running.add_done_callback(self._done)
+        return await running
+
+    def _done(self, _: object) -> None:
+        self._waiting -= 1
