@@ -23,7 +23,8 @@ from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused
 
 # Letters of other alphabets look like ours, and a name may become part of a path or an argument of a command.
-USER_NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
+# Some file servers leave a dot at the end away, and then a folder would be somebody else's.
+USER_NAME: Final = r"^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?$"
 # Names of routes: a user called so could not be asked for.
 RESERVED: Final = frozenset({"me"})
 _NAME: Final = re.compile(USER_NAME.strip("^$"))
