@@ -271,6 +271,11 @@ async def test_a_file_sent_again_because_the_answer_was_lost_is_one_job(world: W
     assert len({answer.json()["id"] for answer in answers}) == 1
     assert len(await world.get("/jobs")) == 1
     assert (await world.ask("POST", "/jobs", "bob", content=job_file().encode(), headers=headers)).status_code == 202
+    for changed in (job_file("other"), job_file(instances=2), job_file(more="secrets: {word: hush}")):
+        told = await world.ask("POST", "/jobs", content=changed.encode(), headers=headers)
+        assert (told.status_code, told.json()["code"]) == (409, "ConflictJobError")
+        assert "used this idempotency key for another file, which became job ann~train" in told.json()["message"]
+    assert (await world.ask("POST", "/jobs", content=b"no: job", headers=headers)).status_code == 400
     other = await world.ask("POST", "/jobs", content=job_file().encode(), headers={"Idempotency-Key": "another"})
     assert (other.status_code, other.json()["code"]) == (409, "ConflictJobError")
     for bad in ("two words", "x" * 256):

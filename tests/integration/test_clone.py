@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .api_world import World, open_world
+from .api_world import PASSWORD, World, open_world
 
 FILE = """
 protocolVersion: 2
@@ -48,8 +48,10 @@ async def hidden_in(world: World, name: str) -> object:
 async def test_a_clone_has_the_secrets_of_its_origin(world: World, origin: str) -> None:
     if origin == "id":
         origin = (await world.get("/jobs/first"))["debugId"]
-    answer = await world.ask("POST", f"/jobs?cloneOf={origin}", content=(await masked(world)).encode())
+    wish, key = ("POST", f"/jobs?cloneOf={origin}"), {"Idempotency-Key": "a-clone"}
+    answer = await world.ask(*wish, content=(text := (await masked(world)).encode()), headers=key)
     assert answer.status_code == 202, answer.text
+    assert (await world.ask(*wish, content=text, headers=key)).json()["id"] == answer.json()["id"]
     assert "opensesame" not in answer.text
     assert await hidden_in(world, "second") == await hidden_in(world, "first")
     assert "opensesame" not in (await world.ask("GET", "/jobs/second/config")).text
@@ -70,6 +72,30 @@ async def test_nobody_clones_the_secrets_of_others(world: World) -> None:
         for origin in ("first", "ann~first", (await world.get("/jobs/first"))["debugId"]):
             answer = await world.ask("POST", f"/jobs?cloneOf={origin}", who, content=text)
             assert (answer.status_code, answer.json()["code"]) == (404, "NoJobError"), origin
+
+
+async def test_who_gets_a_name_later_gets_nothing_of_who_had_it_before(world: World) -> None:
+    key = {"Idempotency-Key": "a-key-of-ann"}
+    old = (await world.ask("POST", "/jobs", content=FILE.replace("first", "keyed").encode(), headers=key)).json()["id"]
+    text = (await masked(world)).encode()
+    assert (await world.ask("DELETE", "/users/ann", "root")).is_success
+    world.clock.at_ms += 1
+    account = {"username": "ann", "password": PASSWORD}
+    assert (await world.ask("POST", "/users", "root", json=account)).is_success
+    world.tokens.pop("ann")
+    for origin in ("first", "ann~first", old):
+        answer = await world.ask("POST", f"/jobs?cloneOf={origin}", content=text)
+        assert (answer.status_code, answer.json()["code"]) == (404, "NoJobError"), origin
+    for path in ("executionType", "tag"):
+        answer = await world.ask("PUT", f"/jobs/ann~first/{path}", json={"value": "STOP"})
+        assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError"), path
+        assert "had this name before" in answer.json()["message"]
+    answer = await world.ask("POST", "/jobs", content=FILE.replace("first", "mine").encode(), headers=key)
+    assert answer.json()["name"] == "mine"
+    # A server whose clock is behind is not to take her own job for one of somebody else.
+    world.clock.at_ms -= 1
+    assert (await world.ask("POST", "/jobs", content=FILE.replace("first", "own").encode())).status_code == 202
+    assert (await world.ask("PUT", "/jobs/own/tag", json={"value": "x"})).status_code == 200
 
 
 async def test_masks_without_an_origin_or_of_something_else_are_refused(world: World) -> None:

@@ -27,6 +27,8 @@ def refusal(who: Principal, action: str, thing: Thing = NOTHING) -> Refused | No
     if error is not None or asked.role is Role.GUEST or who.role >= asked.role or _is_related(who, asked, thing):
         return error
     what = f"{who.name} may not {asked.told}"
+    if thing.owner == who.name and not who.owns(thing):
+        what += ", which is of somebody who had this name before"
     return Refused("ForbiddenUserError", f"{what}: {thing.label}" if thing.label else what, _advice(asked, thing))
 
 
@@ -55,7 +57,7 @@ def _is_related(who: Principal, asked: Action, thing: Thing) -> bool:
     # Somebody who may only look may not change even what is theirs.
     if who.role is Role.VIEWER and asked.scope is not Scope.READ and not asked.in_person:
         return False
-    if asked.is_open_to_owner and thing.owner and thing.owner == who.name:
+    if asked.is_open_to_owner and thing.owner and who.owns(thing):
         return True
     if asked.is_open_to_manager and thing.virtual_cluster in who.managed:
         return True

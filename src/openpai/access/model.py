@@ -66,10 +66,16 @@ class Principal:
     """The first storage of each of their groups."""
     is_application: bool = False
     scope: Scope = Scope.ALL
+    since_ms: int = 0
+    """When their account was made; what somebody of the same name left behind before is not theirs."""
 
     def may_use(self, virtual_cluster: str) -> bool:
         """Return whether they may run jobs in a virtual cluster."""
         return self.role >= Role.ADMIN or virtual_cluster in self.virtual_clusters
+
+    def owns(self, thing: Thing) -> bool:
+        """Return whether a thing is theirs, and not of somebody who had their name before."""
+        return thing.owner == self.name and (thing.made_at_ms is None or thing.made_at_ms >= self.since_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,8 @@ class Thing:
     virtual_cluster: str = ""
     storage: str = ""
     is_private: bool = False
+    made_at_ms: int | None = None
+    """When its owner made it; None where that plays no part."""
     label: str = field(default="", compare=False)
     """What people call it, for the sentence of a refusal."""
 

@@ -68,7 +68,8 @@ def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:
 def thing_of(row: JobRow) -> Thing:
     """Return a job as the table of permissions sees it."""
     label = f"job {row.user}~{row.name} belongs to {row.user}"
-    return Thing(row.user, row.virtual_cluster, is_private=row.is_private, label=label)
+    made_at_ms = row.submitted_at_ms
+    return Thing(row.user, row.virtual_cluster, is_private=row.is_private, made_at_ms=made_at_ms, label=label)
 
 
 def may_read_logs(caller: Caller, row: JobRow) -> bool:

@@ -27,13 +27,14 @@ def rights_of(user: User) -> Principal:
         managed=managed,
         storages=frozenset(name for group in user.groups for name in group.storages),
         default_storages=tuple(dict.fromkeys(group.storages[0] for group in user.groups if group.storages)),
+        since_ms=user.created_at_ms,
     )
 
 
 def submitter_of(who: Principal) -> Submitter:
     """Return what somebody is allowed who submits a job; quotas are added by whoever knows them."""
     if who.role is Role.ADMIN:
-        return Submitter(who.name, default_storages=who.default_storages)
+        return Submitter(who.name, default_storages=who.default_storages, since_ms=who.since_ms)
     others = sorted(who.storages.difference(who.default_storages))
     storages = (*who.default_storages, *others)
-    return Submitter(who.name, who.virtual_clusters, storages, who.default_storages)
+    return Submitter(who.name, who.virtual_clusters, storages, who.default_storages, since_ms=who.since_ms)

@@ -21,6 +21,7 @@ from openpai.orchestrator.leading import adopt
 from openpai.orchestrator.mounting import with_storages
 from openpai.orchestrator.office import Office, Secrets
 from openpai.orchestrator.recording import RACES_MAX, News, build_change, is_newest, record
+from openpai.orchestrator.repeating import check_repeated
 from openpai.orchestrator.sharing import SharingWishes
 from openpai.orchestrator.specs import spec_of
 from openpai.orchestrator.submitting import (
@@ -73,14 +74,14 @@ class Wishes(SharingWishes):
         if by.idempotency_key:
             known = await self._store.submitted(by.user, by.idempotency_key)
             if known is not None:
-                return Submitted(known[0], by.user, known[1])
-        read = read_job(text, await self._hidden_in(by.user, by.clone_of) if by.clone_of else None)
+                return await self._again(by, text, *known)
+        read = read_job(text, await self._hidden_in(by) if by.clone_of else None)
         spec = await with_storages(read.spec, by, self._storages)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
         quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster) if self._usage is not None else ()
         if self._usage is not None and quotas:
             await check_quotas(by.user, quotas, spec.gpus_total, self._usage, self._clock.now_ms())
-        record_ = self._new_record(by.user, spec)
+        record_ = self._new_record(by, spec)
         if self.office is not None:
             check_hardware(self.office, record_, spec)
         event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
@@ -90,16 +91,24 @@ class Wishes(SharingWishes):
         try:
             await self._remember(new)
         except AlreadySubmitted as already:
-            return Submitted(already.job, by.user, already.name)
+            return await self._again(by, text, already.job, already.name)
         except BeyondQuota as beyond:
             raise no_room(by.user, beyond) from beyond
         return Submitted(record_.job.id, by.user, spec.name, (*read.warnings, *_without_effect(spec)))
 
-    async def _hidden_in(self, user: str, name: str) -> dict[str, Any]:
-        """Return what is hidden in a job of a user, archived ones by their id. Nobody clones secrets of others."""
-        found = await self._store.load(await self._store.find(user, name) or name)
-        if found is None or found.user != user:
-            raise Refused("NoJobError", f"{user} has no job named {name!r}", "only one's own jobs can be cloned")
+    async def _again(self, by: Submitter, text: bytes, job: str, name: str) -> Submitted:
+        first = await self._store.load(job)
+        if first is not None:
+            check_repeated(by, text, first, self._secrets)
+        return Submitted(job, by.user, name)
+
+    async def _hidden_in(self, by: Submitter) -> dict[str, Any]:
+        """Return what is hidden in the job to clone, an archived one by its id. Nobody clones secrets of others."""
+        found = await self._store.load(await self._store.find(by.user, by.clone_of) or by.clone_of)
+        # Who had the same name before is somebody else.
+        if found is None or found.user != by.user or found.job.submitted_at_ms < by.since_ms:
+            told = f"{by.user} has no job named {by.clone_of!r}"
+            raise Refused("NoJobError", told, "only one's own jobs can be cloned")
         return self._secrets.open(found.sealed)
 
     async def stop(self, user: str, name: str, by: str) -> None:
@@ -182,12 +191,13 @@ class Wishes(SharingWishes):
         if office is not None and self.office is office and new.record.job.id not in office.desk.records:
             adopt(office, new.record)
 
-    def _new_record(self, user: str, spec: JobSpec) -> JobRecord:
-        now_ms = self._clock.now_ms()
+    def _new_record(self, by: Submitter, spec: JobSpec) -> JobRecord:
+        # Another server may have made the account by a clock that is ahead of ours.
+        now_ms = max(self._clock.now_ms(), by.since_ms)
         bare, taken = hidden(spec)
         return JobRecord(
             job=new_job(self._identities.new(), plan_of(spec), now_ms),
-            user=user,
+            user=by.user,
             name=spec.name,
             virtual_cluster=spec.virtual_cluster,
             priority=priority(spec.extras),

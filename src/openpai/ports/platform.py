@@ -35,6 +35,8 @@ class Submitter:
     idempotency_key: str = ""
     clone_of: str = ""
     """A job of theirs, by name or id, whose secrets stand behind the masks of the file."""
+    since_ms: int = 0
+    """When their account was made; older jobs are of somebody who had their name before."""
     audit: AuditEntry | None = None
     """What to write into the audit log along with the job."""
 

@@ -13,7 +13,7 @@ from sqlalchemy import exc
 from openpai.ports.accounts import Group, Token, User
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
-from openpai.store.schema import groups, memberships, tokens, users
+from openpai.store.schema import groups, idempotency, memberships, tokens, users
 
 
 class SqlAccountStore:
@@ -87,6 +87,8 @@ class SqlAccountStore:
                 raise no_user(name)
             connection.execute(sa.delete(tokens).where(tokens.c.owner == name))
             connection.execute(sa.delete(memberships).where(memberships.c.member == name))
+            # Whoever gets that name later must not be answered with jobs of this one.
+            connection.execute(sa.delete(idempotency).where(idempotency.c.owner == name))
             _keep_an_admin(connection, had_admin)
 
         await self._database.write(work)
