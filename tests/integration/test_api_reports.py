@@ -122,15 +122,20 @@ async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(worl
 
 
 @pytest.mark.parametrize(
-    "asked",
+    ("asked", "told"),
     [
-        {"by": "month"},
-        {"from": "2023-13-01"},
-        {"from": "2023-11-17", "to": "2023-11-13"},
-        {"from": "0"},
-        {"format": "xml"},
+        ({"by": "month"}, "'month' is none of day, user, group, vc"),
+        ({"from": "2023-13-01"}, "from: give milliseconds since 1970, or a day such as"),
+        ({"to": "yesterday"}, "to: give milliseconds since 1970, or a day such as"),
+        ({"from": ""}, "from: give milliseconds"),
+        ({"from": "٢٠٢٣-11-13"}, "from: give milliseconds"),
+        ({"from": "2023-11-17", "to": "2023-11-13"}, "would end on 2023-11-13, before it begins on 2023-11-17"),
+        ({"from": "0"}, "from 1970-01-01 to 2023-11"),
+        ({"to": "999999999999999"}, "to 999999999999999 ms are more than three years"),
+        ({"format": "xml"}, "format"),
     ],
 )
-async def test_a_report_that_cannot_be_made_is_refused(world: World, asked: dict[str, str]) -> None:
+async def test_a_report_that_cannot_be_made_is_refused(world: World, asked: dict[str, str], told: str) -> None:
     answer = await world.ask("GET", "/reports/use", "root", params=asked)
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError"), answer.text
+    assert told in answer.json()["message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
@@ -24,7 +24,8 @@ from openpai.ports.usage import UseRow
 
 router = APIRouter(tags=["reports"])
 PERIOD_MAX_MS: Final = 3 * 366 * 86_400_000
-_WHEN: Final = r"^[0-9-]{1,15}$"
+# Only described: `moment` says better what is wrong.
+_WHEN: Final[dict[str, Any]] = {"pattern": r"^[0-9-]{1,15}$"}
 _Name = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\x00]*$")]
 _Names = Annotated[list[_Name] | None, Query(max_length=100)]
 
@@ -34,9 +35,11 @@ async def use(
     request: Request,
     caller: Annotated[Caller, doing("report.own")],
     from_: Annotated[
-        str | None, Query(alias="from", pattern=_WHEN, description="ms or YYYY-MM-DD; else the month's first day")
+        str | None, Query(alias="from", json_schema_extra=_WHEN, description="ms or YYYY-MM-DD; else the month's first")
     ] = None,
-    to: Annotated[str | None, Query(pattern=_WHEN, description="ms or YYYY-MM-DD, not included; else now")] = None,
+    to: Annotated[
+        str | None, Query(json_schema_extra=_WHEN, description="ms or YYYY-MM-DD, not included; else now")
+    ] = None,
     by: Annotated[list[str] | None, Query(max_length=8, description="day, user, group, vc: one or several")] = None,
     user: _Names = None,
     vc: _Names = None,
@@ -66,9 +69,15 @@ def _period(from_: str | None, to: str | None, now_ms: int) -> tuple[int, int]:
     first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     to_ms = shapes.moment(to, "to", now_ms)
     from_ms = shapes.moment(from_, "from", int(first.timestamp() * 1000))
-    if not 0 <= to_ms - from_ms <= PERIOD_MAX_MS:
-        raise invalid("from, to: give a period of at most three years that ends after it begins")
+    if from_ms > to_ms:
+        raise invalid(f"from, to: the period would end on {_day(to_ms)}, before it begins on {_day(from_ms)}")
+    if to_ms - from_ms > PERIOD_MAX_MS:
+        raise invalid(f"from, to: from {_day(from_ms)} to {_day(to_ms)} are more than three years")
     return from_ms, to_ms
+
+
+def _day(at_ms: int) -> str:
+    return shapes.day(at_ms) or f"{at_ms} ms"
 
 
 async def _rows(

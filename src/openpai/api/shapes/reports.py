@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from openpai.api.bodies import invalid
@@ -13,6 +13,7 @@ from openpai.ports.usage import UseRow
 NAMES: Final = {"day": "day", "user": "user", "group": "group", "vc": "virtualCluster"}
 _SUMS: Final = ("gpuHours", "cpuHours", "memoryGbHours", "taskAttempts")
 _DIGITS: Final = 6
+_FIRST_DAY: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 GroupsOf = Callable[[UseRow], Sequence[str]]
 
@@ -28,14 +29,23 @@ def dimensions(by: Iterable[str]) -> tuple[str, ...]:
 
 def moment(text: str | None, name: str, default_ms: int) -> int:
     """Return a time that was given as milliseconds or as a day, YYYY-MM-DD in UTC."""
-    if not text:
+    if text is None:
         return default_ms
     if text.isascii() and text.isdigit() and len(text) <= 15:
         return int(text)
     try:
+        text.encode("ascii")  # the digits of other scripts count as digits below
         return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp() * 1000)
     except ValueError:
         raise invalid(f"{name}: give milliseconds since 1970, or a day such as 2026-01-31") from None
+
+
+def day(at_ms: int) -> str:
+    """Return the day a time lies in, in UTC; nothing for one that no calendar names."""
+    try:
+        return (_FIRST_DAY + timedelta(milliseconds=at_ms)).date().isoformat()
+    except OverflowError:
+        return ""
 
 
 def added_up(rows: Iterable[UseRow], by: Sequence[str], groups: GroupsOf) -> list[dict[str, Any]]:
