@@ -202,17 +202,22 @@ async def test_no_hash_is_spared_for_a_name_that_does_not_exist(world: World, mo
 
 
 async def test_in_a_flood_of_logins_some_are_told_to_come_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passwords, "WAITING_MAX", 3)
-    go_on = threading.Event()
-    monkeypatch.setattr(passwords, "is_password", lambda *_: go_on.wait(60))
+    monkeypatch.setattr(passwords, "WAITING_MAX", 2)
+    go_on, begun, loop = threading.Event(), asyncio.Semaphore(0), asyncio.get_running_loop()
+
+    def slowly(*_: object) -> bool:
+        loop.call_soon_threadsafe(begun.release)
+        return go_on.wait(60)
+
+    monkeypatch.setattr(passwords, "is_password", slowly)
     body = {"username": "ann", "password": PASSWORD}
-    first = [asyncio.create_task(world.http.post("/api/v2/tokens", json=body)) for _ in range(3)]
-    while world.api.state.desk.passwords._waiting < 3:
-        await asyncio.sleep(0)
+    first = [asyncio.create_task(world.http.post("/api/v2/tokens", json=body)) for _ in range(2)]
+    for _ in first:
+        await begun.acquire()
     answer = await world.http.post("/api/v2/tokens", json=body)
     assert (answer.status_code, answer.json()["code"]) == (503, "UnavailableError")
     go_on.set()
-    assert [(await each).status_code for each in first] == [200] * 3
+    assert [(await each).status_code for each in first] == [200] * 2
     assert (await world.http.post("/api/v2/tokens", json=body)).status_code == 200
 
 
