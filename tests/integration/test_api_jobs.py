@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from openpai.api.deeds import TAGS_MAX
 from openpai.lifecycle.model import AttemptKey
 
 from .api_world import World, job_file, open_world
@@ -262,6 +263,16 @@ async def test_tags_come_and_go(world: World) -> None:
     for bad in ("a,b", "", "a\x00b", "x" * 256):
         wish = ("PUT", "/jobs/ann~train/tag")
         assert await refused(world, *wish, json={"value": bad}) == (400, "InvalidParametersError")
+
+
+async def test_a_job_has_no_more_tags_than_a_list_can_carry(world: World) -> None:
+    await submitted(world)
+    tag = ("PUT", "/jobs/ann~train/tag")
+    for number in range(TAGS_MAX):
+        assert (await world.ask(*tag, json={"value": f"tag {number}"})).status_code == 200
+    assert await refused(world, *tag, json={"value": "one more"}) == (400, "InvalidParametersError")
+    assert (await world.ask(*tag, json={"value": "tag 0"})).status_code == 200
+    assert len((await world.get("/jobs/ann~train"))["tags"]) == TAGS_MAX
 
 
 async def test_a_file_sent_again_because_the_answer_was_lost_is_one_job(world: World) -> None:

@@ -18,6 +18,8 @@ from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.store import JobRow
 from openpai.protocol.errors import Refused
 
+TAGS_MAX: Final = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Deed:
@@ -49,6 +51,10 @@ async def start(here: Desk, row: JobRow, by: str, _: str = "") -> str:
 
 async def tag(here: Desk, row: JobRow, _: str, word: str) -> str:
     """Put a tag on a job."""
+    # Everybody who asks for the list is sent every tag of each job on it.
+    if word not in row.tags and len(row.tags) >= TAGS_MAX:
+        told = f"job {full_name(row)} has {len(row.tags)} tags, and no job may have more than {TAGS_MAX}"
+        raise Refused("InvalidParametersError", told, "take one off first: `pai job untag`")
     await here.services.jobs.set_tag(row.id, word)
     return f"tag {word} was put on job {full_name(row)}"
 
