@@ -124,7 +124,10 @@ async def test_what_runs_is_told_as_pods_and_found_by_its_labels(world: World) -
     assert (pod["status"]["phase"], pod["status"]["podIP"], pod["spec"]["nodeName"]) == ("Running", "10.0.0.1", "n1")
     assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2"
     assert {each["status"]["phase"] for each in await pods(labelSelector="userName==bob")} == {"Pending"}
+    assert pod["status"]["conditions"] == [{"type": "Ready", "status": "True"}]
     assert await pods(labelSelector="jobName=bob~second,FC_TASK_INDEX=7") == []
+    # OpenPAI's page of services asks for pods of services like this, and has none of a job.
+    assert (len(await pods(labelSelector="jobName")), await pods(labelSelector="jobName,app")) == (4, [])
     assert (len(await pods(namespace="default")), await pods(namespace="kube-system")) == (4, [])
     await world.wishes.stop("bob", "over", "bob")
     refused = await world.ask("GET", "/kubernetes/pods", "root", params={"labelSelector": "userName in (ann)"})

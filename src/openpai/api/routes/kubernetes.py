@@ -15,7 +15,7 @@ from openpai.api.sessions import Caller
 from openpai.api.shapes import kubernetes as shapes
 
 router = APIRouter(tags=["cluster"])
-_EQUAL: Final = re.compile(r"\s*([\w./-]{1,255})\s*==?\s*([\w.~-]{0,511})\s*")
+_PART: Final = re.compile(r"\s*([\w./-]{1,255})\s*(?:==?\s*([\w.~-]{0,511})\s*)?")
 
 
 @router.get("/api/v2/kubernetes/nodes")
@@ -32,7 +32,12 @@ async def pods(
     caller: Annotated[Caller, doing("cluster.read")],
     namespace: Annotated[str, Query(max_length=253, description="`default` holds all pods there are")] = "",
     selector: Annotated[
-        str, Query(alias="labelSelector", max_length=4000, description="comma list of `label=value`, all of which hold")
+        str,
+        Query(
+            alias="labelSelector",
+            max_length=4000,
+            description="comma list of `label=value` or `label`, all of which hold",
+        ),
     ] = "",
 ) -> Response:
     """Return every task attempt that holds something as a Kubernetes PodList."""
@@ -40,11 +45,11 @@ async def pods(
     return reply(shapes.pod_list(running, namespace, _labels(selector)))
 
 
-def _labels(selector: str) -> dict[str, str]:
-    wanted: dict[str, str] = {}
+def _labels(selector: str) -> dict[str, str | None]:
+    wanted: dict[str, str | None] = {}
     for part in filter(str.strip, selector.split(",")):
-        found = _EQUAL.fullmatch(part)
+        found = _PART.fullmatch(part)
         if found is None:
-            raise invalid(f"labelSelector: {part.strip()!r} is not of the form label=value")
+            raise invalid(f"labelSelector: {part.strip()!r} is neither label=value nor label")
         wanted[found[1]] = found[2]
     return wanted

@@ -48,8 +48,8 @@ CloneOf = Annotated[
     status_code=202,
     openapi_extra=_FILE,
     responses={
-        400: {"description": "the job file has faults, each named with its line, or it could never run"},
-        403: {"description": "a virtual cluster or a storage is not granted, or a quota is used up"},
+        400: {"description": "the job file has faults, each named with its line; no quota is left; it could never run"},
+        403: {"description": "the virtual cluster is not granted"},
         409: {"description": "there is a job of this name already"},
     },
 )

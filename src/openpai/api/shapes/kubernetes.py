@@ -26,11 +26,17 @@ def node_list(views: Iterable[NodeView]) -> Document:
     return {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [_node(view) for view in views]}
 
 
-def pod_list(running: Iterable[tuple[JobRow, TaskAttemptRow]], namespace: str, wanted: Mapping[str, str]) -> Document:
-    """Return task attempts as a PodList: those of a namespace (empty: any) that carry all labels in `wanted`."""
+def pod_list(
+    running: Iterable[tuple[JobRow, TaskAttemptRow]], namespace: str, wanted: Mapping[str, str | None]
+) -> Document:
+    """Return task attempts as a PodList, of a namespace (empty: any) with all labels wanted (None: any value)."""
     pods = (_pod(job, row) for job, row in running if namespace in ("", NAMESPACE))
-    found = [pod for pod in pods if wanted.items() <= pod["metadata"]["labels"].items()]
+    found = [pod for pod in pods if _carries(pod["metadata"]["labels"], wanted)]
     return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": found}
+
+
+def _carries(labels: Mapping[str, str], wanted: Mapping[str, str | None]) -> bool:
+    return all(name in labels and value in (None, labels[name]) for name, value in wanted.items())
 
 
 def _node(view: NodeView) -> Document:
@@ -67,8 +73,10 @@ def _pod(job: JobRow, row: TaskAttemptRow) -> Document:
     key, slot = row.key, row.slot
     gpus = len(slot.devices) if slot else 0
     limits = {"cpu": str(slot.cpus), "memory": f"{slot.memory_mb}Mi", _GPU: str(gpus)} if slot else {}
+    phase = _PHASES.get(TaskPhase(row.phase), "Pending")
     status = {
-        "phase": _PHASES.get(TaskPhase(row.phase), "Pending"),
+        "phase": phase,
+        "conditions": [{"type": "Ready", "status": "True" if phase == "Running" else "False"}],
         "hostIP": slot.address if slot else None,
         "podIP": slot.address if slot else None,
         "startTime": _time(row.started_at_ms),
