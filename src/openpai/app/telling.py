@@ -16,7 +16,11 @@ from openpai.app.settings import Settings
 def set_up_logging() -> None:
     """Send the log to standard error: readable on a terminal, one JSON object per line elsewhere."""
     is_terminal = sys.stderr.isatty()
-    renderer: Any = structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer()
+    # Unless told otherwise structlog shows the variables of each function, and some hold secrets.
+    plain = structlog.dev.plain_traceback
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer(exception_formatter=plain) if is_terminal else structlog.processors.JSONRenderer()
+    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

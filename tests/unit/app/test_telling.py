@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+import structlog
 
 from openpai.app.settings import BackendName, Settings
-from openpai.app.telling import Teller
+from openpai.app.telling import Teller, set_up_logging
 
 
 def told(backend: BackendName, capsys: pytest.CaptureFixture[str]) -> str:
@@ -23,3 +25,32 @@ def test_the_rights_that_jobs_get_are_told(
     monkeypatch.setattr("os.geteuid", lambda: user)
     assert whose in told("process", capsys)
     assert "own rights" not in told("docker", capsys)
+
+
+class Screen(io.StringIO):
+    """A standard error that may be a terminal."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_traceback_in_the_log_shows_no_values(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen(is_terminal=is_terminal)
+    monkeypatch.setattr("sys.stderr", screen)
+    before = structlog.get_config()
+    set_up_logging()
+    word = "".join(["hun", "ter2"])
+    try:
+        raise OSError(f"a word of {len(word)} letters")
+    except OSError:
+        structlog.get_logger("test").exception("a request failed")
+    finally:
+        structlog.configure(**before)
+    assert "OSError" in screen.getvalue()
+    assert "a word of 7 letters" in screen.getvalue()
+    assert "hunter2" not in screen.getvalue()
