@@ -167,6 +167,24 @@ async def test_a_platform_that_may_not_search_says_so(server: LdapServer) -> Non
         await Directory(replace(settings_of(server), bind_password="wrong")).check("erin", "erin's word")
 
 
+@pytest.mark.parametrize("wrong", ["user_base", "group_base"])
+async def test_a_base_that_is_not_there_is_told_as_such(server: LdapServer, wrong: str) -> None:
+    elsewhere = replace(settings_of(server), **{wrong: f"ou=nowhere,{BASE}"})
+    with pytest.raises(Unavailable, match=r"does not search ou=nowhere.*noSuchObject"):
+        await Directory(elsewhere).check("erin", "erin's word")
+
+
+@pytest.mark.parametrize("pattern", ["(objectClass=person)", "uid={name}", "(uid={name}"])
+def test_a_filter_that_finds_nobody_or_anybody_is_refused(server: LdapServer, pattern: str) -> None:
+    with pytest.raises(Refused, match="filter"):
+        Directory(replace(settings_of(server), user_filter=pattern))
+
+
+async def test_of_several_entries_none_is_taken(server: LdapServer) -> None:
+    several = replace(settings_of(server), user_filter="(|(uid={name})(objectClass=inetOrgPerson))")
+    assert await Directory(several).check("erin", "erin's word") is None
+
+
 def test_passwords_are_not_sent_in_clear_over_a_network() -> None:
     settings = LdapSettings("ldap://directory.example.org", "ou=people")
     with pytest.raises(Refused, match="in clear"):

@@ -168,6 +168,14 @@ async def test_a_clock_that_was_set_back_keeps_no_old_keys(world: World, liar: L
     assert "two" in {key.kid for key in (await provider.keys("two")).keys}
 
 
+async def test_a_provider_may_replace_its_keys(world: World, liar: Liar) -> None:
+    assert "code" in await finished(world, liar)
+    liar.key = liar.signing_key = type(liar.key).generate_key(2048, {"kid": "two", "use": "sig"})
+    liar.header = {"alg": "RS256", "kid": "two"}
+    world.clock.at_ms += 30_000
+    assert "code" in await finished(world, liar)
+
+
 async def test_odd_answers_of_a_browser_are_refused(world: World, liar: Liar) -> None:
     browser = Browser(world)
     begun = await browser.begin()

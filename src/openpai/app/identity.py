@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Annotated, Self
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from openpai.api.services import SignOn
-from openpai.identity.directory import GROUP_FILTER, Directory, LdapSettings
+from openpai.identity.directory import GROUP_FILTER, Directory, LdapSettings, is_this_machine
 from openpai.identity.oidc import Oidc, OidcSettings
 from openpai.identity.provider import Provider
 from openpai.ports.clock import Clock
@@ -34,7 +35,7 @@ class OidcPart(_Part):
 
     issuer: Annotated[str, Field(pattern=r"^https?://\S+$")]
     client_id: Text
-    client_secret: str = ""
+    client_secret: str = Field(default="", repr=False)
     client_secret_env: str = ""
     scopes: list[Text] = ["openid", "profile", "email"]
     name_claim: str = ""
@@ -42,7 +43,11 @@ class OidcPart(_Part):
     label: Text = "single sign-on"
 
     @model_validator(mode="after")
-    def _has_one_secret(self) -> Self:
+    def _is_sound(self) -> Self:
+        found = urlsplit(self.issuer)
+        if found.scheme == "http" and not is_this_machine(found.hostname or ""):
+            # Whoever sits in between could log in as anybody.
+            raise ValueError(f"{self.issuer} would send keys and secrets in clear; use https://")
         _secret("clientSecret", self.client_secret, self.client_secret_env)
         return self
 
@@ -66,7 +71,7 @@ class LdapPart(_Part):
     user_base: Text
     user_filter: Text = "(uid={name})"
     bind_dn: str = ""
-    bind_password: str = ""
+    bind_password: str = Field(default="", repr=False)
     bind_password_env: str = ""
     start_tls: bool = Field(default=False, alias="startTLS")
     ca_file: str = ""
@@ -78,6 +83,8 @@ class LdapPart(_Part):
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
+        if self.ca_file and not Path(self.ca_file).is_file():
+            raise ValueError(f"there is no file {self.ca_file}, named for caFile")
         try:
             self.settings().check()
         except Refused as error:
@@ -107,7 +114,9 @@ def read_identity(path: Path) -> IdentityFile:
     except (OSError, UnicodeDecodeError) as error:
         raise _refused(path, f"cannot be read: {error}") from error
     except yaml.YAMLError as error:
-        raise _refused(path, f"is not YAML: {error}") from error
+        mark = getattr(error, "problem_mark", None)
+        # What else the error says quotes the file, and with it perhaps a secret.
+        raise _refused(path, f"is not YAML: see line {mark.line + 1}" if mark else "is not YAML") from error
     try:
         return IdentityFile.model_validate(document if document is not None else {})
     except ValidationError as error:

@@ -48,10 +48,21 @@ class LdapSettings:
         if found.scheme not in ("ldap", "ldaps") or not found.hostname:
             told = f"the directory's url {self.url!r} is none"
             raise Refused("BadConfigurationError", told, "write it as ldaps://HOST or ldap://HOST")
-        is_here = found.hostname in ("localhost", "127.0.0.1", "::1")
-        if found.scheme == "ldap" and not self.start_tls and not is_here:
+        if found.scheme == "ldap" and not self.start_tls and not is_this_machine(found.hostname):
             told = f"{self.url} would send passwords in clear"
-            raise Refused("BadConfigurationError", told, "use ldaps://, or set start_tls: true")
+            raise Refused("BadConfigurationError", told, "use ldaps://, or set startTLS: true")
+        if "{name}" not in self.user_filter:
+            told = f"the directory's user filter {self.user_filter!r} finds the same people whoever logs in"
+            raise Refused("BadConfigurationError", told, "write it as (uid={name})")
+        for pattern in (self.user_filter, self.group_filter):
+            if not (pattern.startswith("(") and pattern.endswith(")")):
+                told = f"the directory's filter {pattern!r} is none"
+                raise Refused("BadConfigurationError", told, "write it in parentheses, as in (uid={name})")
+
+
+def is_this_machine(host: str) -> bool:
+    """Return whether what is sent to a host leaves this machine on no network."""
+    return host in ("localhost", "127.0.0.1", "::1")
 
 
 class Directory:
@@ -158,6 +169,12 @@ class Directory:
         for key, value in values.items():
             text = text.replace(f"{{{key}}}", escape_filter_chars(value))
         connection.search(base, text, attributes=wanted, size_limit=most, time_limit=TIMEOUT_S)
+        became = connection.result
+        is_cut_short = became["description"] == "sizeLimitExceeded" and most
+        if became["result"] != 0 and not is_cut_short:
+            # Nobody found and nobody let to be found look the same otherwise.
+            told = f"the directory {self._settings.url} does not search {base} ({became['description']})"
+            raise Unavailable(told, "an administrator has to mend its bases, or what the platform may read there")
         return [each for each in connection.response or () if each.get("type") == "searchResEntry"]
 
 

@@ -51,6 +51,36 @@ def test_every_fault_is_told(tmp_path: Path) -> None:
     assert "PAI_TEST_SECRET" in told or "in clear" in told
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "told"),
+    [
+        ("https://id", "http://id", "http://id.example.org/realms/lab would send keys and secrets in clear"),
+        ("userBase:", "caFile: /nowhere/ca.pem\n  userBase:", "there is no file /nowhere/ca.pem, named for caFile"),
+        ("userBase:", "userFilter: (uid=carol)\n  userBase:", "finds the same people whoever logs in"),
+        ("userBase:", "bindPassword: hush\n  userBase:", "both bindPassword and bindPasswordEnv are given"),
+    ],
+)
+def test_what_would_open_the_door_or_never_open_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, told: str
+) -> None:
+    monkeypatch.setenv("PAI_TEST_SECRET", "hush")
+    path = tmp_path / "identity.yaml"
+    path.write_text(GOOD.replace(right, wrong))
+    with pytest.raises(Refused) as refused:
+        read_identity(path)
+    assert told in refused.value.message
+
+
+def test_secrets_of_the_file_are_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "identity.yaml"
+    path.write_text(
+        GOOD.replace("clientSecretEnv: PAI_TEST_SECRET", "clientSecret: hush").replace(
+            "bindPasswordEnv: PAI_TEST_SECRET", "bindPassword: hush"
+        )
+    )
+    assert "hush" not in repr(read_identity(path))
+
+
 @pytest.mark.parametrize("text", ["{", "- a", "3", "oidc: {}"])
 def test_what_is_no_identity_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "identity.yaml"
