@@ -61,6 +61,21 @@ def test_every_answer_says_what_it_holds_and_shows_one(document: dict[str, Any])
                     assert content["example"], (name, status, media)
 
 
+def test_every_parameter_says_what_it_means(document: dict[str, Any]) -> None:
+    for name, operation in _operations(document):
+        for parameter in operation.get("parameters", ()):
+            assert parameter.get("description"), f"{name}: {parameter['name']}"
+
+
+def test_no_error_is_shown_as_a_success(document: dict[str, Any]) -> None:
+    for name, operation in _operations(document):
+        for status, answer in operation["responses"].items():
+            if status >= "400":
+                shown = answer["content"]["application/json"]["example"]
+                assert shown["code"] in answer["description"] or status in OPERATIONS[name].statuses, (name, status)
+                assert shown["message"] != "this is done", (name, status)
+
+
 def test_every_request_shows_a_body_that_could_be_sent(document: dict[str, Any]) -> None:
     for name, operation in _operations(document):
         for media, content in operation.get("requestBody", {}).get("content", {}).items():

@@ -59,8 +59,8 @@ class Fault(Answer):
 class Error(Answer):
     """What every error looks like: a name for programs, a sentence for people, and what to do next."""
 
-    code: str = Field(examples=["InvalidParametersError"])
-    message: Sentence
+    code: str = Field(examples=["NoJobError"])
+    message: str = Field(description="for people", examples=["there is no job 'ann~train'"])
     advice: str = Field("", description="what to do next", examples=["ask an administrator"])
     faults: list[Fault] = Field([], description="of a job file, every one", examples=[[]])
 

@@ -16,6 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from openpai.api.manual import accounting, cluster, jobs, people, storages, tasks
 from openpai.api.manual.examples import PREFIX, example_of
 from openpai.api.manual.telling import BINARY, Error, Told
+from openpai.api.manual.wording import error_example, meaning
 from openpai.protocol.errors import STATUS_OF, Broken
 from openpai.protocol.schema import json_schema
 
@@ -66,6 +67,9 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
             if told is None:
                 raise Broken(f"nothing is told of what {name} answers")
             _complete(operation, told, schemas.get(name), parts)
+            for parameter in operation.get("parameters", ()):
+                if "description" not in parameter:
+                    parameter["description"] = meaning(path, parameter["name"])
     return document
 
 
@@ -100,8 +104,8 @@ def _complete(operation: dict[str, Any], told: Told, answer: Any, parts: Mapping
         success["headers"] = {
             name: {"description": words, "schema": {"type": "string"}} for name, words in told.headers.items()
         }
-    others = {other: _other(other, words, success, parts) for other, words in told.statuses.items()}
-    operation["responses"] = dict(sorted({status: success, **others, **_errors(operation, told, parts)}.items()))
+    others = {other: _other(other, words, success) for other, words in told.statuses.items()}
+    operation["responses"] = dict(sorted({status: success, **others, **_errors(operation, told)}.items()))
     _show_request(operation, told, parts)
 
 
@@ -114,16 +118,16 @@ def _content(told: Told, answer: Any, parts: Mapping[str, Any]) -> dict[str, Any
     return content
 
 
-def _other(status: str, words: str, success: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
-    return {**success, "description": words} if status < "400" else _error(words, ["InvalidParametersError"], parts)
+def _other(status: str, words: str, success: Mapping[str, Any]) -> dict[str, Any]:
+    return {**success, "description": words} if status < "400" else _error(words, ["InvalidParametersError"])
 
 
-def _errors(operation: Mapping[str, Any], told: Told, parts: Mapping[str, Any]) -> dict[str, Any]:
+def _errors(operation: Mapping[str, Any], told: Told) -> dict[str, Any]:
     names = [*told.errors.split(), *_usual(operation, told)]
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         found.setdefault(str(STATUS_OF[name]), []).append(name)
-    return {status: _error(" or ".join(of), of, parts) for status, of in found.items()}
+    return {status: _error(" or ".join(of), of) for status, of in found.items()}
 
 
 def _usual(operation: Mapping[str, Any], told: Told) -> Iterable[str]:
@@ -140,10 +144,9 @@ def _usual(operation: Mapping[str, Any], told: Told) -> Iterable[str]:
     return names
 
 
-def _error(words: str, names: list[str], parts: Mapping[str, Any]) -> dict[str, Any]:
-    reference = {"$ref": PREFIX + "Error"}
-    shown = {name: value for name, value in example_of(reference, parts).items() if name != "faults"}
-    return {"description": words, "content": {_JSON: {"schema": reference, "example": {**shown, "code": names[0]}}}}
+def _error(words: str, names: list[str]) -> dict[str, Any]:
+    content = {"schema": {"$ref": PREFIX + "Error"}, "example": error_example(names[0])}
+    return {"description": words, "content": {_JSON: content}}
 
 
 def _show_request(operation: Mapping[str, Any], told: Told, parts: Mapping[str, Any]) -> None:
