@@ -45,6 +45,15 @@ async def refused(asked: Callable[[], Awaitable[object]]) -> str:
     return error.value.code
 
 
+async def test_a_complaint_of_the_database_does_not_say_what_was_to_be_written(accounts: SqlAccountStore) -> None:
+    ann = replace(user("ann"), password_hash="argon2-of-ann")
+    await accounts.add_user(ann)
+    with pytest.raises(Refused) as error:
+        await accounts.add_user(ann)
+    assert "users" in str(error.value.__cause__)
+    assert "argon2-of-ann" not in str(error.value.__cause__)
+
+
 async def test_a_user_is_remembered_with_their_groups_in_order(accounts: SqlAccountStore) -> None:
     vision = Group(
         "vision", "sees", "cn=vision", False, ("a", "b"), ("a",), ("disk", "tape"), {"color": {"sky": "blue"}}

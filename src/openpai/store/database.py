@@ -103,11 +103,15 @@ def place_of(url: str) -> str:
 
 
 def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
+    # Parameters are hidden because complaints end up in logs, and they are hashes of passwords and digests of tokens.
     if url.get_backend_name() != "sqlite":
-        engine = sa.create_engine(url, pool_size=READERS + 1, max_overflow=2, pool_pre_ping=True)
+        engine = sa.create_engine(url, pool_size=READERS + 1, max_overflow=2, pool_pre_ping=True, hide_parameters=True)
         sa.event.listen(engine, "connect", _tune_postgres)
         return engine
-    options: dict[str, Any] = {"connect_args": {"check_same_thread": False, "timeout": BUSY_TIMEOUT_S}}
+    options: dict[str, Any] = {
+        "connect_args": {"check_same_thread": False, "timeout": BUSY_TIMEOUT_S},
+        "hide_parameters": True,
+    }
     if url.database in (None, "", ":memory:"):
         options["poolclass"] = StaticPool
     else:
