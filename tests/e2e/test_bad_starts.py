@@ -160,10 +160,15 @@ def test_a_data_directory_that_belongs_to_another_database(tmp_path: Path) -> No
     told = refused("--data-dir", tmp_path)
     assert "belongs to the database postgresql://db.example.org/openpai" in told
     assert not (tmp_path / "openpai.db").exists()
-    told = refused("--data-dir", tmp_path, "--database-url", "postgresql://pai:hush@127.0.0.1:1/other")
+    elsewhere = ("--database-url", "postgresql://pai:hush@127.0.0.1:1/other")
+    told = refused("--data-dir", tmp_path, *elsewhere)
     assert "belongs to the database postgresql://db.example.org/openpai" in told
     assert "hush" not in told
     assert "hush" not in refused("--data-dir", tmp_path, "--database-url", "postgresql//pai:hush@h/other")
+    # A database that never answered has left no mark.
+    (tmp_path / "database").unlink()
+    assert "the database does not answer" in refused("--data-dir", tmp_path, *elsewhere, code=6)
+    assert not (tmp_path / "database").exists()
 
 
 def test_others_are_kept_out_of_a_directory_that_was_open(tmp_path: Path) -> None:

@@ -111,11 +111,13 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     data = visit_data_dir(settings.data_dir) if settings.api_only else open_data_dir(settings.data_dir)
     stack.callback(data.close)
     if not settings.api_only:
-        data.remember_database(settings.database_url)
+        data.refuse_other_database(settings.database_url, may_move=True)
     clock = SystemClock()
     database = Database(settings.database_url or data.database_url)
     stack.callback(database.close)
     await asyncio.to_thread(require_newest if settings.api_only else migrate, database)
+    if not settings.api_only:
+        data.remember_database(settings.database_url)
     store, queries, storages = SqlJobStore(database), SqlJobQueries(database), SqlStorageStore(database)
     kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
     vault = await asyncio.to_thread(unlock, data, database, may_make=not settings.api_only)

@@ -48,27 +48,26 @@ class DataDir:
         """Return whether there is a database in here."""
         return (self.root / "openpai.db").exists()
 
-    def remember_database(self, url: str | None) -> None:
-        """Note which database belongs to this directory, None for the one in it. Raises Refused if another one does.
+    def refuse_other_database(self, url: str | None, *, may_move: bool = False) -> None:
+        """Raise Refused when another database than this belongs to the directory; None for the one in it.
 
-        With another one the key would be wrong, and every running task a stranger.
+        With another one the key would be wrong, and every running task a stranger. `may_move` allows to leave the one
+        in the directory for one elsewhere.
         """
-        place = self._place(url)
-        if place and not self._note.exists():
-            self._note.write_text(place)
-        else:
-            self.refuse_other_database(url)
-
-    def refuse_other_database(self, url: str | None) -> None:
-        """Raise Refused when another database than this belongs to the directory; None for the one in it."""
         place = self._place(url)
         is_noted = self._note.exists()
         known = self._note.read_text() if is_noted else ""
-        if known == place or not (is_noted or self.has_database):
+        if known == place or not (is_noted or (self.has_database and not may_move)):
             return
         told = f"the data directory {self.root} belongs to the database {known or self.database_url}"
         advice = f"give that with --database-url; if it was moved, remove {self._note} first"
         raise Refused("BadConfigurationError", told, advice if is_noted else "leave --database-url away")
+
+    def remember_database(self, url: str | None) -> None:
+        """Note which database belongs to this directory from now on, unless it is the one in it."""
+        place = self._place(url)
+        if place and not self._note.exists():
+            self._note.write_text(place)
 
     def _place(self, url: str | None) -> str:
         place = place_of(url) if url else ""

@@ -89,3 +89,15 @@ def test_what_is_no_identity_file_is_refused(tmp_path: Path, text: str) -> None:
         read_identity(path)
     with pytest.raises(Refused, match="cannot be read"):
         read_identity(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    "written", ["clientSecret: hush: hush", "clientSecret: *hush", "clientSecret: '*hush", "%hush"]
+)
+def test_a_file_that_is_not_yaml_is_not_quoted(tmp_path: Path, written: str) -> None:
+    path = tmp_path / "identity.yaml"
+    path.write_text(f"oidc:\n  {written}\n")
+    with pytest.raises(Refused) as refused:
+        read_identity(path)
+    assert "is not YAML: see line " in refused.value.message
+    assert "hush" not in refused.value.message
