@@ -1,12 +1,13 @@
-"""Files into and out of storages, streamed; a download that broke off is taken up where it was."""
+"""Files into and out of storages, streamed; what broke off goes on: a download where it was, an upload from the top."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import httpx
 
@@ -18,7 +19,7 @@ from openpai.protocol.errors import Unavailable
 
 PIECE_BYTES: Final = 1 << 20
 Progress = Callable[[int], object]
-"""Is told how many more bytes went through."""
+"""Is told how many more bytes went through: fewer than none when some have to go once more."""
 
 
 def _unheard(_: int) -> None:
@@ -33,17 +34,25 @@ class StorageFiles:
         self._storage = storage
 
     def upload(self, source: Path, path: str, progress: Progress = _unheard) -> int:
-        """Put a file of this machine into the storage, in the place of what is there, and return its size."""
+        """Put a file of this machine into the storage, in the place of what is there, and return its size.
+
+        One that broke off is sent anew, and told to `progress` as so many bytes less. Raises Unavailable for a file
+        that changes meanwhile: nothing of it is kept.
+        """
         url = API + file_path(self._storage, path)
-        size = source.stat().st_size
-        # With its length announced, one that is too large is refused before it is sent.
-        headers = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
-        try:
-            with self._wire.stream(url, method="PUT", content=_pieces(source, progress), headers=headers) as response:
-                response.read()
-                return int(response.json()["size"])
-        except httpx.TransportError as error:
-            raise trying.unreachable(self._wire.url, error) from error
+        for attempt in count():
+            with source.open("rb") as file:
+                sending = _Sending(file, progress)
+                try:
+                    with self._wire.stream(url, method="PUT", content=sending.pieces(), headers=sending.headers) as got:
+                        got.read()
+                        return int(got.json()["size"])
+                except httpx.TransportError as error:
+                    progress(-sending.sent)
+                    if attempt == trying.TRIES - 1:
+                        raise trying.unreachable(self._wire.url, error) from error
+                    self._wire.sleep(trying.pause_s(attempt))
+        raise AssertionError("counting has no end")
 
     def download(self, path: str, goal: Path, progress: Progress = _unheard) -> int:
         """Make a file of this machine from one of the storage and return its size; half of one is never left."""
@@ -109,8 +118,34 @@ class Fetched:
         self._version = version
 
 
-def _pieces(source: Path, progress: Progress) -> Iterator[bytes]:
-    with source.open("rb") as file:
-        while piece := file.read(PIECE_BYTES):
+class _Sending:
+    """A file on its way out: as many bytes as it had at first, or an error."""
+
+    def __init__(self, file: BinaryIO, progress: Progress) -> None:
+        self.sent = 0
+        self._file = file
+        self._progress = progress
+        self._before = self._state()
+        # With its length announced, one that is too large is refused before it is sent.
+        self.headers = {"Content-Length": str(self._before[0]), "Content-Type": "application/octet-stream"}
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the file. The last piece is held back until it is certain that the file is still the same."""
+        piece = self._file.read(PIECE_BYTES)
+        while piece:
+            after = self._file.read(PIECE_BYTES)
+            if self.sent + len(piece) > self._before[0] or (not after and self._state() != self._before):
+                raise self._changed()
             yield piece
-            progress(len(piece))
+            self.sent += len(piece)
+            self._progress(len(piece))
+            piece = after
+        if self.sent != self._before[0]:
+            raise self._changed()
+
+    def _changed(self) -> Unavailable:
+        return Unavailable(f"{self._file.name} changed while it was uploaded", "upload it again")
+
+    def _state(self) -> tuple[int, int]:
+        found = os.fstat(self._file.fileno())
+        return found.st_size, found.st_mtime_ns

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -43,7 +44,7 @@ class Server(httpx.MockTransport):
         return httpx.Response(206 if asked else 200, headers={"ETag": version}, stream=stream)
 
 
-def client(server: httpx.MockTransport) -> Client:
+def client(server: httpx.BaseTransport) -> Client:
     return Client("http://pai", "token", transport=server, sleep=lambda _: None)
 
 
@@ -76,3 +77,68 @@ def test_a_refused_upload_says_why(tmp_path: Path) -> None:
     with client(httpx.MockTransport(answer)) as pai, pytest.raises(Refused) as told:
         pai.files("data").upload(tmp_path / "x", "a b/#x")
     assert told.value.code == "ReadOnlyStorageError"
+
+
+@pytest.mark.parametrize("path", ["..", "../..", "a/../../b", "", "/", ".", "a\\..\\b", "a\nb", "\udcff"])
+def test_no_path_leads_to_another_door_of_the_api(path: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"x")
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(f"{request.method} {request.url} was asked")
+
+    with client(httpx.MockTransport(answer)) as pai:
+        for act in (
+            lambda: pai.remove_file("data", path),
+            lambda: pai.files("data").upload(tmp_path / "x", path),
+            lambda: pai.files("data").read(path),
+        ):
+            with pytest.raises(Refused, match="not the path of a file"):
+                act()
+
+
+def test_an_upload_that_broke_off_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(CONTENT)
+    bodies: list[bytes] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        bodies.append(request.read())
+        if len(bodies) < 3:
+            raise httpx.WriteError("the line is dead")
+        return httpx.Response(201, json={"size": len(bodies[-1])})
+
+    told: list[int] = []
+    with client(httpx.MockTransport(answer)) as pai:
+        assert pai.files("data").upload(tmp_path / "x", "x", told.append) == len(CONTENT)
+    assert bodies == [CONTENT] * 3
+    assert sum(told) == len(CONTENT)
+
+
+class Slow(httpx.BaseTransport):
+    """Does something after the first piece of a body has come."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile = meanwhile
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        assert isinstance(request.stream, httpx.SyncByteStream)
+        stream = iter(request.stream)
+        next(stream)
+        self._meanwhile()
+        sent = b"".join(stream)
+        raise AssertionError(f"all of it was sent: {len(sent)}")
+
+
+@pytest.mark.parametrize("change", ["grows", "shrinks", "rewritten"])
+def test_a_file_that_changes_while_it_is_uploaded_is_not_sent_to_its_end(tmp_path: Path, change: str) -> None:
+    source = tmp_path / "x"
+    source.write_bytes(CONTENT * 4)
+
+    def meanwhile() -> None:
+        if change == "rewritten":
+            source.write_bytes(bytes(len(CONTENT) * 4))
+            os.utime(source, (1, 1))
+        else:
+            os.truncate(source, len(CONTENT) * (5 if change == "grows" else 2))
+
+    with client(Slow(meanwhile)) as pai, pytest.raises(Unavailable, match="x changed while it was uploaded"):
+        pai.files("data").upload(source, "x")

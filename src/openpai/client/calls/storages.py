@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from openpai.client import model
 from openpai.client.asking import Call, Pages, asks, listed, nothing, pages, said, whole
 from openpai.client.calls.naming import segment
+from openpai.protocol.errors import Refused
 
-FILES_PER_PAGE = 1000
+FILES_PER_PAGE: Final = 10_000
+_UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 
 
 def _storage(name: str) -> str:
@@ -18,8 +21,12 @@ def _storage(name: str) -> str:
 
 
 def file_path(name: str, path: str) -> str:
-    """Return the path in the API of a file in a storage."""
-    return f"{_storage(name)}/files/{quote(path.strip('/'))}"
+    """Return the path in the API of a file in a storage; raise Refused for one that leads elsewhere."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not parts or ".." in parts or _UNFIT.search(path):
+        told = f"{path!r} is not the path of a file in a storage"
+        raise Refused("InvalidParametersError", told, "no '..', no backslash, nothing but text: data/train/images.tar")
+    return f"{_storage(name)}/files/{quote('/'.join(parts))}"
 
 
 class Storages:
