@@ -101,6 +101,9 @@ async def test_a_bad_description_is_told_every_fault_and_no_secret(place: Place)
         ),
         ("webhdfs", {"server": "n", "user": "u", "delegationToken": "t"}, "delegationToken"),
         ("webhdfs", {"server": "n", "port": 0}, "data.port"),
+        ("s3", {"bucket": "b", "secretAccessKey": "x"}, "need an accessKeyId"),
+        ("smb", {"address": "//n/s", "password": "x"}, "a password needs a username"),
+        ("local", {"path": "/srv", "paht": "/"}, "data.paht: is not known here; known are path"),
         ("floppy", {}, "type"),
     ],
 )

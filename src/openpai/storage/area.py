@@ -6,24 +6,28 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, TypeVar
 
+from openpai.ports.clock import Clock
 from openpai.ports.storages import Entry
-from openpai.storage.driver import Driver, Names, Writer
+from openpai.storage.driver import PART_PREFIX, Driver, Names, Writer
+from openpai.storage.opened import Opened
 from openpai.storage.paths import file_parts, parts
-from openpai.storage.telling import Teller
-from openpai.storage.workers import Workers
 
 T = TypeVar("T")
 
 PIECE_BYTES: Final = 1 << 20
+ABANDONED_AFTER_MS: Final = 24 * 3600 * 1000
+"""How long nothing is written to a file in the making before it counts as left by a server that was killed."""
 
 
 class DrivenArea:
     """`ports.storages.Area` over a driver."""
 
-    def __init__(self, driver: Driver, workers: Workers, teller: Teller) -> None:
+    def __init__(self, opened: Opened, driver: Driver, clock: Clock) -> None:
+        self._opened = opened
         self._driver = driver
-        self._workers = workers
-        self._teller = teller
+        self._workers = opened.workers
+        self._teller = opened.teller
+        self._clock = clock
 
     async def list(self, path: str) -> tuple[Entry, ...]:
         """Return what is in a directory; see `Area.list`."""
@@ -87,7 +91,17 @@ class DrivenArea:
             if names:
                 raise
             return ()
-        return tuple(sorted(found, key=lambda entry: entry.name))
+        for entry in found:
+            if entry.name.startswith(PART_PREFIX) and self._is_abandoned(entry):
+                with contextlib.suppress(Exception):
+                    self._driver.remove((*names, entry.name), recursive=False)
+        shown = (entry for entry in found if not entry.name.startswith(PART_PREFIX))
+        return tuple(sorted(shown, key=lambda entry: entry.name))
+
+    def _is_abandoned(self, entry: Entry) -> bool:
+        if entry.is_directory or entry.modified_at_ms is None or self._opened.storage.is_read_only:
+            return False
+        return entry.modified_at_ms < self._clock.now_ms() - ABANDONED_AFTER_MS
 
     async def _run(self, path: str, work: Callable[..., T], *given: Any) -> T:
         try:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from openpai.ports.storages import Entry
 
 Names = Sequence[str]
+
+PART_PREFIX: Final = ".pai-upload-"
+"""How a file in the making is called where it needs a name; lists leave it out."""
 
 
 class Reader(Protocol):

@@ -93,6 +93,12 @@ class Smb(_Said):
     _path = field_validator("path")(_no_way_up)
     _mounted_at = field_validator("mounted_at")(lambda path: _is_absolute(path) if path else path)
 
+    @model_validator(mode="after")
+    def _whose_password(self) -> Self:
+        if self.password.get_secret_value() and not self.username:
+            raise ValueError("a password needs a username")
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _from_address(cls, values: Any) -> Any:
@@ -119,6 +125,15 @@ class S3(_Said):
 
     _prefix = field_validator("prefix")(_no_way_up)
     _endpoint = field_validator("endpoint")(_is_url)
+
+    @model_validator(mode="after")
+    def _whose_key(self) -> Self:
+        # Without an id nobody logs in, and a secret would be kept for nothing.
+        if (self.secret_access_key.get_secret_value() or self.session_token.get_secret_value()) and (
+            not self.access_key_id
+        ):
+            raise ValueError("secretAccessKey and sessionToken need an accessKeyId")
+        return self
 
 
 class AzureBlob(_Said):
@@ -231,7 +246,7 @@ def _checked(model: type[_Said], values: Any, where: str, faults: list[str]) -> 
         # As JSON, because there a number is no word and a word is no yes, while text may still become a secret.
         return model.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        faults.extend(_told(where, fault) for fault in _listed(error))
+        faults.extend(_told(model, where, fault) for fault in _listed(error))
         return None
 
 
@@ -239,7 +254,10 @@ def _listed(error: ValidationError) -> Sequence[Mapping[str, Any]]:
     return error.errors(include_url=False, include_input=False, include_context=False)
 
 
-def _told(where: str, fault: Mapping[str, Any]) -> str:
+def _told(model: type[_Said], where: str, fault: Mapping[str, Any]) -> str:
     place = where + ".".join(str(part) for part in fault["loc"])
     said = str(fault["msg"]).removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        known = (field.alias or name for name, field in model.model_fields.items())
+        said = f"is not known here; known are {', '.join(known)}"
     return f"{place.rstrip('.') or 'storage'}: {said[:1].lower()}{said[1:]}"

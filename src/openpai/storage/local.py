@@ -16,9 +16,8 @@ from typing import Final
 
 from openpai.ports.storages import Entry
 from openpai.protocol.errors import Refused, Unavailable
-from openpai.storage.driver import Names
+from openpai.storage.driver import PART_PREFIX, Names
 
-PART_PREFIX: Final = ".pai-upload-"
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -54,10 +53,12 @@ class LocalDriver:
         with self._parent((*names, "."), follows_last=False) as (directory, _):
             handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
             try:
-                for name in os.listdir(handle):  # noqa: PTH208  # a Path cannot be given an open directory
-                    if not name.startswith(PART_PREFIX):
+                with os.scandir(handle) as every:
+                    for found in every:
                         with contextlib.suppress(OSError, Refused):
-                            yield self.entry((*names, name))
+                            # Only a link needs the long way round, from the top down.
+                            is_link = found.is_symlink()
+                            yield self.entry((*names, found.name)) if is_link else _entry(found.name, found.stat())
             finally:
                 os.close(handle)
 
@@ -65,11 +66,7 @@ class LocalDriver:
         """Return what is known of a file or directory."""
         with self._parent(names) as (directory, name):
             found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        shown = names[-1] if names else ""
-        modified_at_ms = found.st_mtime_ns // 1_000_000
-        if stat.S_ISDIR(found.st_mode):
-            return Entry(shown, True, 0, modified_at_ms)
-        return Entry(shown, False, found.st_size, modified_at_ms)
+        return _entry(names[-1] if names else "", found)
 
     def reader(self, names: Names) -> LocalReader:
         """Open a file; anything else, such as a device, is refused."""
@@ -128,6 +125,11 @@ class LocalDriver:
                 "copy what it leads to into the storage",
             )
         return tuple(path[len(base.rstrip("/")) + 1 :].split("/"))
+
+
+def _entry(name: str, found: os.stat_result) -> Entry:
+    is_directory = stat.S_ISDIR(found.st_mode)
+    return Entry(name, is_directory, 0 if is_directory else found.st_size, found.st_mtime_ns // 1_000_000)
 
 
 def _opened(root: str) -> int:
@@ -193,5 +195,9 @@ class LocalWriter:
         self._close()
 
     def _close(self) -> None:
-        os.close(self._file)
-        os.close(self._directory)
+        # A call that nobody waits for any longer may still be at it; it must find no number that means another file.
+        file, self._file = self._file, -1
+        directory, self._directory = self._directory, -1
+        for opened in (file, directory):
+            if opened >= 0:
+                os.close(opened)

@@ -14,8 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from openpai.ports.storages import Entry
-from openpai.storage.driver import Names
-from openpai.storage.local import PART_PREFIX
+from openpai.storage.driver import PART_PREFIX, Names
 
 BLOCK_BYTES = 8 << 20
 
@@ -66,7 +65,7 @@ class RemoteDriver:
             entry = _entry(found)
             # An object store may hold an object that stands for the directory itself.
             is_itself = str(found["name"]).strip("/") == path.strip("/")
-            if entry.name and not is_itself and not entry.name.startswith(PART_PREFIX):
+            if entry.name and not is_itself:
                 yield entry
 
     def entry(self, names: Names) -> Entry:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,8 +15,8 @@ from openpai.protocol.errors import PaiError, Refused
 from openpai.storage.area import DrivenArea
 from openpai.storage.checking import try_area, try_connection, try_nfs
 from openpai.storage.connecting import connect
-from openpai.storage.driver import Connection
 from openpai.storage.kinds import Draft, read
+from openpai.storage.opened import Opened
 from openpai.storage.paths import folder_of
 from openpai.storage.telling import Teller
 from openpai.storage.workers import Workers
@@ -34,19 +34,6 @@ class Secrets(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    storage: Storage
-    workers: Workers
-    teller: Teller
-    connection: Connection | None
-
-    def close(self) -> None:
-        if self.connection is not None:
-            self.connection.close()
-        self.workers.close()
-
-
 class StorageShelf:
     """`ports.storages.Storages` over a store. `keep_out` are directories of the platform that no storage may show."""
 
@@ -55,12 +42,13 @@ class StorageShelf:
         self._secrets = secrets
         self._clock = clock
         self._keep_out = tuple(path.resolve() for path in keep_out)
-        self._opened: dict[str, _Opened] = {}
+        self._opened: dict[str, Opened] = {}
+        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def close(self) -> None:
         """Let go of every connection."""
-        for name in list(self._opened):
-            self._close(name)
+        while self._opened:
+            self._opened.popitem()[1].close()
 
     async def all(self) -> tuple[Storage, ...]:
         """Return all storages; see `Storages.all`."""
@@ -103,7 +91,8 @@ class StorageShelf:
     async def remove(self, name: str) -> None:
         """Forget a storage; see `Storages.remove`."""
         await self._store.remove_storage(name)
-        self._close(name)
+        self._opened.pop(name, None)
+        self._opening.pop(name, None)
 
     async def grant(self, name: str, group: str, *, is_default: bool = False) -> None:
         """Let a group use a storage; see `Storages.grant`."""
@@ -130,7 +119,7 @@ class StorageShelf:
         step = await try_connection(opened.connection, opened.workers, opened.teller)
         if not step.is_ok:
             return (step,)
-        area = DrivenArea(opened.connection.driver(""), opened.workers, opened.teller)
+        area = DrivenArea(opened, opened.connection.driver(""), self._clock)
         return (step, *await try_area(storage, area, opened.teller))
 
     async def area(self, name: str, user: str) -> DrivenArea:
@@ -144,7 +133,7 @@ class StorageShelf:
                 "an administrator can mount it on this machine and say where with data.mountedAt",
             )
         folder = "" if storage.is_shared else folder_of(user)
-        return DrivenArea(opened.connection.driver(folder), opened.workers, opened.teller)
+        return DrivenArea(opened, opened.connection.driver(folder), self._clock)
 
     def _read(self, document: Mapping[str, Any]) -> Draft:
         draft = read(document)
@@ -164,10 +153,15 @@ class StorageShelf:
                     "choose a directory beside it",
                 )
 
-    async def _open(self, storage: Storage) -> _Opened:
-        known = self._opened.get(storage.name)
-        if known is not None and known.storage == storage:
+    async def _open(self, storage: Storage) -> Opened:
+        # One at a time: those who come first together shall share one connection.
+        async with self._opening[storage.name]:
+            known = self._opened.get(storage.name)
+            if known is None or known.storage != storage:
+                known = self._opened[storage.name] = await self._connected(storage)
             return known
+
+    async def _connected(self, storage: Storage) -> Opened:
         secrets = self._secrets.open(storage.sealed)
         teller = Teller(storage.name, tuple(secrets.values()))
         workers = Workers(storage.name)
@@ -177,15 +171,7 @@ class StorageShelf:
         except Exception as error:
             workers.close()
             raise teller.error(error) from None
-        self._close(storage.name)
-        self._opened[storage.name] = opened = _Opened(storage, workers, teller, connection)
-        return opened
-
-    def _close(self, name: str) -> None:
-        opened = self._opened.pop(name, None)
-        if opened is not None:
-            with contextlib.suppress(Exception):
-                opened.close()
+        return Opened(storage, workers, teller, connection)
 
 
 def _storage(draft: Draft, sealed: Sealed | None, created_at_ms: int) -> Storage:

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from openpai.ports.storages import Entry
-from openpai.storage.driver import Names
-from openpai.storage.local import PART_PREFIX
+from openpai.storage.driver import PART_PREFIX, Names
 
 
 class SmbConnection:
@@ -61,11 +60,10 @@ class SmbDriver:
         """Yield what is in a directory."""
         with _as_usual():
             for found in self._smb.scandir(self._path(names), **self._login):
-                if not found.name.startswith(PART_PREFIX):
-                    known = found.smb_info
-                    is_directory = found.is_dir(follow_symlinks=False)
-                    modified_at_ms = int(known.last_write_time.timestamp() * 1000)
-                    yield Entry(found.name, is_directory, 0 if is_directory else known.end_of_file, modified_at_ms)
+                known = found.smb_info
+                is_directory = found.is_dir(follow_symlinks=False)
+                modified_at_ms = int(known.last_write_time.timestamp() * 1000)
+                yield Entry(found.name, is_directory, 0 if is_directory else known.end_of_file, modified_at_ms)
 
     def entry(self, names: Names) -> Entry:
         """Return what is known of a file or directory."""

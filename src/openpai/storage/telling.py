@@ -54,12 +54,14 @@ class Teller:
         at = f"{path or '/'} in storage {self.storage}"
         if isinstance(error, FileNotFoundError):
             return Refused("NoFileError", f"there is no {at}", f"`pai storage ls {self.storage}` shows what there is")
-        if isinstance(error, PermissionError):
+        number = _ERRNO_OF.get(type(error)) or (error.errno if isinstance(error, OSError) else None)
+        if isinstance(error, PermissionError) or number == errno.EROFS:
             told = f"the storage {self.storage} does not permit that at {path or '/'}: {self.said(error)}"
             return Refused("ForbiddenUserError", told, "an administrator can look at its credentials and rights")
-        number = _ERRNO_OF.get(type(error)) or (error.errno if isinstance(error, OSError) else None)
         if number in _NOT_SO:
             return Refused("InvalidParametersError", f"{at}: {_NOT_SO[number]}", "choose another path")
+        if number in (errno.ENOSPC, errno.EDQUOT):
+            return Unavailable(f"the storage {self.storage} is full", "remove something from it, or ask for more room")
         if isinstance(error, TimeoutError):
             return Unavailable(f"the storage {self.storage} does not answer", "an administrator can test it")
         return Unavailable(f"the storage {self.storage} failed: {self.said(error)}", "an administrator can test it")

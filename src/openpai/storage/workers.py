@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -25,6 +26,9 @@ class Workers:
         running = asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
         return await asyncio.wait_for(running, self._patience_s)
 
-    def close(self) -> None:
-        """Begin nothing more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+    def close(self, last: Callable[[], object] | None = None) -> None:
+        """Begin nothing more after `last`, which may block: nobody waits for it."""
+        with contextlib.suppress(RuntimeError):
+            if last is not None:
+                self._threads.submit(last)
+        self._threads.shutdown(wait=False)
