@@ -48,7 +48,8 @@ def uses(spec: JobSpec, defaults: Sequence[str] = ()) -> tuple[Use, ...]:
         names = _old_names(spec.extras)
         asked = [(name, None) for name in (() if names is None else names or defaults)]
     return tuple(
-        Use(name, posixpath.normpath(path) if path else f"/mnt/{name}", f"{where}.{number}")
+        # Two slashes at the beginning stay two, and would hide what is mounted at.
+        Use(name, posixpath.normpath(path).replace("//", "/") if path else f"/mnt/{name}", f"{where}.{number}")
         for number, (name, path) in enumerate(asked)
     )
 
