@@ -30,6 +30,9 @@ COMMANDS: Final = {
 }
 app = group("Storages: named places for data.", COMMANDS)
 
+# All else is text, also a bucket that is called 2024.
+_NUMBERS: Final = ("port",)
+_SWITCHES: Final = ("useHttps",)
 _MARK: Final = {True: "[green]works[/]", False: "[red]fails[/]"}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage.", autocompletion=completing.storages)]
@@ -160,14 +163,18 @@ def check(name: Name, json: output.Json = False) -> int:
     return code
 
 
-def _values(given: list[str]) -> dict[str, str]:
-    values = {}
+def _values(given: list[str]) -> dict[str, str | int | bool]:
+    values: dict[str, str | int | bool] = {}
     for pair in given:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             told = f"{pair!r} is not written as KEY=VALUE"
             raise Refused("InvalidParametersError", told, "write path=/data, or server=nas path=/export")
         values[key] = value
+        if key in _NUMBERS and value.isdecimal():
+            values[key] = int(value)
+        if key in _SWITCHES and value in ("true", "false"):
+            values[key] = value == "true"
     return values
 
 

@@ -50,14 +50,18 @@ def upload(
     json: output.Json = False,
 ) -> None:
     """Put files and directories into a storage, in the place of what is there."""
-    plan = [
-        (file, "/".join(filter(None, (to.strip("/"), goal)))) for source in sources for file, goal in _files(source)
-    ]
-    total = sum(file.stat().st_size for file, _ in plan)
-    with session.connect() as pai, _bar("uploading", total) as progress:
-        files = pai.files(name)
-        for file, goal in plan:
-            files.upload(file, goal, progress)
+    from openpai.client.calls.storages import file_path
+
+    with _this_machine():
+        plan = [(file, f"{to.strip('/')}/{goal}") for source in sources for file, goal in _files(source)]
+        for _, goal in plan:
+            # Better before the first file is sent than in the middle.
+            file_path(name, goal)
+        total = sum(file.stat().st_size for file, _ in plan)
+        with session.connect() as pai, _bar("uploading", total) as progress:
+            files = pai.files(name)
+            for file, goal in plan:
+                files.upload(file, goal, progress)
     _moved(json, name, len(plan), total, f"pai storage ls {name} {to}".rstrip())
 
 
@@ -68,7 +72,7 @@ def download(
     json: output.Json = False,
 ) -> None:
     """Fetch a file, or a directory with all that is in it, from a storage."""
-    with session.connect() as pai:
+    with session.connect() as pai, _this_machine():
         plan = list(_stored(pai, name, path.strip("/")))
         total = sum(count for _, _, count in plan)
         with _bar("downloading", total) as progress:
@@ -117,12 +121,32 @@ def _files(source: Path) -> Iterator[tuple[Path, str]]:
         return
     if not source.is_dir():
         raise Refused("NoFileError", f"there is no file or directory {source}", "check the path")
-    for directory, below, names in os.walk(source):
+    for directory, below, names in os.walk(source, onerror=_stop):
         below.sort()
-        for file in sorted(names):
+        links = [one for one in below if Path(directory, one).is_symlink()]
+        for file in sorted((*names, *links)):
             path = Path(directory, file)
             if path.is_file():
                 yield path, str(Path(whole.resolve().name) / path.relative_to(source))
+            else:
+                output.warn(f"{path} is left out: only files and directories are uploaded, and links to files")
+
+
+def _stop(error: OSError) -> None:
+    raise error
+
+
+@contextlib.contextmanager
+def _this_machine() -> Iterator[None]:
+    """Tell what this machine did not let us do as such: it is no bug."""
+    try:
+        yield
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        told = f"this machine does not do it: {where}{error.strerror or error}"
+        raise Refused(
+            "InvalidParametersError", told, "look at the path, its rights, and the room on the disk"
+        ) from error
 
 
 def _stored(pai: Client, name: str, path: str) -> Iterator[tuple[str, Path, int]]:

@@ -78,3 +78,39 @@ def test_bad_descriptions_and_uses_are_told(new_pai: Person, job_file) -> None:
     assert new_pai("storage", "add", "x", "local", "path").code == 2
     assert new_pai("storage", "upload", "none", "/surely/not/there").code == 3
     assert new_pai("storage", "download", "none", "x").code == 3
+
+
+def test_numbers_and_switches_are_told_as_text(new_pai: Person) -> None:
+    told = new_pai("storage", "add", "hdfs", "webhdfs", "server=127.0.0.1", "port=9", "useHttps=true", "--json")
+    assert (told.code, told.json()["data"]["port"], told.json()["data"]["useHttps"]) == (0, 9, True)
+    told = new_pai("storage", "add", "bucket", "s3", "bucket=2024", "--json")
+    assert (told.code, told.json()["data"]["bucket"]) == (0, "2024")
+
+
+def test_no_path_of_a_file_takes_the_storage_away(new_pai: Person, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    for arguments in (("rm", "data", ".."), ("upload", "data", str(tmp_path / "x"), "--to", "../..")):
+        told = new_pai("storage", *arguments)
+        assert (told.code, "not the path of a file" in told.err) == (2, True)
+    assert new_pai("storage", "show", "data").code == 0
+
+
+def test_what_cannot_be_stored_is_told_before_anything_is_sent(new_pai: Person, root: Path, tmp_path: Path) -> None:
+    source = tmp_path / "odd"
+    source.mkdir()
+    (source / "a").write_text("a")
+    (source / "dangling").symlink_to("nothing")
+    (source / "new\nline").write_text("b")
+    told = new_pai("storage", "upload", "data", str(source))
+    assert (told.code, list(root.iterdir())) == (2, [])
+    (source / "new\nline").unlink()
+    told = new_pai("storage", "upload", "data", str(source), "--json")
+    assert (told.code, told.json()["files"]) == (0, 1)
+    assert "dangling is left out" in told.err
+
+
+def test_what_this_machine_refuses_is_no_bug(new_pai: Person, root: Path, tmp_path: Path) -> None:
+    (root / "x").write_text("x")
+    (tmp_path / "file").write_text("in the way")
+    told = new_pai("storage", "download", "data", "x", "--to", str(tmp_path / "file"))
+    assert (told.code, "File exists" in told.err) == (2, True)
