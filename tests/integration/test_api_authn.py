@@ -165,6 +165,21 @@ async def test_a_changed_password_ends_logins_but_not_applications(world: World)
     assert reset.status_code == 201
 
 
+async def test_no_login_with_an_old_password_outlives_its_change(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = world.api.state.desk
+    compare = desk.passwords.matches
+
+    async def while_it_is_changed(password: str, password_hash: str | None) -> bool:
+        is_right = await compare(password, password_hash)
+        await world.users.set_password("ann", "another hash")
+        return bool(is_right)
+
+    monkeypatch.setattr(desk.passwords, "matches", while_it_is_changed)
+    answer = await world.http.post("/api/v2/tokens", json={"username": "ann", "password": PASSWORD})
+    assert (answer.status_code, answer.json()["code"]) == (400, "IncorrectPasswordError")
+    assert await world.users.tokens("ann") == ()
+
+
 async def test_an_owner_is_not_locked_out_by_who_guesses_from_many_places(world: World) -> None:
     right = {"username": "ann", "password": PASSWORD}
 

@@ -17,6 +17,7 @@ from openpai.api.context import Desk, desk
 from openpai.api.gate import address_of
 from openpai.api.memberships import Groups, named, vouched
 from openpai.api.people import UserWish, fulfilled
+from openpai.api.sessions import digest_of
 from openpai.api.shapes.exits import Document
 from openpai.ports.accounts import AccountStore, User
 from openpai.ports.identity import Vouched
@@ -85,9 +86,22 @@ async def change_password(here: Desk, user: User, password: str) -> None:
 
 
 async def sign_in(desk: Desk, user: User, lifetime_s: int | None = None) -> Document:
-    """Return OpenPAI's answer to a login that succeeded, with a new token of the user."""
+    """Return OpenPAI's answer to a login that succeeded, with a new token of the user.
+
+    Raises IncorrectPasswordError if the password was changed since it was compared.
+    """
     token = await desk.sessions.open(user.name, lifetime_s=lifetime_s or desk.services.settings.token_lifetime_s)
+    # A change of the password ends the logins there are; one that came just after it would outlive it.
+    now = await desk.services.users.user(user.name)
+    if now is None or now.password_hash != user.password_hash:
+        await desk.sessions.revoke(digest_of(token))
+        raise wrong_password()
     return {"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": "githubPAT" in user.extension}
+
+
+def wrong_password() -> Refused:
+    """Return the error for a login that fails, the same for a user who does not exist: nobody learns names."""
+    return Refused("IncorrectPasswordError", "the user name or the password is wrong")
 
 
 async def welcome(accounts: AccountStore, person: Vouched, now_ms: int) -> User:

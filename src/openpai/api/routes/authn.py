@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from openpai.api.accounts import USER_NAME, sign_in
+from openpai.api.accounts import USER_NAME, sign_in, wrong_password
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import Desk, desk, doing
@@ -17,7 +17,6 @@ from openpai.api.passwords import PASSWORD_MAX
 from openpai.api.sessions import Caller
 from openpai.api.signon import let_in
 from openpai.ports.accounts import User
-from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["authentication"])
 
@@ -55,10 +54,10 @@ async def login(request: Request) -> Response:
     here.logins.begin(asked.username, address)
     user = await _who(here, asked.username, asked.password)
     if user is None:
-        # The same answer for a user who does not exist: nobody learns names by guessing.
-        raise Refused("IncorrectPasswordError", "the user name or the password is wrong")
+        raise wrong_password()
+    login = await sign_in(here, user, asked.expiration)
     here.logins.succeeded(asked.username, address)
-    return reply(await sign_in(here, user, asked.expiration))
+    return reply(login)
 
 
 async def _who(here: Desk, name: str, password: str) -> User | None:
