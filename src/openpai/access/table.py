@@ -44,7 +44,7 @@ _ACTIONS: Final = (
     _look("user.list", "see the names of users"),
     _look("user.read", "see a user's public name"),
     _admin("user.details", "see a user's groups and e-mail address", is_open_to_owner=True, scope=Scope.READ),
-    _admin("user.change_own", "change one's own e-mail address, password and settings",
+    _admin("user.change_own", "change the e-mail address, password and settings of a user",
            is_open_to_owner=True, in_person=True),
     _admin("user.add", "add users", in_person=True),
     _admin("user.change", "change users, their passwords and groups", in_person=True),
