@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from openpai.cli import completing, output, prompts, session
 from openpai.cli.lazy import group
 from openpai.cli.words import joined, split
-from openpai.protocol.errors import PaiError
+from openpai.protocol.errors import PaiError, Refused, Unavailable
+
+if TYPE_CHECKING:
+    from openpai.client import Client
 
 COMMANDS: Final = {
     "list": ("openpai.cli.group:list_", "List groups and what they grant."),
@@ -75,8 +78,6 @@ def show(name: Name, json: output.Json = False) -> None:
 
     Members are shown to administrators.
     """
-    from openpai.protocol.errors import Refused
-
     with session.connect() as pai:
         found = pai.group(name)
         try:
@@ -126,6 +127,7 @@ def add(
             managed=split(manage),
             storages=split(storage),
         )
+        _mention_unknown(pai, split(vc) + split(manage))
         if json:
             output.document(pai.group(name).document)
             return
@@ -149,6 +151,8 @@ def set_(
 
     What is not named stays; what is named replaces all there was, and an empty text takes all of it away.
     """
+    if all(value is None for value in (description, external, vc, manage, storage, admin)):
+        raise Refused("InvalidParametersError", "no change given", "see pai group set --help")
     with session.connect() as pai:
         pai.change_group(
             name,
@@ -159,6 +163,7 @@ def set_(
             managed=None if manage is None else split(manage),
             storages=None if storage is None else split(storage),
         )
+        _mention_unknown(pai, split(vc) + split(manage))
         found = pai.group(name)
     if json:
         output.document(found.document)
@@ -191,6 +196,20 @@ def remove_user(name: Name, users: Users, json: output.Json = False) -> None:
     with session.connect() as pai:
         _each(users, lambda user: pai.remove_member(name, user))
     _told(name, users, "no longer in", json)
+
+
+def _mention_unknown(pai: Client, clusters: Sequence[str]) -> None:
+    """Warn of virtual clusters that are not there: they may come later, or be misspelt."""
+    if not clusters:
+        return
+    try:
+        known = {vc.name for vc in pai.virtual_clusters()}
+    except Unavailable:
+        # The change is made; that nobody can say what else there is makes it no failure.
+        return
+    for name in dict.fromkeys(clusters):
+        if name not in known:
+            output.warn(f"there is no virtual cluster {name!r} yet")
 
 
 def _each(users: list[str], change: Callable[[str], object]) -> None:

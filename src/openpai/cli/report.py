@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -38,6 +39,9 @@ def report(
     words = split(by) or ("user",)
     if strange := [word for word in words if word not in WORDS]:
         raise Refused("InvalidParametersError", f"--by: {strange[0]!r} is no word", f"say one of {', '.join(WORDS)}")
+    for name, day in (("--from", from_), ("--to", to)):
+        if day is not None and not re.fullmatch(r"\d{4}-\d\d-\d\d|\d{1,15}", day):
+            raise Refused("InvalidParametersError", f"{name}: {day!r} is no day", "write it like 2026-01-31")
     with session.connect() as pai:
         if csv is not None:
             _save(csv, pai.report_csv(by=words, from_=from_, to=to), json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, session
+from openpai.cli import completing, output, prompts, session
 from openpai.cli.filters import span_s
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
@@ -86,6 +86,7 @@ def revoke(
     ] = None,
     logins: Annotated[bool, typer.Option("--logins", help="All logins, this one too.")] = False,
     programs: Annotated[bool, typer.Option("--programs", help="All tokens of programs.")] = False,
+    yes: prompts.Yes = False,
     json: output.Json = False,
 ) -> None:
     """Revoke tokens of yours."""
@@ -93,6 +94,9 @@ def revoke(
         raise Refused(
             "InvalidParametersError", "no token given", "name ids of `pai token list`, --logins or --programs"
         )
+    if logins or programs:
+        kinds = " and ".join(["logins"] * logins + ["tokens of programs"] * programs)
+        prompts.check_sure(f"Revoke all your {kinds}?", yes)
     with session.connect() as pai:
         for token in _whole(pai, ids or []):
             pai.revoke_token(token)

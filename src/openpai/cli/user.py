@@ -9,6 +9,7 @@ import typer
 from openpai.cli import completing, output, prompts, session
 from openpai.cli.lazy import group
 from openpai.cli.words import joined, split
+from openpai.protocol.errors import Refused
 
 COMMANDS: Final = {
     "list": ("openpai.cli.user:list_", "List users."),
@@ -131,6 +132,8 @@ def set_(
 
     What is not named stays. --vc and --group replace all there were; --group default leaves them in no other.
     """
+    if all(value is None for value in (email, admin, viewer, vc, in_group)):
+        raise Refused("InvalidParametersError", "no change given", "see pai user set --help")
     with session.connect() as pai:
         if in_group is not None:
             pai.set_groups_of(name, split(in_group))

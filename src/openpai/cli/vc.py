@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, session, words
+from openpai.cli import completing, output, prompts, session, words
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
@@ -92,8 +92,9 @@ def set_(
     _changed(changed, f"{name} is promised {wish}.", json)
 
 
-def remove(name: Vc, json: output.Json = False) -> None:
+def remove(name: Vc, yes: prompts.Yes = False, json: output.Json = False) -> None:
     """Remove a virtual cluster that no job uses."""
+    prompts.check_sure(f"Remove virtual cluster {name}, and promise it nothing any more?", yes)
     with session.connect() as pai:
         changed = pai.remove_virtual_cluster(name)
     _changed(changed, f"{name} is removed; what it was promised goes to default.", json)

@@ -294,6 +294,43 @@ def test_a_terminal_that_knows_only_ascii_is_told_all_the_same(command, tmp_path
         assert told.stdout.splitlines()[1].split()[0] == b"?n?"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vc remove vision",
+        "token revoke --logins",
+        "token revoke --programs",
+        "user remove bob",
+        "user revoke bob",
+        "group remove vision",
+        "storage remove data",
+        "storage rm data x -r",
+        "quota remove",
+        "job delete hello",
+        "job stop --where state=RUNNING",
+    ],
+)
+def test_what_cannot_be_undone_is_asked_about_unless_one_says_yes(pai, platform, monkeypatch, command):
+    asked = []
+
+    def refuse(question, yes, **_):
+        asked.append(yes)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("openpai.cli.prompts.check_sure", refuse)
+    platform.on("GET", "/jobs", {"totalCount": 3, "data": []})
+    assert pai(*command.split()).code == 130
+    assert asked == [False]
+    assert {method for method, _ in platform.asked} <= {"GET"}
+    assert "--yes" in pai(*command.split()[:2], "--help").out
+
+
+@pytest.mark.parametrize("command", ["user set bob", "group set vision", "quota set --user bob", "report --from today"])
+def test_a_change_of_nothing_and_a_day_that_is_none_are_refused(pai, platform, command):
+    assert pai(*command.split()).code == 2
+    assert platform.asked == []
+
+
 def test_bytes_that_are_no_text_are_refused(pai, platform):
     told = pai("job", "tag", "\udcff", "hello")
     assert told.code == 2

@@ -109,6 +109,16 @@ def test_a_promise_is_sent_and_its_problems_told(pai, platform):
     assert "ann~train" in told.err
 
 
+def test_a_group_that_is_granted_a_misspelt_virtual_cluster_is_told(pai, platform):
+    platform.on("PUT", "/groups", {}, status=201)
+    platform.on("GET", "/groups/seers", {"groupname": "seers", "description": "", "externalName": "", "extension": {}})
+    platform.on("GET", "/virtual-clusters", {"vision": VISION})
+    told = pai("group", "set", "seers", "--vc", "vision,visoin", "--manage", "visoin")
+    assert (told.code, told.err) == (0, "warning: there is no virtual cluster 'visoin' yet\n")
+    platform.on("GET", "/virtual-clusters", {"code": "UnavailableError", "message": "no server leads"}, status=503)
+    assert pai("group", "set", "seers", "--vc", "visoin").code == 0
+
+
 def test_a_virtual_cluster_in_use_is_not_removed(pai, platform):
     refusal = {"code": "RemoveRunningVcError", "message": "2 jobs use vision", "advice": "stop them"}
     platform.on("DELETE", "/virtual-clusters/vision", refusal, status=409)
