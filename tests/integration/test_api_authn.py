@@ -324,3 +324,13 @@ async def test_a_user_has_one_allowance_however_many_tokens(tmp_path: Path) -> N
         assert statuses == [200] * 20
         assert (await world.http.get("/api/v2/users/me", headers=other)).status_code == 429
         assert (await world.http.get("/api/v2/users/me", headers=bob)).status_code == 200
+
+
+async def test_a_network_has_one_allowance_however_many_addresses(tmp_path: Path) -> None:
+    async with open_world(tmp_path, requests=Rate(0.001, 3)) as world:
+        statuses = []
+        for at in range(4):
+            transport = httpx.ASGITransport(world.api, client=(f"2001:db8::{at:x}", 1))
+            async with httpx.AsyncClient(transport=transport, base_url="http://pai") as http:
+                statuses.append((await http.get("/api/v2/info")).status_code)
+        assert statuses == [200, 200, 200, 429]
