@@ -109,6 +109,8 @@ async def test_a_virtual_cluster_is_made_and_removed_while_everything_runs(share
     await shared.submit("arm", "robotics", 4)
     await shared.until("arm", "RUNNING")
     assert await shared.refused("DELETE", "/virtual-clusters/robotics") == (409, "RemoveRunningVcError")
+    told = (await shared.ask("DELETE", "/virtual-clusters/robotics")).json()["message"]
+    assert told == "virtual cluster 'robotics' is in use by admin~arm"
     await shared.put("/jobs/arm/executionType", {"value": "STOP"}, status=202)
     await shared.until("arm", "STOPPED")
     assert (await shared.ask("DELETE", "/virtual-clusters/robotics")).status_code == 200

@@ -152,7 +152,8 @@ class SharingWishes:
 def _refuse_in_use(office: Office, virtual_cluster: str) -> None:
     jobs = [found.full_name for found in office.desk.records.values() if found.virtual_cluster == virtual_cluster]
     if jobs:
-        told = f"{len(jobs)} jobs use virtual cluster {virtual_cluster!r}, such as {jobs[0]}"
+        more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+        told = f"virtual cluster {virtual_cluster!r} is in use by {jobs[0]}{more}"
         raise Refused("RemoveRunningVcError", told, "wait for them to end, or stop them")
 
 
