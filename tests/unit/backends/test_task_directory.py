@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from openpai.backends.host.directory import LaunchRecord, TaskDirectory
+from openpai.backends.host.directory import LaunchRecord, TaskDirectory, empty_trash, task_directories
+from openpai.backends.host.trash import Trash
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 
 RECORD = LaunchRecord(1, "n1", (0, 3), 5, "boot")
@@ -72,3 +75,36 @@ def test_a_record_that_a_task_wrote_over_is_none(directory: TaskDirectory, text:
     assert directory.record() == RECORD
     Path(directory.path, "task.json").write_text(text)
     assert directory.record() is None
+
+
+def linked(path: str, goal: Path) -> None:
+    """Put a link in a directory's place."""
+    shutil.rmtree(path)
+    Path(path).symlink_to(goal)
+
+
+async def thrown_away(directory: TaskDirectory, spares_max: int) -> str | None:
+    """Return what the trash lends after it took a directory."""
+    trash = Trash(directory.root, spares_max=spares_max)
+    trash.take(directory)
+    lent = trash.lend()
+    await trash.close()
+    return lent
+
+
+@pytest.mark.parametrize("spares_max", [0, 1])
+def test_a_link_in_place_of_the_directory_goes_without_what_it_leads_to(
+    directory: TaskDirectory, tmp_path: Path, spares_max: int
+) -> None:
+    goal = tmp_path / "goal"
+    goal.mkdir()
+    for name in ("hosts", "user.sh", "ticket", "exit"):
+        (goal / name).write_text("treasure")
+    linked(directory.path, goal)
+    assert list(task_directories(directory.root)) == []
+    assert asyncio.run(thrown_away(directory, spares_max)) is None
+    empty_trash(directory.root)
+    assert not Path(directory.path).is_symlink()
+    assert [*(tmp_path / ".trash").iterdir()] == []
+    assert {file.name for file in goal.iterdir()} == {"hosts", "user.sh", "ticket", "exit"}
+    assert {file.read_text() for file in goal.iterdir()} == {"treasure"}

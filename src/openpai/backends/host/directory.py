@@ -18,7 +18,6 @@ import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
@@ -154,9 +153,12 @@ class TaskDirectory:
 
 def task_directories(root: str) -> Iterator[TaskDirectory]:
     """Yield every task attempt's directory below `root`; what is not one is passed over."""
-    for path in Path(root).iterdir():
-        with contextlib.suppress(ValueError):
-            yield TaskDirectory.at(str(path))
+    with os.scandir(root) as found:
+        for entry in found:
+            with contextlib.suppress(ValueError):
+                directory = TaskDirectory.at(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    yield directory
 
 
 def empty_trash(root: str, trash: str = TRASH) -> None:
@@ -184,6 +186,8 @@ def _is_as_new(path: str) -> bool:
 
     A file system takes its time to give out again what was just removed, so what can stay stays.
     """
+    if not _is_directory(path):
+        return False
     try:
         for name in (TICKET_FILE, EXIT_FILE, GRACE_FILE):
             with contextlib.suppress(FileNotFoundError):
@@ -202,6 +206,13 @@ def _is_as_new(path: str) -> bool:
     return True
 
 
+def _is_directory(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
 def _is_ours(entry: os.DirEntry[str]) -> bool:
     if entry.name == WORK_DIRECTORY:
         return entry.is_dir(follow_symlinks=False)
@@ -209,8 +220,14 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
 
 
 def _remove(path: str) -> None:
-    """Remove a task directory. What only we put there goes by name, which costs a quarter of looking for it."""
+    """Remove a task directory. What only we put there goes by name, which costs a quarter of looking for it.
+
+    What a task put in its directory's place goes too, and a link without what it leads to.
+    """
     try:
+        if not _is_directory(path):
+            os.unlink(path)  # noqa: PTH108  # done for each task
+            return
         for name in _OURS:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{path}/{name}")  # noqa: PTH108  # done for each task
