@@ -19,7 +19,7 @@ from openpai.cli.vc import app as vc_app
 DATA_DIR_DEFAULT = Path("~/.local/share/openpai")
 
 
-@app.command()
+@app.command(short_help="Run the platform here, in the foreground.")
 def up(
     data_dir: Annotated[
         Path, typer.Option(help="Where everything is kept: database, logs, keys.", envvar="PAI_DATA_DIR")
@@ -92,9 +92,9 @@ ADMIN = {
     "rotate-key": ("openpai.app.keys:rotate_key", "Seal all secrets with a new key."),
 }
 
-app.command()(simulate)
+app.command(short_help="Replay a job trace over the real scheduler.")(simulate)
 app.add_typer(group("Mend a platform whose server is stopped.", ADMIN), name="admin")
-vc_app.command()(plan)
-scheduler_app.command()(replay)
+vc_app.command(short_help="Write a configuration for the machines there are.")(plan)
+scheduler_app.command(short_help="Decide again on a snapshot, and say why.")(replay)
 
 __all__ = ["app", "run"]

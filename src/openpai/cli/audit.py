@@ -28,7 +28,7 @@ def list_(
         ),
     ] = "",
     since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Since 7d, 12h or 2026-01-31.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many at most.")] = 20,
     json: output.Json = False,
 ) -> None:
     """List what was done, newest first.

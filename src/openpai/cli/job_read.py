@@ -41,7 +41,7 @@ def list_(
         str | None, typer.Option("--since", metavar="TIME", help="Submitted since 7d, 12h or 2026-01-31.")
     ] = None,
     archived: Annotated[bool, typer.Option("--archived", help="Jobs in the archive instead.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=50000, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=50000, help="How many at most.")] = 20,
     json: output.Json = False,
 ) -> None:
     """List jobs, newest first.

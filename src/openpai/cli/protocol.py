@@ -14,7 +14,7 @@ def _group() -> None:
     """Keep `protocol` a group while it has one command only."""
 
 
-@app.command()
+@app.command(short_help="Print the JSON Schema of job files, for editors.")
 def schema(json: output.Json = False) -> None:
     """Print the JSON Schema of job files, for editors that check while you type."""
     from openpai.protocol.schema import json_schema

@@ -61,6 +61,11 @@ def test_help_loads_no_other_command_and_no_client(arguments):
     assert loaded <= ({"openpai.cli.job_submit"} if "list" in arguments else set())
 
 
+def test_no_line_about_a_command_is_cut_off(pai):
+    for path in ((), *((name,) for name, (place, _) in COMMANDS.items() if place.endswith(":app")), ("admin",)):
+        assert "..." not in pai(*path, "--help").out.partition("Commands:")[2]
+
+
 def test_every_line_of_every_help_fits_a_terminal(pai):
     for path, _ in WALKED[:: max(1, len(WALKED) // 12)]:
         assert max(map(len, pai(*path[1:], "--help").out.splitlines())) <= 80, path
