@@ -84,8 +84,8 @@ def _exit_told(job: JobDetail) -> str:
 
 
 def diagnosis(job: JobDetail) -> str:
-    """Return why a job failed, as Rich markup; empty when it did not."""
-    if job.state != "FAILED":
+    """Return why a job failed, or its latest attempt that is tried again, as Rich markup; empty when none did."""
+    if job.state != "FAILED" and not (job.state == "WAITING" and job.exit_diagnostics):
         return ""
     which = f"task {job.trigger_role}-{job.trigger_index}" if job.trigger_role else "the job"
     text = job.exit_diagnostics.strip() or "\n".join(filter(None, [job.trigger_message, *_advice(job)]))

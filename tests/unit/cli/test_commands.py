@@ -40,6 +40,14 @@ def job_file(tmp_path):
     return str(path)
 
 
+def test_show_tells_why_an_attempt_failed_that_is_tried_again(pai, platform):
+    again = detail("WAITING", appExitDiagnostics="storage data: there is no directory /srv")
+    platform.on("GET", "/jobs/ann~hello", again, detail("WAITING"))
+    platform.on("GET", "/jobs/ann~hello/why", {"waits": []})
+    assert "there is no directory /srv" in pai("job", "show", "hello").out
+    assert "Why:" not in pai("job", "show", "hello").out
+
+
 def test_submit_tells_the_next_step(pai, platform, job_file):
     platform.on("POST", "/jobs", {"user": "ann", "name": "hello", "warnings": ["odd"]}, status=202)
     told = pai("job", "submit", job_file)

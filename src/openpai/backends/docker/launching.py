@@ -143,9 +143,10 @@ def without_passwords(error: Exception, action: LaunchTask) -> str:
     told = str(error)
     pieces = {action.auth.password} if action.auth else set()
     for mount in action.mounts:
-        start, has_password, password = mount.options.partition("password=")
+        _, has_password, password = mount.options.partition("password=")
         if has_password:
-            told = told.replace(mount.options, f"{start}password=******")
+            # Engines repeat the options as they were given, but leave out some that come before.
+            told = told.replace(f"password={password}", "password=******")
             # The kernel takes a password apart at its commas, and so do messages about it.
             pieces |= {password, *password.split(",")}
     return "(not shown here: it holds a password)" if any(piece in told for piece in pieces if piece) else told
