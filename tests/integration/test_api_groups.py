@@ -114,7 +114,8 @@ async def test_older_clients_change_one_part_at_a_time(world: World) -> None:
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/groups/vision/extension", {"extension": {"acls": {"admin": "perhaps"}}}),
+        ("/groups/vision/extension", {"extension": {"acls": {"admin": "yes"}}}),
+        ("/groups/vision/extension/acls/admin", {"data": 1}),
         ("/groups/vision/extension", {"extension": {"acls": []}}),
         ("/groups/vision/extension", {"extension": {"acls": 7}}),
         ("/groups/vision/extension", {"extension": {"big": "x" * 70_000}}),

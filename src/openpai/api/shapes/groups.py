@@ -23,7 +23,7 @@ class Acls(Body):
     # Clients of OpenPAI hand back whatever they were given, so a key from elsewhere is no fault.
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    admin: bool = False
+    admin: bool = Field(False, strict=True)
     virtualClusters: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
     managedVirtualClusters: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
     storageConfigs: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
