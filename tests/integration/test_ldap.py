@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from openpai.identity import directory as directory_module
 from openpai.identity.directory import Directory, LdapSettings
@@ -71,6 +72,18 @@ async def test_the_connection_is_sealed_and_the_directory_has_to_prove_itself(
     assert await Directory(trusting).check("erin", "erin's word") is not None
     with pytest.raises(Exception, match="does not answer as it should"):
         await Directory(replace(trusting, ca_file="")).check("erin", "erin's word")
+
+
+@pytest.mark.parametrize("is_over_tls", [True, False])
+async def test_a_certificate_of_another_host_is_refused_and_the_log_says_why(
+    server: LdapServer, is_over_tls: bool
+) -> None:
+    url = (server.secure_url if is_over_tls else server.url).replace("127.0.0.1", "localhost")
+    other = replace(settings_of(server), url=url, start_tls=not is_over_tls, ca_file=server.ca_file)
+    with capture_logs() as logged, pytest.raises(Unavailable):
+        await Directory(other).check("erin", "erin's word")
+    assert "doesn't match" in logged[0]["why"]
+    assert "erin's word" not in str(logged)
 
 
 @pytest.mark.parametrize(

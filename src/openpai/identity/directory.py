@@ -6,13 +6,17 @@ import asyncio
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import structlog
+
 from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused, Unavailable
+
+_log = structlog.get_logger(__name__)
 
 TIMEOUT_S: Final = 5
 THREADS: Final = 8
@@ -111,6 +115,8 @@ class Directory:
                         return None
                 return self._vouched(searching, entry, name)
         except self._ldap.core.exceptions.LDAPExceptionError as error:
+            # Whoever logs in need not know more; whoever runs the platform has to, of a certificate above all.
+            _log.warning("the directory does not answer as it should", url=self._settings.url, why=str(error)[:1000])
             told = f"the directory {self._settings.url} does not answer as it should ({type(error).__name__})"
             raise Unavailable(told, "try again in a moment, or log in with a local account") from error
 
@@ -132,12 +138,14 @@ class Directory:
         )
         try:
             connection.open()
-            if self._settings.start_tls:
-                connection.start_tls()
+            if self._settings.start_tls and not connection.start_tls(read_server_info=False):
+                raise ldap.core.exceptions.LDAPStartTLSError("StartTLS did not begin")
             connection.bind()
             yield connection
         finally:
-            connection.unbind()
+            # What went wrong before says more than that this goes wrong, too.
+            with suppress(ldap.core.exceptions.LDAPExceptionError):
+                connection.unbind()
 
     def _find(self, connection: Any, name: str) -> dict[str, Any] | None:
         """Return the one entry of a user name, None if there is none or more than one."""
