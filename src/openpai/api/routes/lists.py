@@ -50,7 +50,7 @@ CloneOf = Annotated[
     responses={
         400: {"description": "the job file has faults, each named with its line; no quota is left; it could never run"},
         403: {"description": "the virtual cluster is not granted"},
-        409: {"description": "there is a job of this name already"},
+        409: {"description": "there is a job of this name already, or the idempotency key is of another file"},
     },
 )
 async def submit(
