@@ -108,3 +108,12 @@ def test_a_link_in_place_of_the_directory_goes_without_what_it_leads_to(
     assert [*(tmp_path / ".trash").iterdir()] == []
     assert {file.name for file in goal.iterdir()} == {"hosts", "user.sh", "ticket", "exit"}
     assert {file.read_text() for file in goal.iterdir()} == {"treasure"}
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_place_of_the_directory_goes_too(directory: TaskDirectory, tmp_path: Path) -> None:
+    shutil.rmtree(directory.path)
+    os.mkfifo(directory.path)
+    assert asyncio.run(thrown_away(directory, 1)) is None
+    empty_trash(directory.root)
+    assert [*(tmp_path / ".trash").iterdir()] == []
