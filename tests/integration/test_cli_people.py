@@ -158,18 +158,33 @@ def test_everybody_in_a_file_is_let_in(pai, tmp_path):
 
 def test_nobody_of_a_file_with_faults_is_let_in_and_every_fault_is_told(pai, tmp_path):
     file = tmp_path / "people.csv"
-    file.write_text("username,password,admin\ncarl,secret-1,no\na b,secret-1,\ncarl,short,perhaps\n")
+    file.write_text("username,password,admin\ncarl,secret-1,no\na b,secret-1,\ncarl,short,perhaps\nzo\xeb,secret-1,\n")
     told = pai("user", "import", str(file))
     assert told.code == 2
-    for expected in ("line 3: username", "line 4: username: carl is named twice", "line 4: password", "line 4: admin"):
+    for expected in (
+        "line 3: username",
+        "line 4: username: carl is named twice",
+        "line 4: password",
+        "line 4: admin",
+        "line 5",
+    ):
         assert expected in told.err
     assert "short" not in told.err.replace("too short", "")
+    assert pai("user", "show", "carl").code == 3
+
+
+def test_nobody_is_let_in_when_somebody_is_granted_what_is_not_there(pai, tmp_path):
+    file = tmp_path / "people.csv"
+    file.write_text("username,password,groups\ncarl,secret-1,default\ndora,secret-1,visoin\n")
+    told = pai("user", "import", str(file))
+    assert (told.code, "line 3: groups: there is no 'visoin'" in told.err) == (2, True)
     assert pai("user", "show", "carl").code == 3
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("username,password,email\ncarl,secret-1,nobody\n", "no e-mail address"),
         ("username\ncarl\n", "password: this column is missing"),
         ("username,password,colour\n", "there is no such column"),
         ("username,password\n", "names nobody"),

@@ -8,16 +8,21 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from openpai.cli import output, session
 from openpai.cli.exits import Exit
+from openpai.cli.words import plural
 from openpai.protocol.errors import Fault, PaiError, Refused
 
+if TYPE_CHECKING:
+    from openpai.client import Client
+
 COLUMNS: Final = ("username", "password", "email", "admin", "viewer", "virtual cluster", "groups")
-_NAME: Final = re.compile(r"[\w.-]{1,128}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?")
+_EMAIL: Final = re.compile(r"([^\x00-\x20@]+@[^\x00-\x20@]+)?")
 _YES: Final = frozenset({"true", "yes", "1"})
 _NO: Final = frozenset({"", "false", "no", "0"})
 _PASSWORD_MIN: Final = 6
@@ -51,6 +56,8 @@ def import_(
     rows = read(_text(file))
     done: list[dict[str, Any]] = []
     with session.connect() as pai:
+        if faults := list(_unknown(pai, rows)):
+            raise _refused(faults)
         for row in () if dry_run else rows:
             try:
                 pai.add_user(
@@ -74,9 +81,23 @@ def import_(
     return Exit.REFUSED if any(one["result"] == "refused" for one in done) else Exit.OK
 
 
+def _unknown(pai: Client, rows: tuple[Row, ...]) -> Iterator[Fault]:
+    """Yield what is granted to somebody and is not there."""
+    groups = {group.name for group in pai.groups()} if any(row.groups for row in rows) else set()
+    clusters = {vc.name for vc in pai.virtual_clusters()} if any(row.virtual_clusters for row in rows) else set()
+    for row in rows:
+        for column, named, known in (
+            ("virtual cluster", row.virtual_clusters, clusters),
+            ("groups", row.groups, groups),
+        ):
+            for name in named:
+                if name not in known:
+                    yield Fault(column, f"there is no {name!r}", row.line, ", ".join(sorted(known)))
+
+
 def _tell(rows: tuple[Row, ...], done: list[dict[str, Any]], dry_run: bool) -> None:
     if dry_run:
-        output.say(f"{len(rows)} users could be let in.")
+        output.say(f"{plural(len(rows), 'user')} could be let in.")
         return
     for one in done:
         if one["result"] == "refused":
@@ -135,6 +156,8 @@ def _row(line: int, found: Mapping[str | None, Any], seen: set[str]) -> tuple[Ro
         faults.append(Fault("username", f"{given['username']!r} is no user name", line, "letters, digits, _ . -"))
     elif given["username"] in seen:
         faults.append(Fault("username", f"{given['username']} is named twice", line))
+    if not _EMAIL.fullmatch(given["email"]):
+        faults.append(Fault("email", f"{given['email']!r} is no e-mail address", line))
     # A password is never told, not even a bad one, and spaces may belong to it.
     password = found.get("password") or ""
     if len(password) < _PASSWORD_MIN:
