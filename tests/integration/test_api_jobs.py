@@ -227,7 +227,7 @@ async def test_events_are_a_history_newest_first(world: World) -> None:
     [failed] = [event for event in found["data"] if event["reason"] == "TaskFailed"]
     assert (failed["type"], failed["taskroleName"], failed["taskIndex"]) == ("Warning", "worker", 0)
     assert (failed["podUid"], failed["sourceHost"], failed["count"]) == (f"{id_}.0.worker.0.0", "n1", 1)
-    assert failed["firstTimestamp"] == failed["lastTimestamp"]
+    assert failed["firstTimestamp"] == failed["lastTimestamp"] == "2023-11-14T22:13:22.000Z"
     warnings = await world.get("/jobs/ann~train/events", type="Warning")
     normal = await world.get("/jobs/ann~train/events", type="Normal")
     assert {event["type"] for event in warnings["data"]} == {"Warning"}

@@ -26,7 +26,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def test_the_server_says_what_it_is(world: World) -> None:
-    info = {"name": "PAI RESTful API", "version": "1.2.3", "launcherType": "openpai", "authnMethod": "basic"}
+    info = {"name": "PAI RESTful API", "version": "1.2.3", "launcherType": "k8s", "authnMethod": "basic"}
     for method in ("GET", "POST", "PUT"):
         for path in ("/api/v1/", "/api/v2/info"):
             assert (await world.http.request(method, path)).json() == info

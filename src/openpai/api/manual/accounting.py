@@ -116,7 +116,7 @@ class Info(Answer):
 
     name: Literal["PAI RESTful API"]
     version: str = Field(examples=["0.1.0"])
-    launcherType: Literal["openpai"]
+    launcherType: Literal["k8s"]
     authnMethod: Literal["basic", "OIDC"]
 
 

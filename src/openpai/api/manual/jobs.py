@@ -79,8 +79,8 @@ class Event(Answer):
     type: Literal["Normal", "Warning"]
     reason: str = Field(examples=["TaskStarted"])
     message: Sentence
-    firstTimestamp: Ms
-    lastTimestamp: Ms
+    firstTimestamp: str = Field(examples=["2026-01-31T12:00:00.000Z"])
+    lastTimestamp: str = Field(examples=["2026-01-31T12:00:00.000Z"])
     count: Literal[1]
     sourceComponent: Literal["openpai"]
     sourceHost: str | None = Field(examples=["node-17"])

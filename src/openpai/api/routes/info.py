@@ -22,7 +22,8 @@ async def info(request: Request) -> Response:
         {
             "name": "PAI RESTful API",
             "version": services.settings.version,
-            "launcherType": "openpai",
+            # OpenPAI's clients know `yarn` and `k8s`, and speak to each as it spoke; this one speaks like the latter.
+            "launcherType": "k8s",
             "authnMethod": "OIDC" if has_page else "basic",
         }
     )

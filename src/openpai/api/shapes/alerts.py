@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
+from openpai.api.shapes.events import iso_time
 from openpai.api.shapes.exits import Document
 from openpai.lifecycle.model import JobPhase
 from openpai.ports.platform import NodeView
@@ -85,14 +85,10 @@ def alert(found: Alert, now_ms: int) -> Document:
     return {
         "labels": labels,
         "annotations": {"summary": found.summary},
-        "startsAt": _time(now_ms if found.since_ms is None else found.since_ms),
+        "startsAt": iso_time(now_ms if found.since_ms is None else found.since_ms),
         "endsAt": "0001-01-01T00:00:00Z",
         "generatorURL": "",
         "status": {"state": "active", "silencedBy": [], "inhibitedBy": []},
         "receivers": [],
         "fingerprint": mark,
     }
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

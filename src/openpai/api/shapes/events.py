@@ -1,6 +1,8 @@
-"""A job's history in OpenPAI's shape of an event."""
+"""A job's history in OpenPAI's shape of an event, whose times are texts where those of jobs are numbers."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 from openpai.api.shapes.exits import Document
 from openpai.ports.store import EventRow
@@ -10,6 +12,7 @@ def event(row: EventRow) -> Document:
     """Return one event; it happened once, so its first and last time are the same."""
     told = row.event
     key = told.key
+    when = iso_time(told.at_ms)
     return {
         "uid": str(row.id),
         "frameworkName": told.job,
@@ -20,9 +23,14 @@ def event(row: EventRow) -> Document:
         "type": "Warning" if told.is_warning else "Normal",
         "reason": told.reason,
         "message": told.message,
-        "firstTimestamp": told.at_ms,
-        "lastTimestamp": told.at_ms,
+        "firstTimestamp": when,
+        "lastTimestamp": when,
         "count": 1,
         "sourceComponent": "openpai",
         "sourceHost": told.node,
     }
+
+
+def iso_time(at_ms: int) -> str:
+    """Return a time as in 2026-01-31T12:00:00.000Z."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

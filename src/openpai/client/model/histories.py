@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from openpai.client.model.reading import Document, number, text
+from openpai.client.model.reading import Document, moment, number, text
 from openpai.client.model.sharing import Estimate
 
 
@@ -27,7 +27,7 @@ class Event:
             type=text(document.get("type")),
             reason=text(document.get("reason")),
             message=text(document.get("message")),
-            at_ms=number(document.get("lastTimestamp")),
+            at_ms=moment(document.get("lastTimestamp")),
             task=text(document.get("taskName")),
             node=text(document.get("sourceHost")),
             document=document,

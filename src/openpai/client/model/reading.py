@@ -6,6 +6,7 @@ A newer server may say more and an older one less; a program that leans on a fie
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 Document = Mapping[str, Any]
@@ -19,6 +20,14 @@ def text(value: Any) -> str:
 def number(value: Any) -> int | None:
     """Return a whole number, or None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def moment(value: Any) -> int | None:
+    """Return a time written as in 2026-01-31T12:00:00.000Z in milliseconds since 1970, or None for anything else."""
+    try:
+        return round(datetime.fromisoformat(value).timestamp() * 1000)
+    except (TypeError, ValueError):
+        return None
 
 
 def amount(value: Any) -> int:
