@@ -182,6 +182,14 @@ async def test_links_lead_about_inside_and_never_out(place: Place) -> None:
     assert not (place.root.parent / "new").exists()
 
 
+async def test_what_cannot_be_asked_for_is_not_listed(place: Place) -> None:
+    (place.root / os.fsdecode(b"\xff")).touch()
+    os.mkfifo(place.root / "pipe")
+    (place.root / "file").touch()
+    listed = (await place.ask("GET", "/storages/data/files")).json()["entries"]
+    assert [each["name"] for each in listed] == ["file"]
+
+
 async def test_special_files_are_not_read(place: Place) -> None:
     os.mkfifo(place.root / "pipe")
     assert await place.code("GET", "/storages/data/files/pipe") == (403, "ForbiddenUserError")

@@ -6,12 +6,16 @@ look for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
 
 from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def listing(
@@ -29,7 +33,7 @@ def listing(
         table.add_column(heading, justify=justify, no_wrap=heading in whole or heading in right, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
         table.add_row(
-            *(cell if name in markup else escape(cell) or "-" for name, cell in zip(headings, row, strict=True))
+            *(cell if name in markup else _harmless(cell) or "-" for name, cell in zip(headings, row, strict=True))
         )
     return table
 
@@ -41,8 +45,13 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
     table.add_column(overflow="fold")
     for name, told in pairs:
         if told:
-            table.add_row(name, escape(told))
+            table.add_row(name, _harmless(told))
     return table
+
+
+def _harmless(text: str) -> str:
+    """Return a text that changes nothing but what is read: others may have put orders to a terminal into a name."""
+    return escape(_CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text))
 
 
 def lines(table: Table) -> Iterator[str]:

@@ -34,7 +34,7 @@ def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
     from openpai.cli.listing import listing
 
     rows = [
-        (f"{one.name}/" if one.is_directory else one.name, "" if one.is_directory else size(one.size),
+        (one.name.replace("\n", "\\n") + "/" * one.is_directory, "" if one.is_directory else size(one.size),
          words.clock_time(one.modified_at_ms))
         for one in found
     ]  # fmt: skip
@@ -163,13 +163,15 @@ def _stored(pai: Client, name: str, path: str) -> Iterator[tuple[str, Path, int]
         if not found.is_directory:
             yield path, Path(last), found.size
             return
+    from openpai.client.calls.storages import UNFIT
+
     waiting = [(path, Path(last or name))]
     while waiting:
         directory, goal = waiting.pop()
         for one in pai.stored_files(name, directory):
             # An object store takes any name, and one like `..` would lead out of the directory we write to.
-            if one.name in ("", ".", "..") or "/" in one.name or "\0" in one.name:
-                output.warn(f"{one.name!r} in {directory or '/'} is no name for a file here and is left out")
+            if one.name in ("", ".", "..") or "/" in one.name or UNFIT.search(one.name):
+                output.warn(f"{one.name!r} in {directory or '/'} has a name that cannot be asked for and is left out")
                 continue
             inside = f"{directory}/{one.name}".lstrip("/")
             if one.is_directory:

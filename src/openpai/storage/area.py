@@ -10,7 +10,7 @@ from openpai.ports.clock import Clock
 from openpai.ports.storages import Entry
 from openpai.storage.driver import PART_PREFIX, Driver, Names, Writer
 from openpai.storage.opened import Opened
-from openpai.storage.paths import file_parts, parts
+from openpai.storage.paths import file_parts, is_text, parts
 
 T = TypeVar("T")
 
@@ -95,7 +95,8 @@ class DrivenArea:
             if entry.name.startswith(PART_PREFIX) and self._is_abandoned(entry):
                 with contextlib.suppress(Exception):
                     self._driver.remove((*names, entry.name), recursive=False)
-        shown = (entry for entry in found if not entry.name.startswith(PART_PREFIX))
+        # What is no text cannot be told, nor asked for.
+        shown = (entry for entry in found if not entry.name.startswith(PART_PREFIX) and is_text(entry.name))
         return tuple(sorted(shown, key=lambda entry: entry.name))
 
     def _is_abandoned(self, entry: Entry) -> bool:

@@ -58,7 +58,8 @@ class LocalDriver:
                         with contextlib.suppress(OSError, Refused):
                             # Only a link needs the long way round, from the top down.
                             is_link = found.is_symlink()
-                            yield self.entry((*names, found.name)) if is_link else _entry(found.name, found.stat())
+                            if is_link or found.is_dir() or found.is_file():
+                                yield self.entry((*names, found.name)) if is_link else _entry(found.name, found.stat())
             finally:
                 os.close(handle)
 

@@ -25,6 +25,11 @@ def parts(path: str) -> tuple[str, ...]:
     return found
 
 
+def is_text(name: str) -> bool:
+    """Return whether a name can be told at all: directories of this machine hold any bytes."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
 def file_parts(path: str) -> tuple[str, ...]:
     """Return the names a path is made of; raise InvalidParametersError for the top itself too."""
     found = parts(path)

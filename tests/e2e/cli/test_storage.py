@@ -114,3 +114,18 @@ def test_what_this_machine_refuses_is_no_bug(new_pai: Person, root: Path, tmp_pa
     (tmp_path / "file").write_text("in the way")
     told = new_pai("storage", "download", "data", "x", "--to", str(tmp_path / "file"))
     assert (told.code, "File exists" in told.err) == (2, True)
+
+
+def test_odd_names_are_shown_without_effect_and_left_out_of_downloads(
+    new_pai: Person, root: Path, tmp_path: Path
+) -> None:
+    (root / "odd").mkdir()
+    for name in ("\x1b[31mred", "new\nline", "fine"):
+        (root / "odd" / name).write_text("x")
+    listed = new_pai("storage", "ls", "data", "odd").out
+    assert "\\x1b[31mred" in listed
+    assert "new\\nline" in listed
+    assert "\x1b" not in listed
+    told = new_pai("storage", "download", "data", "odd", "--to", str(tmp_path))
+    assert (told.code, told.err.count("left out")) == (0, 2)
+    assert [path.name for path in (tmp_path / "odd").iterdir()] == ["fine"]

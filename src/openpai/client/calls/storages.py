@@ -13,7 +13,8 @@ from openpai.client.calls.naming import segment
 from openpai.protocol.errors import Refused
 
 FILES_PER_PAGE: Final = 10_000
-_UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
+UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
+"""What no path in a storage may hold."""
 
 
 def _storage(name: str) -> str:
@@ -23,7 +24,7 @@ def _storage(name: str) -> str:
 def file_path(name: str, path: str) -> str:
     """Return the path in the API of a file in a storage; raise Refused for one that leads elsewhere."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
-    if not parts or ".." in parts or _UNFIT.search(path):
+    if not parts or ".." in parts or UNFIT.search(path):
         told = f"{path!r} is not the path of a file in a storage"
         raise Refused("InvalidParametersError", told, "no '..', no backslash, nothing but text: data/train/images.tar")
     return f"{_storage(name)}/files/{quote('/'.join(parts))}"
