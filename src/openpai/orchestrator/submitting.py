@@ -32,28 +32,20 @@ def check_virtual_cluster(by: Submitter, name: str, known: frozenset[str]) -> No
         raise no_virtual_cluster(name)
 
 
-async def check_quotas(user: str, quotas: Sequence[Quota], gpus: int, usage: UsageStore, now_ms: int) -> None:
-    """Raise NoEnoughQuotaError, naming limit and use, when a job would be more than these quotas of its owner allow."""
+def check_size(user: str, quotas: Sequence[Quota], gpus: int) -> None:
+    """Raise NoEnoughQuotaError for a job of more GPUs than quotas of its owner allow; the store checks the rest."""
     for quota in quotas:
         limit = quota.gpus_per_job
         if limit is not None and gpus > limit:
             told = f"the job asks for {_gpus(gpus)}, and {_whose(user, quota)} may ask for {limit} in one job"
             raise _beyond(quota, told, "ask for fewer")
-        if quota.jobs_unfinished is not None:
-            unfinished = await usage.unfinished(user)
-            where = quota.virtual_cluster
-            count = unfinished.get(where, 0) if where else sum(unfinished.values())
-            if count >= quota.jobs_unfinished:
-                raise no_room(user, BeyondQuota(quota, count))
-        if quota.gpu_hours_per_month is not None:
-            await _check_hours(user, quota, quota.gpu_hours_per_month, usage, now_ms)
 
 
-async def check_again(found: JobRecord, usage: UsageStore, now_ms: int) -> tuple[Quota, ...]:
-    """Check the quotas of a job that shall run again; return those that hold for it."""
+async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
+    """Check the size of a job that shall run again; return the quotas that hold for it."""
     held = quotas_for(found.user, await usage.quotas(), found.virtual_cluster)
     if held and found.job.is_final:
-        await check_quotas(found.user, held, spec_of(found).gpus_total, usage, now_ms)
+        check_size(found.user, held, spec_of(found).gpus_total)
     return held
 
 
@@ -67,25 +59,16 @@ def quotas_for(user: str, quotas: Sequence[Quota], virtual_cluster: str) -> tupl
     return tuple(quota for quota in found if quota is not None)
 
 
-def limiting_jobs(quotas: Sequence[Quota]) -> tuple[Quota, ...]:
-    """Return the quotas that say how many unfinished jobs there may be."""
-    return tuple(quota for quota in quotas if quota.jobs_unfinished is not None)
-
-
 def no_room(user: str, beyond: BeyondQuota) -> Refused:
-    """Return what somebody is told whose jobs are as many as they may be."""
-    quota, count = beyond.quota, beyond.count
+    """Return what somebody is told whose quota is used up."""
+    quota, count, used = beyond.quota, beyond.count, beyond.gpu_hours
+    if used is not None:
+        limit = _hours(quota.gpu_hours_per_month or 0)
+        told = f"{user} has used {_hours(used)} GPU hours this month, and {_whose(user, quota)} may use {limit}"
+        return _beyond(quota, told, "wait for the first of the next month (UTC)" if quota.gpu_hours_per_month else "")
     jobs = "1 unfinished job" if count == 1 else f"{count} unfinished jobs"
     told = f"{user} has {jobs}, and {_whose(user, quota)} may have {quota.jobs_unfinished}"
     return _beyond(quota, told, "wait for one to end, or stop one" if count else "")
-
-
-async def _check_hours(user: str, quota: Quota, limit: float, usage: UsageStore, now_ms: int) -> None:
-    hours = await usage.gpu_hours_this_month(user, now_ms)
-    used = hours.get(quota.virtual_cluster, 0.0) if quota.virtual_cluster else sum(hours.values())
-    if used >= limit:
-        told = f"{user} has used {_hours(used)} GPU hours this month, and {_whose(user, quota)} may use {_hours(limit)}"
-        raise _beyond(quota, told, "wait for the first of the next month (UTC)")
 
 
 def _whose(user: str, quota: Quota) -> str:

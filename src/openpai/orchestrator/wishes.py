@@ -27,9 +27,8 @@ from openpai.orchestrator.specs import spec_of
 from openpai.orchestrator.submitting import (
     check_again,
     check_hardware,
-    check_quotas,
+    check_size,
     check_virtual_cluster,
-    limiting_jobs,
     no_room,
     quotas_for,
 )
@@ -78,16 +77,14 @@ class Wishes(SharingWishes):
         read = read_job(text, await self._hidden_in(by) if by.clone_of else None)
         spec = await with_storages(read.spec, by, self._storages)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
-        quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster) if self._usage is not None else ()
-        if self._usage is not None and quotas:
-            await check_quotas(by.user, quotas, spec.gpus_total, self._usage, self._clock.now_ms())
+        quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster)
+        check_size(by.user, quotas, spec.gpus_total)
         record_ = self._new_record(by, spec)
         if self.office is not None:
             check_hardware(self.office, record_, spec)
         event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
         config = dump_masked(spec)
-        limits = limiting_jobs(quotas)
-        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, limits)
+        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas)
         try:
             await self._remember(new)
         except AlreadySubmitted as already:
@@ -117,11 +114,10 @@ class Wishes(SharingWishes):
 
     async def start(self, user: str, name: str, by: str) -> None:
         """Let a finished job run again; see `Platform.start`."""
-        now_ms = self._clock.now_ms()
         found = await self._store.load(await self._find(user, name)) if self._usage is not None else None
-        held = await check_again(found, self._usage, now_ms) if found is not None and self._usage is not None else ()
+        held = await check_again(found, self._usage) if found is not None and self._usage is not None else ()
         try:
-            await self._tell(user, name, StartRequested(now_ms, by), limiting_jobs(held))
+            await self._tell(user, name, StartRequested(self._clock.now_ms(), by), held)
         except BeyondQuota as beyond:
             raise no_room(user, beyond) from beyond
 

@@ -98,7 +98,7 @@ class NewJob:
     """What the client calls this submission: sent again under the same key it is the same job. Empty: none."""
     audit: AuditEntry | None = None
     quotas: tuple[Quota, ...] = ()
-    """Those that say how many unfinished jobs its owner may have."""
+    """Those that limit unfinished jobs or GPU hours of its owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Change:
     """(node, device, grant) that this step gives back."""
     events: tuple[Event, ...] = ()
     quotas: tuple[Quota, ...] = ()
-    """Those that say how many unfinished jobs its owner may have, for a step that lets a final job run again."""
+    """Those that limit unfinished jobs or GPU hours of its owner, for a step that lets a final job run again."""
 
 
 class Saved(StrEnum):

@@ -25,12 +25,13 @@ class Quota:
 
 
 class BeyondQuota(Exception):
-    """One more unfinished job would be one too many: `count` is how many there are, `quota` what allows no more."""
+    """One more job would be one too many for `quota`: for the `count` of unfinished ones, or for the GPU hours used."""
 
-    def __init__(self, quota: Quota, count: int) -> None:
-        super().__init__(f"{count} unfinished jobs, and {quota.jobs_unfinished} allowed")
+    def __init__(self, quota: Quota, count: int = 0, gpu_hours: float | None = None) -> None:
+        super().__init__(f"{count} unfinished jobs, {gpu_hours} GPU hours, and {quota} allowed")
         self.quota = quota
         self.count = count
+        self.gpu_hours = gpu_hours
 
 
 @dataclass(frozen=True, slots=True)

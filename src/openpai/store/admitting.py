@@ -1,4 +1,4 @@
-"""Whether somebody may have one more unfinished job, asked in the transaction that adds it.
+"""Whether quotas leave room for one more job of somebody, asked in the transaction that adds it.
 
 SQLite has one writer at a time, whichever server it belongs to. Servers over PostgreSQL wait for each other by owner:
 the writer takes the lock named here before it begins, so that nobody counts while somebody else adds.
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from openpai.ports.usage import BeyondQuota, Quota
+from openpai.store.months import gpu_hours
 from openpai.store.schema import jobs
 
 
@@ -24,17 +25,24 @@ def unfinished(connection: sa.Connection, owner: str) -> Mapping[str, int]:
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def check_room(connection: sa.Connection, owner: str, quotas: Sequence[Quota]) -> None:
-    """Raise BeyondQuota when somebody has as many unfinished jobs as one of these quotas allows."""
-    if not quotas:
-        return
-    counts = unfinished(connection, owner)
+def beyond(connection: sa.Connection, owner: str, quotas: Sequence[Quota], now_ms: int) -> BeyondQuota | None:
+    """Return which of these quotas leaves no room for one more job, None when all do."""
+    counts = unfinished(connection, owner) if any(quota.jobs_unfinished is not None for quota in quotas) else {}
+    is_timed = any(quota.gpu_hours_per_month is not None for quota in quotas)
+    hours = gpu_hours(connection, owner, now_ms) if is_timed else {}
     for quota in quotas:
-        count = counts.get(quota.virtual_cluster, 0) if quota.virtual_cluster else sum(counts.values())
-        if quota.jobs_unfinished is not None and count >= quota.jobs_unfinished:
-            raise BeyondQuota(quota, count)
+        jobs_now, hours_now = int(_of(quota, counts)), _of(quota, hours)
+        if quota.jobs_unfinished is not None and jobs_now >= quota.jobs_unfinished:
+            return BeyondQuota(quota, jobs_now)
+        if quota.gpu_hours_per_month is not None and hours_now >= quota.gpu_hours_per_month:
+            return BeyondQuota(quota, gpu_hours=hours_now)
+    return None
+
+
+def _of(quota: Quota, by_cluster: Mapping[str, float]) -> float:
+    return by_cluster.get(quota.virtual_cluster, 0) if quota.virtual_cluster else sum(by_cluster.values())
 
 
 def lock_of(owner: str, quotas: Sequence[Quota]) -> str:
-    """Return what the writer must hold while it checks these quotas; nothing when there are none."""
-    return f"unfinished jobs of {owner}" if quotas else ""
+    """Return what the writer must hold while it checks these quotas; nothing when none of them counts jobs."""
+    return f"unfinished jobs of {owner}" if any(quota.jobs_unfinished is not None for quota in quotas) else ""

@@ -11,9 +11,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.store import AlreadySubmitted, Change, JobRecord, LeaseLost, NewJob, Saved
+from openpai.ports.usage import BeyondQuota
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
-from openpai.store.admitting import check_room, lock_of
+from openpai.store.admitting import beyond, lock_of
 from openpai.store.database import Database
 from openpai.store.months import count_ends, ends_of
 from openpai.store.schema import (
@@ -88,10 +89,12 @@ class SqlJobStore:
         columns, details = rows.new_job_columns(new), rows.detail_columns(new)
         first = rows.event_columns(new.event)
 
-        def work(connection: sa.Connection) -> None:
+        def work(connection: sa.Connection) -> BeyondQuota | None:
             if new.idempotency_key:
                 _check_key(connection, new)
-            check_room(connection, new.record.user, new.quotas)
+            refused = beyond(connection, new.record.user, new.quotas, new.record.job.submitted_at_ms)
+            if refused is not None:
+                return refused
             if new.idempotency_key:
                 _claim_key(connection, new)
             try:
@@ -109,8 +112,12 @@ class SqlJobStore:
             # A server that is no longer the leader must not keep the job to itself.
             if epoch is None or self._newest_epoch(connection) != epoch:
                 connection.execute(inbox.insert(), {"job": new.record.job.id})
+            return None
 
-        await self._database.write(work, lock_of(new.record.user, new.quotas))
+        # Raised out there: within, it would undo the submissions of others and have each of them run alone.
+        refused = await self._database.write(work, lock_of(new.record.user, new.quotas))
+        if refused is not None:
+            raise refused
 
     async def submitted(self, user: str, idempotency_key: str) -> tuple[str, str] | None:
         """Return what was submitted under a key; see `JobStore.submitted`."""
@@ -164,8 +171,10 @@ class SqlJobStore:
             if epoch is not None:
                 self._check_lease(connection, epoch)
             for change in changes:
-                if change.before.job.is_final:
-                    check_room(connection, change.before.user, change.quotas)
+                if change.quotas and change.before.job.is_final:
+                    refused = beyond(connection, change.before.user, change.quotas, change.after.job.attempt_at_ms or 0)
+                    if refused is not None:
+                        raise refused
             try:
                 with connection.begin_nested():
                     self._write(connection, changes, notify=notify)
