@@ -146,10 +146,11 @@ async def test_each_attempt_of_a_job_stays_readable(world: World) -> None:
 async def test_the_deprecated_attempts_are_still_there(world: World) -> None:
     id_ = await failed_once(world)
     latest, first = await world.get("/jobs/ann~train/job-attempts")
-    assert (latest["attemptIndex"], latest["isLatest"]) == (1, True)
+    assert (latest["attemptIndex"], latest["isLatest"], latest["exitDiagnostics"]) == (1, True, None)
     assert (first["attemptIndex"], first["isLatest"], first["state"]) == (0, False, "FAILED")
     assert (first["exitCode"], first["frameworkName"], first["userName"], first["jobName"]) == (3, id_, "ann", "train")
     assert first["exitDiagnostics"]["runtime"]["originUserExitCode"] == 3
+    assert first["exitDiagnostics"]["runtime"]["name"] == "app"
     assert first["taskRoles"]["worker"]["taskStatuses"][0]["containerExitCode"] == 3
     assert (first["totalTaskNumber"], first["totalGpuNumber"], first["totalTaskRoleNumber"]) == (3, 2, 2)
     assert await world.get("/jobs/ann~train/job-attempts/0") == first

@@ -52,6 +52,7 @@ class RuntimeExit(Answer):
     reason: str = Field(examples=["the container used more memory than it asked for"])
     solution: str = Field(examples=["ask for more memory"])
     errorLogs: ErrorLogs
+    name: Literal["app"]
 
 
 class ExitMessages(Answer):

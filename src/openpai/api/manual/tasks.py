@@ -82,7 +82,7 @@ class ShortRole(Answer):
 class ExitDiagnostics(Answer):
     """How an attempt ended."""
 
-    diagnosticsSummary: str | None = Field(examples=[None])
+    diagnosticsSummary: str = Field(examples=["1 task of role worker failed (minFailedInstances 1)"])
     runtime: RuntimeExit | None
     launcher: str | None = Field(examples=[None])
 
@@ -103,7 +103,7 @@ class OldAttempt(Answer):
     exitCode: ExitCode
     exitPhrase: str | None = Field(examples=[None])
     exitType: str | None = Field(examples=[None])
-    exitDiagnostics: ExitDiagnostics
+    exitDiagnostics: ExitDiagnostics | None
     appExitSpec: ExitSpec | None
     appExitDiagnostics: str | None = Field(examples=[None])
     appExitMessages: ExitMessages | None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from openpai.lifecycle.model import Diagnosis, ExitReason, ExitReport
 from openpai.protocol.exits import spec_for
 
 Document = dict[str, Any]
+# A task is one container, and OpenPAI calls it this.
+CONTAINER: Final = "app"
 
 
 def exit_spec(code: int, diagnosis: Diagnosis | None) -> Document:
@@ -57,5 +59,6 @@ def exit_messages(code: int, message: str, diagnosis: Diagnosis | None, report: 
         "reason": diagnosis.reason,
         "solution": "\n".join(diagnosis.advice),
         "errorLogs": {"user": diagnosis.matched, "platform": ""},
+        "name": CONTAINER,
     }
     return {"container": None, "runtime": runtime, "launcher": None}

@@ -101,7 +101,8 @@ def _ending(outcome: Outcome | None) -> Document:
 def old_attempt(row: JobRow, attempt: AttemptView, tasks: Sequence[TaskHistory]) -> Document:
     """Return an attempt in the shape of the deprecated `job-attempts` routes."""
     ending = _ending(attempt.outcome)
-    messages = ending["appExitMessages"] or {}
+    messages = ending["appExitMessages"]
+    told = messages and {"runtime": messages["runtime"], "launcher": messages["launcher"]}
     roles: dict[str, Document] = {}
     for task in tasks:
         role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
@@ -120,11 +121,7 @@ def old_attempt(row: JobRow, attempt: AttemptView, tasks: Sequence[TaskHistory])
         "exitCode": ending["appExitCode"],
         "exitPhrase": ending["appExitSpec"]["phrase"] if ending["appExitSpec"] else None,
         "exitType": ending["appExitType"],
-        "exitDiagnostics": {
-            "diagnosticsSummary": ending["appExitDiagnostics"],
-            "runtime": messages.get("runtime"),
-            "launcher": messages.get("launcher"),
-        },
+        "exitDiagnostics": told and {"diagnosticsSummary": ending["appExitDiagnostics"], **told},
         **{key: value for key, value in ending.items() if key not in ("appExitCode", "appExitType")},
         "totalGpuNumber": row.gpus_total,
         "totalTaskNumber": row.tasks_total,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from openpai.api.shapes.exits import Document
+from openpai.api.shapes.exits import CONTAINER, Document
 from openpai.lifecycle.model import TaskPhase
 from openpai.ports.platform import NodeView
 from openpai.ports.store import JobRow, TaskAttemptRow
@@ -105,7 +105,7 @@ def _pod(job: JobRow, row: TaskAttemptRow) -> Document:
         "spec": {
             "nodeName": slot.node if slot else None,
             "hostNetwork": True,
-            "containers": [{"name": "app", "resources": {"limits": limits, "requests": limits}}],
+            "containers": [{"name": CONTAINER, "resources": {"limits": limits, "requests": limits}}],
         },
         "status": status,
     }
