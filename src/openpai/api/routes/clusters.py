@@ -29,9 +29,9 @@ class Promise(Body):
 
     wish: str = Field("", max_length=1000, examples=["3 nodes", "8 GPUs of A100 + 2 nodes"])
     vcCapacity: float | None = Field(None, description="OpenPAI's percentage, which is refused.")  # noqa: N815
-    vcMaxCapacity: float | None = None  # noqa: N815
-    description: str | None = Field(None, max_length=1000)
-    externalName: str | None = Field(None, max_length=1000)  # noqa: N815
+    vcMaxCapacity: float | None = Field(None, description="OpenPAI's; kept nowhere.")  # noqa: N815
+    description: str | None = Field(None, max_length=1000, description="OpenPAI's; kept nowhere.")
+    externalName: str | None = Field(None, max_length=1000, description="OpenPAI's; kept nowhere.")  # noqa: N815
 
 
 class Status(Body):
