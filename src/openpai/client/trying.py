@@ -38,6 +38,8 @@ def options(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
         "base_url": url,
         "headers": {"Authorization": f"Bearer {token}"} if token else {},
         "timeout": httpx.Timeout(timeout_s, connect=min(CONNECT_WITHIN_S, timeout_s)),
+        # A log that is followed holds its connection; a hundred of them must not keep every other request waiting.
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20),
         # Loading the certificates of the world takes longer than a whole command; plain HTTP needs none.
         "verify": url.startswith("https:"),
         # A proxy for the outside world knows nothing of this machine's own servers.

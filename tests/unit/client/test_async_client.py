@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -102,6 +103,24 @@ async def test_what_may_have_been_done_is_not_repeated():
         with pytest.raises(Unavailable, match="broke before the answer"):
             await pai.add_user("bob", "secret-1")
     assert len(server.requests) == 1
+
+
+async def test_the_hundredth_log_that_is_followed_keeps_nobody_else_waiting():
+    count, arrived, all_there = 120, [], asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrived.append(await reader.readuntil(b"\r\n\r\n"))
+        if len(arrived) == count:
+            all_there.set()
+        await all_there.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, backlog=count) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with AsyncClient(f"http://127.0.0.1:{port}", "t0ken") as pai, asyncio.timeout(20):
+            assert await asyncio.gather(*(pai.nodes() for _ in range(count))) == [()] * count
 
 
 async def test_a_refusal_keeps_its_code():
