@@ -45,17 +45,19 @@ def _like_it(error: UnicodeError) -> tuple[str, int]:
 @cache
 def console() -> Console:
     """Return the terminal that tables are drawn on."""
-    from rich.console import Console
-
-    return Console(highlight=False, emoji=False)
+    return _console()
 
 
 @cache
 def error_console() -> Console:
     """Return the terminal that errors and asides go to."""
+    return _console(stderr=True)
+
+
+def _console(**how: Any) -> Console:
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, emoji=False)
+    return Console(highlight=False, emoji=False, **how)
 
 
 def document(value: Any) -> None:
@@ -81,7 +83,7 @@ def say(what: str | Table = "") -> None:
         console().print(what, markup=False, soft_wrap=True)
     elif console().is_terminal or "COLUMNS" in os.environ:
         # In a narrower terminal lines break; folded into it, a table would lose whole columns.
-        console().print(what, width=max(console().width, TABLE_WIDTH), crop=False)
+        (console() if console().width >= TABLE_WIDTH else _console(width=TABLE_WIDTH)).print(what)
     else:
         from openpai.cli.listing import lines
 

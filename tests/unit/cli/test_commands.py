@@ -268,6 +268,13 @@ def test_in_a_pipe_each_row_is_one_line_however_long(pai, platform, monkeypatch)
     assert second.index("RUNNING") == heading.index("STATE") == len(name) + 2
 
 
+def test_a_narrow_terminal_loses_no_column(pai, platform, monkeypatch):
+    platform.on("GET", "/jobs", {"totalCount": 1, "data": [{"name": "hello", "username": "ann", "state": "RUNNING"}]})
+    wide = pai("job", "list").out
+    monkeypatch.setenv("COLUMNS", "30")
+    assert pai("job", "list").out == wide
+
+
 def test_five_thousand_jobs_are_listed_before_anybody_gets_bored(pai, platform, monkeypatch):
     monkeypatch.delenv("COLUMNS")
     jobs = [{"name": f"job-{number}", "username": "ann", "state": "RUNNING"} for number in range(5000)]
