@@ -80,8 +80,8 @@ class Checkers:
             raise Violation(told)
 
     def job(self, name: str) -> dict[str, Any] | None:
-        """Return a job's row."""
-        cursor = self._connection.execute("SELECT * FROM jobs WHERE name = ?", (name,))
+        """Return a job's row, with its details."""
+        cursor = self._connection.execute("SELECT * FROM jobs JOIN job_details ON job = id WHERE name = ?", (name,))
         columns = [column[0] for column in cursor.description]
         row = cursor.fetchone()
         return dict(zip(columns, row, strict=True)) if row else None
@@ -133,7 +133,8 @@ class Checkers:
 
     def _retries(self) -> Iterator[str]:
         plans = self._plans
-        for id_, plan, counted, free in self._rows("SELECT id, plan, retries_counted, retries_free FROM jobs"):
+        query = "SELECT id, plan, retries_counted, retries_free FROM jobs JOIN job_details ON job = id"
+        for id_, plan, counted, free in self._rows(query):
             if id_ not in plans:
                 plans[id_] = json.loads(plan)
             if counted > plans[id_]["jobRetryCount"] or free > FREE_RETRIES_MAX:
@@ -147,7 +148,8 @@ class Checkers:
     def _gangs(self) -> Iterator[str]:
         query = (
             "SELECT t.job, t.job_attempt, j.tasks_total, COUNT(*) FROM task_attempts t JOIN jobs j ON j.id = t.job"
-            " WHERE t.attempt = 0 AND t.granted_at_ms IS NOT NULL AND j.plan LIKE '%\"gang\":true%'"
+            " JOIN job_details d ON d.job = t.job"
+            " WHERE t.attempt = 0 AND t.granted_at_ms IS NOT NULL AND d.plan LIKE '%\"gang\":true%'"
             " GROUP BY t.job, t.job_attempt HAVING COUNT(*) <> j.tasks_total"
         )
         for id_, attempt, total, count in self._rows(query):
@@ -181,7 +183,7 @@ class Checkers:
         )
         for job, attempt, role, phase in self._rows(newest):
             ends.setdefault((job, attempt, role), Counter())[phase] += 1
-        query = "SELECT a.job, a.attempt, a.outcome, j.plan FROM job_attempts a JOIN jobs j ON j.id = a.job"
+        query = "SELECT a.job, a.attempt, a.outcome, d.plan FROM job_attempts a JOIN job_details d ON d.job = a.job"
         for job, attempt, outcome, plan in self._rows(query):
             verdict = json.loads(outcome)[0]
             roles = json.loads(plan)["roles"]
