@@ -18,13 +18,21 @@ from sqlalchemy import exc
 from sqlalchemy.pool import StaticPool
 
 from openpai.protocol.errors import Refused
-from openpai.store.complaints import told
-from openpai.store.writer import Work, Writer, run_alone
+from openpai.store.complaints import Outage
+from openpai.store.writer import AT_ONCE, Work, Writer, run_alone
 
 T = TypeVar("T")
 
 READERS: Final = 4
-BUSY_TIMEOUT_S: Final = 10
+BUSY_TIMEOUT_S: Final = 10.0
+# Left to itself the driver waits two minutes for a machine that is not there, and for ever for one that fell silent.
+_PATIENCE: Final = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
 
 
 class Database:
@@ -35,7 +43,8 @@ class Database:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _engine(self.url, inline=inline)
         self._readers = None if inline else ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
-        self._writer = None if inline else Writer(self.engine, is_far=not self.is_sqlite)
+        self._reading, self._writing = Outage("read"), Outage("written")
+        self._writer = None if inline else Writer(self.engine, self._writing, is_far=not self.is_sqlite)
 
     async def write(self, work: Work[T], lock: str = "") -> T:
         """Run `work` in a transaction; its effects are durable when this returns. Raises Unavailable on a bad disk.
@@ -48,7 +57,7 @@ class Database:
         try:
             return run_alone(self.engine, work, lock)
         except exc.DBAPIError as error:
-            raise told(error) from error
+            raise self._writing.met(error) from error
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` over a consistent view. Raises Unavailable when the database cannot be read."""
@@ -67,9 +76,11 @@ class Database:
     def _read_now(self, work: Work[T]) -> T:
         try:
             with self.engine.connect() as connection:
-                return work(connection)
+                result = work(connection)
         except exc.DBAPIError as error:
-            raise told(error) from error
+            raise self._reading.met(error) from error
+        self._reading.is_over()
+        return result
 
 
 def normal_url(url: str) -> sa.URL:
@@ -105,7 +116,15 @@ def place_of(url: str) -> str:
 def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
     # Parameters are hidden because complaints end up in logs, and they are hashes of passwords and digests of tokens.
     if url.get_backend_name() != "sqlite":
-        engine = sa.create_engine(url, pool_size=READERS + 1, max_overflow=2, pool_pre_ping=True, hide_parameters=True)
+        engine = sa.create_engine(
+            url,
+            pool_size=READERS + 1,
+            max_overflow=2,
+            pool_pre_ping=True,
+            hide_parameters=True,
+            # What the URL says of these counts.
+            connect_args={name: value for name, value in _PATIENCE.items() if name not in url.query},
+        )
         sa.event.listen(engine, "connect", _tune_postgres)
         return engine
     options: dict[str, Any] = {
@@ -149,4 +168,7 @@ def _tune_postgres(connection: Any, _record: Any) -> None:
 def _begin_sqlite(connection: sa.Connection) -> None:
     # A writer that begins as a reader may find that it cannot become a writer any more.
     writes = connection.get_execution_options().get("writes", False)
+    # The event loop must not stand still while another process writes.
+    patience_s = 0 if writes == AT_ONCE else BUSY_TIMEOUT_S
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience_s * 1000)}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

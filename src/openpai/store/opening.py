@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import Final
 
 import sqlalchemy as sa
+import structlog
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -14,6 +16,8 @@ from sqlalchemy import exc
 from openpai.protocol.errors import Refused
 from openpai.store.complaints import told
 from openpai.store.database import Database
+
+_log: Final = structlog.get_logger(__name__)
 
 
 def migrate(database: Database) -> None:
@@ -27,7 +31,11 @@ def migrate(database: Database) -> None:
                 return
             _refuse_strangers(connection, script, at)
             config.attributes["connection"] = connection
+            if at is not None:
+                _log.info("the database is brought up to date; a million jobs take minutes", schema=at)
             command.upgrade(config, "head")
+        if at is not None:
+            _log.info("the database is up to date", schema=script.get_current_head())
     except exc.DBAPIError as error:
         raise told(error) from error
 
@@ -46,6 +54,11 @@ def require_newest(database: Database) -> None:
             f"the database has another schema ({at or 'none'}) than this openpai",
             "start the server that runs the jobs first, with the same version of openpai",
         )
+
+
+def newest_schema() -> str:
+    """Return the schema that this program works with."""
+    return ScriptDirectory.from_config(_config()).get_current_head() or ""
 
 
 def _config() -> Config:

@@ -3,7 +3,7 @@
 While a commit waits for the disk, further writes gather and make up the next group. When one of a group fails, the
 group is undone and each is run alone, so that a caller hears of its own failure only. SQLite's statements run right
 on the event loop, where they cost microseconds and a change of threads would cost more; its commits, which wait for
-the disk, and everything a far database does, run in a thread.
+the disk, whatever has to wait for another process, and everything a far database does, run in a thread.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from openpai.protocol.errors import Unavailable
-from openpai.store.complaints import told
+from openpai.store.complaints import Outage, meets_everybody
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection], T]
 
 GROUP_MAX: Final = 256
+AT_ONCE: Final = "at once"
+"""Of a transaction that writes: it fails rather than wait for another process."""
 _TAKE: Final = sa.text("SELECT pg_advisory_xact_lock(key) FROM unnest(CAST(:keys AS bigint[])) AS key")
 
 
@@ -36,11 +38,13 @@ class _Write:
     result: Any = None
     error: BaseException | None = None
 
-    def settle(self) -> None:
+    def settle(self, outage: Outage) -> None:
+        if isinstance(self.error, exc.DBAPIError):
+            self.error = outage.met(self.error)
+        elif self.error is None:
+            outage.is_over()
         if self.future.done():
             return
-        if isinstance(self.error, exc.DBAPIError):
-            self.error = told(self.error)
         if self.error is not None:
             self.future.set_exception(self.error)
         else:
@@ -50,8 +54,9 @@ class _Write:
 class Writer:
     """Commits writes in groups. `is_far` says that every statement waits for somebody else."""
 
-    def __init__(self, engine: sa.Engine, *, is_far: bool) -> None:
+    def __init__(self, engine: sa.Engine, outage: Outage, *, is_far: bool) -> None:
         self._engine = engine
+        self._outage = outage
         self._is_far = is_far
         self._waiting: list[_Write] = []
         self._task: asyncio.Task[None] | None = None
@@ -86,11 +91,13 @@ class Writer:
             except Exception as error:
                 await self._each_alone(group, error)
             for write in group:
-                write.settle()
+                write.settle(self._outage)
 
     async def _each_alone(self, group: list[_Write], error: Exception) -> None:
-        if len(group) == 1:
-            group[0].error = error
+        # Nobody is to blame for a lost connection; and if it was lost at the commit, what was written may be there.
+        if len(group) == 1 or meets_everybody(error):
+            for write in group:
+                write.error = error
             return
         for write in group:
             try:
@@ -99,8 +106,14 @@ class Writer:
                 write.error = own_error
 
     async def _write_near(self, group: list[_Write]) -> None:
-        with self._engine.connect().execution_options(writes=True) as connection:
-            transaction = connection.begin()
+        with self._engine.connect().execution_options(writes=AT_ONCE) as connection:
+            try:
+                transaction = connection.begin()
+            except exc.OperationalError as error:
+                if not meets_everybody(error):
+                    raise
+                await self._in_thread(self._write, group)
+                return
             try:
                 for write in group:
                     write.result = write.work(connection)
@@ -110,7 +123,7 @@ class Writer:
             await self._in_thread(transaction.commit)
 
     def _write(self, group: list[_Write]) -> None:
-        with self._engine.connect() as connection, connection.begin():
+        with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
             _take(connection, (write.lock for write in group))
             for write in group:
                 write.result = write.work(connection)

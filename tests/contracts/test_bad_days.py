@@ -1,0 +1,129 @@
+"""What the store does when the database is busy, goes away or comes back: no lie is told, nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from structlog.testing import capture_logs
+
+from openpai.protocol.errors import Unavailable
+from openpai.store import database as doors
+from openpai.store.database import Database
+from openpai.store.opening import migrate
+from openpai.store.pulse import Pulse
+from openpai.store.schema import lease
+
+ROW = {"name": "one", "holder": "h", "epoch": 1, "until_ms": 0, "url": ""}
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    opened = Database(database_url)
+    migrate(opened)
+    yield opened
+    opened.close()
+
+
+def adding(name: str) -> Any:
+    return lambda connection: connection.execute(lease.insert(), {**ROW, "name": name})
+
+
+async def names(database: Database) -> list[str]:
+    found = await database.read(lambda connection: connection.execute(sa.select(lease.c.name)).scalars().all())
+    return sorted(found)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_file_that_another_process_holds_keeps_nobody_from_reading(database: Database) -> None:
+    other = sqlite3.connect(str(database.url.database), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writing = [asyncio.create_task(database.write(adding(name))) for name in ("one", "two")]
+    assert await names(database) == []
+    assert not any(task.done() for task in writing)
+    other.rollback()
+    await asyncio.gather(*writing)
+    assert await names(database) == ["one", "two"]
+    other.close()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_file_that_stays_locked_is_waited_for_once_by_all(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "BUSY_TIMEOUT_S", 0.1)
+    tries: list[str] = []
+    sa.event.listen(database.engine, "handle_error", lambda context: tries.append(context.statement or ""))
+    other = sqlite3.connect(str(database.url.database), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with capture_logs() as logs:
+        for _ in range(2):
+            told = await asyncio.gather(*(database.write(adding(f"{n}")) for n in range(20)), return_exceptions=True)
+            assert {str(error) for error in told} == {"the database does not answer"}
+        assert await names(database) == []
+        other.rollback()
+        await database.write(adding("one"))
+        await database.write(adding("two"))
+    other.close()
+    assert [(entry["event"], entry.get("reason")) for entry in logs] == [
+        ("the database cannot be written", "database is locked"),
+        ("the database can be written again", None),
+    ]
+    # At once, and then with patience.
+    assert tries == ["BEGIN IMMEDIATE"] * 2 * 2
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_what_may_have_been_written_is_not_written_again(database: Database) -> None:
+    """The connection breaks after the commit and before its answer: nobody knows, so nobody is told that it was."""
+    runs: list[str] = []
+    cuts: list[str] = []
+
+    def cut(connection: sa.Connection) -> None:
+        if cuts:
+            return
+        cuts.append("cut")
+        raw: Any = connection.connection.dbapi_connection
+        raw.commit()
+        raw.execute("SELECT 1")
+        with psycopg.connect(database.url.set(drivername="postgresql").render_as_string(), autocommit=True) as killer:
+            killer.execute("SELECT pg_terminate_backend(%s)", [raw.info.backend_pid])
+
+    def counted(name: str) -> Any:
+        def work(connection: sa.Connection) -> None:
+            runs.append(name)
+            adding(name)(connection)
+
+        return work
+
+    sa.event.listen(database.engine, "commit", cut)
+    answers = await asyncio.gather(*(database.write(counted(name)) for name in ("one", "two")), return_exceptions=True)
+    assert [(type(answer), str(answer)) for answer in answers] == [(Unavailable, "the database does not answer")] * 2
+    assert (runs, await names(database)) == (["one", "two"], ["one", "two"])
+    # The next one finds a new connection.
+    await database.write(adding("three"))
+
+
+async def test_who_asks_for_it_hears_whether_the_database_answers(database: Database) -> None:
+    pulse = Pulse(database, fresh_s=0)
+    await pulse.check()
+    await database.write(lambda connection: connection.execute(sa.text("UPDATE alembic_version SET version_num = 'x'")))
+    with pytest.raises(Unavailable, match="another version of openpai"):
+        await pulse.check()
+    await database.write(lambda connection: connection.execute(sa.text("DROP TABLE alembic_version")))
+    with pytest.raises(Unavailable, match="the database does not answer"):
+        await pulse.check()
+
+
+async def test_however_many_ask_the_database_is_asked_once(database: Database) -> None:
+    asked: list[str] = []
+    sa.event.listen(database.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    pulse = Pulse(database)
+    await asyncio.gather(*(pulse.check() for _ in range(50)))
+    await pulse.check()
+    assert len([statement for statement in asked if "alembic_version" in statement]) == 1
