@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from openpai.cli.exits import Exit
+from openpai.cli.output import aside
 from openpai.protocol.errors import Refused
 
 PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
@@ -33,11 +35,13 @@ def new_secret(what: str, from_stdin: bool) -> str:
 
 
 def check_sure(question: str, yes: bool, *, is_wide: bool = False) -> None:
-    """Ask a person whether they are sure and raise Abort if not; a program that means much at once must say --yes."""
+    """Ask a person whether they are sure, and end the command if not; a program that means much must say --yes."""
     if yes:
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm(question, abort=True, err=True)
+        if not typer.confirm(question, err=True):
+            aside("nothing was done")
+            raise typer.Exit(Exit.REFUSED)
     elif is_wide:
         raise Refused("InvalidParametersError", f"nobody here to ask: {question}", "say --yes if you are sure")
 

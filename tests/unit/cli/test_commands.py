@@ -340,6 +340,15 @@ def test_what_cannot_be_undone_is_asked_about_unless_one_says_yes(pai, platform,
     assert "--yes" in pai(*command.split()[:2], "--help").out
 
 
+def test_a_no_changes_nothing_and_says_so(pai, platform, monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda question, **_: False)
+    told = pai("user", "remove", "bob")
+    assert (told.code, platform.asked) == (2, [])
+    assert "nothing was done" in told.out + told.err
+
+
 @pytest.mark.parametrize("command", ["user set bob", "group set vision", "quota set --user bob", "report --from today"])
 def test_a_change_of_nothing_and_a_day_that_is_none_are_refused(pai, platform, command):
     assert pai(*command.split()).code == 2
