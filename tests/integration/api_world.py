@@ -45,6 +45,7 @@ from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
+from openpai.store.pulse import Pulse
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
@@ -222,7 +223,7 @@ async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
     storages = StorageShelf(SqlStorageStore(database), vault, clock, keep_out=(root / "logs",))
     services = Services(
         wishes, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
-        usage=SqlUsageStore(database), storages=storages,
+        usage=SqlUsageStore(database), storages=storages, sealer=vault, check_database=Pulse(database).check,
     )  # fmt: skip
     api = create_api(services)
     transport = httpx.ASGITransport(api, client=("192.0.2.7", 4711))

@@ -42,6 +42,15 @@ async def test_health_follows_readiness(world: World) -> None:
     assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "UnavailableError", "1")
 
 
+async def test_health_follows_the_database(world: World) -> None:
+    world.database.engine.dispose()
+    for file in Path(str(world.database.url.database)).parent.glob("pai.db*"):
+        file.unlink()
+    answer = await world.http.get("/healthz")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["message"] == "the database does not answer"
+
+
 async def test_every_route_is_described(world: World) -> None:
     assert (await world.http.get("/docs")).status_code == 200
     paths = (await world.http.get("/openapi.json")).json()["paths"]
@@ -213,7 +222,7 @@ async def test_a_store_that_is_away_is_unavailable(world: World, monkeypatch: py
 
     monkeypatch.setattr(world.wishes, "submit", away)
     answer = await world.ask("POST", "/jobs", content=b"x")
-    assert (answer.status_code, answer.json()["code"]) == (503, "UnavailableError")
+    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "UnavailableError", "1")
 
 
 async def test_a_database_that_lost_a_table_is_unavailable_and_does_not_say_which(world: World) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.responses import Response
 
-from openpai.protocol.errors import PaiError
+from openpai.protocol.errors import PaiError, Unavailable
 
 T = TypeVar("T")
 
@@ -17,6 +17,7 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 YAML: Final = "text/yaml; charset=utf-8"
 _ROWS_AT_ONCE: Final = 250
+_SOON: Final = {"Retry-After": "1"}
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -43,7 +44,9 @@ def done(message: str, status: int = 200) -> Response:
 
 
 def refusal(error: PaiError, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error in OpenPAI's shape."""
+    """Return an error in OpenPAI's shape; one that may pass says when to ask again."""
+    if headers is None and isinstance(error, Unavailable):
+        headers = _SOON
     return reply(error.as_dict(), error.status, headers)
 
 

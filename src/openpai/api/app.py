@@ -49,6 +49,7 @@ from openpai.api.routes import (
 )
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
+from openpai.api.tickets import Tickets
 from openpai.ports.platform import NotLeading
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
@@ -96,9 +97,11 @@ def create_api(services: Services) -> FastAPI:
     described = api.openapi
     # FastAPI keeps what it made, and asks this again for every reader.
     api.openapi = cache(lambda: complete(described()))  # type: ignore[method-assign]
+    sessions = Sessions(services.users, services.clock, settings.token_cache_ms)
     desk = api.state.desk = Desk(
         services=services,
-        sessions=Sessions(services.users, services.clock, settings.token_cache_ms),
+        sessions=sessions,
+        tickets=Tickets(services.sealer, sessions, services.clock),
         passwords=Passwords(),
         lists=Buckets(settings.lists, services.clock, "the list of jobs is asked for too often"),
         logins=Guesses(
@@ -134,7 +137,7 @@ async def _passed_on(request: Request, error: Exception) -> Response:
     try:
         return await forwarder.ask(request, error)
     except Unavailable as unavailable:
-        return refusal(unavailable, {"Retry-After": "1"})
+        return refusal(unavailable)
 
 
 async def _told(request: Request, error: Exception) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from openpai.ports.accounts import AccountStore
@@ -53,7 +53,6 @@ class Settings:
 class SignOn:
     """Who vouches for people besides the passwords kept here, and which pages may receive a login."""
 
-    sealer: Sealer
     sso: SingleSignOn | None = None
     directory: PasswordDirectory | None = None
     public_url: str = ""
@@ -68,6 +67,10 @@ def _always() -> bool:
     return True
 
 
+async def _no_complaint() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """The rooms behind the entrance, each as the promise it keeps."""
@@ -80,6 +83,8 @@ class Services:
     settings: Settings
     is_ready: Callable[[], bool] = field(default=_always)
     """Whether the server can take requests: false while it starts and while it stops."""
+    check_database: Callable[[], Awaitable[None]] = field(default=_no_complaint, kw_only=True)
+    """Raises Unavailable while the database does not answer; may be asked by anybody, however often."""
     cluster_settings: SettingsStore = field(kw_only=True)
     """What administrators set while the platform runs."""
     usage: UsageStore = field(kw_only=True)
@@ -87,3 +92,5 @@ class Services:
     sign_on: SignOn | None = field(default=None, kw_only=True)
     """Who else vouches for people."""
     storages: Storages = field(kw_only=True)
+    sealer: Sealer = field(kw_only=True)
+    """Makes what clients carry for us unreadable and unchangeable."""

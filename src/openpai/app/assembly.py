@@ -36,6 +36,7 @@ from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate, require_newest
+from openpai.store.pulse import Pulse
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
@@ -74,6 +75,7 @@ class _Rooms:
     storages: SqlStorageStore
     wishes: Wishes
     logs: FileLogs
+    pulse: Pulse
 
 
 @asynccontextmanager
@@ -100,7 +102,9 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
                 cluster_settings=rooms.kept,
                 usage=rooms.usage,
                 storages=storages,
+                sealer=rooms.vault,
                 sign_on=sign_on,
+                check_database=rooms.pulse.check,
             )
         )  # fmt: skip
         stack.push_async_callback(house.api.state.forwarder.close)
@@ -125,7 +129,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     logs = FileLogs(data.logs, _IsOver(wishes, queries))
     stack.push_async_callback(logs.close)
     users = SqlAccountStore(database)
-    return _Rooms(data, clock, store, queries, users, vault, kept, usage, storages, wishes, logs)
+    return _Rooms(data, clock, store, queries, users, vault, kept, usage, storages, wishes, logs, Pulse(database))
 
 
 async def _leadership(

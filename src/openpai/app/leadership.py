@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -82,7 +83,9 @@ class Leadership:
                     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
         finally:
             self._wishes.office = None
-            await self._store.release_lease(self._holder)
+            # A lease that cannot be given back runs out.
+            with contextlib.suppress(Unavailable):
+                await self._store.release_lease(self._holder)
 
     async def _once(self) -> None:
         epoch = await self._store.lease(self._holder, self._clock.now_ms(), LEASE_MS, self.url)

@@ -64,7 +64,7 @@ _SAID_BY_STATUS: Final = {
     429: ("too many requests", "wait as long as the header Retry-After says"),
     500: ("something went wrong inside", "report it with the time and the address"),
     501: ("this backend cannot do that", ""),
-    503: ("the server is starting", "try again in a moment"),
+    503: ("the server or its database cannot answer right now", "wait as long as the header Retry-After says"),
 }
 
 

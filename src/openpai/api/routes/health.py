@@ -12,9 +12,11 @@ from openpai.protocol.errors import Unavailable
 router = APIRouter(tags=["info"])
 
 
-@router.get("/healthz", responses={503: {"description": "it is starting or stopping"}})
+@router.get("/healthz", responses={503: {"description": "it starts or stops, or its database does not answer"}})
 async def healthz(request: Request) -> Response:
-    """Return 200 when the server is ready, 503 while it is not."""
-    if not desk(request).services.is_ready():
-        return refusal(Unavailable("the server is not ready"), {"Retry-After": "1"})
+    """Return 200 when the server can answer requests, 503 while it cannot or its database does not answer."""
+    services = desk(request).services
+    if not services.is_ready():
+        return refusal(Unavailable("the server is not ready"))
+    await services.check_database()
     return reply({"status": "ok"})
