@@ -71,7 +71,7 @@ def sign_on_with(
     if provider is not None:
         sso = Oidc(OidcSettings(provider.issuer, "pai", "client secret"), sealer, world.clock, provider)
     desk = world.api.state.desk
-    services = replace(desk.services, sign_on=SignOn(sealer, sso, directory, BASE, **more))
+    services = replace(desk.services, sign_on=SignOn(sso, directory, BASE, **more), sealer=sealer)
     world.api.state.desk = replace(desk, services=services)
 
 

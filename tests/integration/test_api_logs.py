@@ -92,10 +92,81 @@ async def test_locations_name_every_log(world: World) -> None:
     await running(world)
     found = await world.get(TASK)
     assert [place["name"] for place in found["locations"]] == ["stdout", "stderr", "all", "runtime"]
-    assert found["locations"][0]["uri"] == f"/api/v2{TASK}/stdout"
-    tails = await world.get(TASK, **{"tail-mode": "true"})
-    assert tails["locations"][0]["uri"] == f"/api/v2{TASK}/stdout?tail-mode=true"
-    assert tails == await world.get(TASK, tailMode="true")
+    assert found["locations"][0]["uri"].partition("?")[0] == f"/api/v2{TASK}/stdout"
+    for said in ({"tail-mode": "true"}, {"tailMode": "true"}):
+        tails = await world.get(TASK, **said)
+        assert all(place["uri"].endswith("&tail-mode=true") for place in tails["locations"])
+
+
+async def addresses(world: World, user: str = "ann", **params: str) -> dict[str, str]:
+    found = await world.get(TASK, user, **params)
+    return {place["name"]: place["uri"] for place in found["locations"]}
+
+
+async def test_the_address_of_a_log_opens_by_itself(world: World) -> None:
+    key = await running(world)
+    world.write(key, "stdout", b"x" * 20_000)
+    uris, tails = await addresses(world), await addresses(world, tailMode="true")
+    for prefix in ("", "/rest-server"):
+        answer = await world.http.get(prefix + uris["stdout"])
+        assert (answer.status_code, answer.content) == (200, b"x" * 20_000)
+    assert len((await world.http.get(tails["stdout"])).content) == 16 * 1024
+
+
+async def test_the_address_of_a_log_opens_that_log_alone_for_two_minutes(world: World) -> None:
+    key = await running(world)
+    world.write(key, "stdout", b"x")
+    uri = (await addresses(world))["stdout"]
+    path, _, ticket = uri.partition("?")
+    detail = "/api/v2/jobs/ann~train"
+    wrong = [f"{path}?ticket={'A' * 200}", f"{path}?ticket=", f"{path}?ticket=%ff", f"{path[:-6]}stderr?{ticket}"]
+    for other in wrong:
+        answer = await world.http.get(other)
+        assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError"), other
+    for elsewhere in (f"{detail}?{ticket}", f"{path.rpartition('/')[0]}?{ticket}", path):
+        assert (await world.http.get(elsewhere)).status_code == 401, elsewhere
+    assert (await world.http.delete(uri)).status_code == 405
+    world.clock.at_ms += 119_999
+    assert (await world.http.get(uri)).text == "x"
+    world.clock.at_ms += 1
+    assert (await world.http.get(uri)).status_code == 403
+
+
+@pytest.mark.parametrize(("way", "status"), [("logged out", 401), ("demoted", 403)])
+async def test_the_address_of_a_log_is_worth_no_more_than_the_login_that_asked(
+    world: World, way: str, status: int
+) -> None:
+    key = await running(world)
+    world.write(key, "stdout", b"x")
+    assert (await world.ask("PUT", "/users/bob/admin", "root", json={"admin": True})).status_code == 201
+    uri = (await addresses(world, "bob"))["stdout"]
+    assert (await world.http.get(uri)).text == "x"
+    if way == "logged out":
+        assert (await world.ask("DELETE", "/authn/basic/logout", "bob")).is_success
+    else:
+        assert (await world.ask("PUT", "/users/bob/admin", "root", json={"admin": False})).is_success
+    assert (await world.http.get(uri)).status_code == status
+
+
+async def test_a_log_is_followed_by_its_address_until_the_login_ends(world: World) -> None:
+    key = await running(world)
+    world.write(key, "stdout", b"x")
+    uri = (await addresses(world))["stdout"]
+    async with (
+        serving(world) as http,
+        httpx.AsyncClient(trust_env=False, timeout=10) as browser,
+        browser.stream("GET", f"{http.base_url.copy_with(path='')}{uri}&follow=true") as response,
+    ):
+        events = Events(response)
+        assert (await events.log())["text"] == "x"
+        world.write(key, "stdout", b"y")
+        assert (await events.log())["text"] == "y"
+        assert (await world.ask("DELETE", "/authn/basic/logout")).is_success
+        kind = "comment"
+        with contextlib.suppress(EOFError):
+            while kind == "comment":
+                kind, _ = await events.next()
+        assert kind == "comment"
 
 
 async def test_a_task_that_never_began_has_no_logs(world: World) -> None:

@@ -17,6 +17,7 @@ from openpai.api.limits import Buckets, Guesses
 from openpai.api.passwords import Passwords
 from openpai.api.services import Services
 from openpai.api.sessions import Caller, Sessions
+from openpai.api.tickets import Tickets
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Desk:
 
     services: Services
     sessions: Sessions
+    tickets: Tickets
     passwords: Passwords
     lists: Buckets
     logins: Guesses
@@ -46,16 +48,35 @@ class Doing(SecurityBase):
 
     async def __call__(self, request: Request) -> Caller:
         """Return who is calling; raise UnauthorizedUserError or ForbiddenUserError."""
-        caller = await desk(request).sessions.caller(request.headers.get("authorization"))
-        caller = replace(caller, action=self.action.name)
+        caller = replace(await self.recognise(request), action=self.action.name)
         request.state.caller = caller
         at_door(caller.principal, self.action.name)
         return caller
+
+    async def recognise(self, request: Request) -> Caller:
+        """Return who sent a request."""
+        return await desk(request).sessions.caller(request.headers.get("authorization"))
+
+
+class DoingByTicket(Doing):
+    """Lets pass who brings a ticket for the address instead of a login, too."""
+
+    async def recognise(self, request: Request) -> Caller:
+        """Return who sent a request, or who was given its ticket."""
+        ticket = request.query_params.get("ticket")
+        if ticket is None or "authorization" in request.headers:
+            return await super().recognise(request)
+        return await desk(request).tickets.caller(ticket, request.scope["path"])
 
 
 def doing(action: str) -> Any:
     """Return the dependency that lets pass who may do an action of `access.table`."""
     return Depends(Doing(action))
+
+
+def doing_by_ticket(action: str) -> Any:
+    """Return the dependency that lets pass, beside them, who brings a ticket for the address."""
+    return Depends(DoingByTicket(action))
 
 
 def action_of(route: APIRoute) -> str | None:

@@ -83,7 +83,13 @@ class Sessions:
     async def caller(self, authorization: str | None) -> Caller:
         """Return who sent an Authorization header; raise UnauthorizedUserError for nobody we know."""
         named, token = _read(authorization)
-        digest = digest_of(token)
+        caller = await self.holder(digest_of(token))
+        if named is not None and not (caller.token.is_application and caller.user == named):
+            raise _stranger("a user name goes with an application token of that user")
+        return caller
+
+    async def holder(self, digest: str) -> Caller:
+        """Return whose token has a digest; raise UnauthorizedUserError for one that opens no door any more."""
         now_ms = self._clock.now_ms()
         believed = self._believed.get(digest)
         # Also after the clock was set back.
@@ -93,8 +99,6 @@ class Sessions:
         if expires_at_ms is not None and now_ms >= expires_at_ms:
             self._believed.pop(digest, None)
             raise _stranger("this token has expired")
-        if named is not None and not (caller.token.is_application and caller.user == named):
-            raise _stranger("a user name goes with an application token of that user")
         return caller
 
     def client(self, authorization: str) -> str | None:

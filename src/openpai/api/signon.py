@@ -19,7 +19,7 @@ from openpai.api.context import Desk
 from openpai.api.services import SignOn
 from openpai.api.shapes.exits import Document
 from openpai.ports.accounts import User
-from openpai.ports.identity import Vouched
+from openpai.ports.identity import Sealer, Vouched
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
 
@@ -72,20 +72,20 @@ async def let_in(desk: Desk, sign_on: SignOn, person: Vouched) -> User:
     return user
 
 
-def code_for(desk: Desk, sign_on: SignOn, user: User, challenge: str) -> str:
+def code_for(desk: Desk, user: User, challenge: str) -> str:
     """Return a code that whoever knows the secret behind `challenge` may turn into a user's token within a minute."""
     until_ms = desk.services.clock.now_ms() + CODE_MS
     said = {"user": user.name, "token": secrets.token_urlsafe(32), "challenge": challenge, "until_ms": until_ms}
-    sealed = sign_on.sealer.seal({_CODE: said})
+    sealed = desk.services.sealer.seal({_CODE: said})
     if sealed is None:
         raise ValueError("nothing was sealed")
     return sealed.data.decode()
 
 
-async def redeem(desk: Desk, sign_on: SignOn, code: str, verifier: str) -> Document:
+async def redeem(desk: Desk, code: str, verifier: str) -> Document:
     """Return OpenPAI's answer to a login for a code and its secret. Raises UnauthorizedUserError for any other code."""
     wrong = Refused("UnauthorizedUserError", "this code is unknown, too old or was used already", "log in again")
-    said = _opened(sign_on, code)
+    said = _opened(desk.services.sealer, code)
     if not said or desk.services.clock.now_ms() >= said["until_ms"]:
         raise wrong
     if not hmac.compare_digest(challenge_of(verifier), said["challenge"]):
@@ -102,10 +102,10 @@ async def redeem(desk: Desk, sign_on: SignOn, code: str, verifier: str) -> Docum
     return {"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": "githubPAT" in user.extension}
 
 
-def _opened(sign_on: SignOn, code: str) -> Mapping[str, Any]:
+def _opened(sealer: Sealer, code: str) -> Mapping[str, Any]:
     """Return what is in a code of ours; nothing for what is none, as anything else that was sealed here."""
     try:
-        said = sign_on.sealer.open(Sealed(code.encode("utf-8", "replace"))).get(_CODE)
+        said = sealer.open(Sealed(code.encode("utf-8", "replace"))).get(_CODE)
     except Refused:
         return {}
     return said if isinstance(said, dict) else {}

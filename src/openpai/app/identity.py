@@ -133,7 +133,7 @@ def open_sign_on(said: IdentityFile, sealer: Sealer, clock: Clock) -> tuple[Sign
     if said.ldap is not None:
         directory = Directory(said.ldap.settings())
     origins = tuple(origin.rstrip("/") for origin in said.origins)
-    return SignOn(sealer, sso, directory, said.public_url or "", origins, said.require_group), provider
+    return SignOn(sso, directory, said.public_url or "", origins, said.require_group), provider
 
 
 def _secret(key: str, written: str, variable: str) -> str:

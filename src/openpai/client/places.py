@@ -27,9 +27,8 @@ class LogPlaces:
         uri = self.uris.get(stream)
         if uri is None:
             raise Refused("NoTaskLogError", f"this task has no log {stream!r}", f"there are: {', '.join(self.uris)}")
-        # Our token goes to our server only; an address elsewhere is asked for on this one, which knows the path.
-        parsed = httpx.URL(uri)
-        return parsed.raw_path.decode() if parsed.is_absolute_url else uri
+        # Our token goes to our server only, which knows the path; the ticket in the address is for those without one.
+        return httpx.URL(uri).raw_path.partition(b"?")[0].decode()
 
     def text(self, stream: str) -> Call[str]:
         """Return the call for everything that is kept of a stream."""

@@ -51,7 +51,10 @@ class LogLocation(Answer):
     """A log, and where it is read."""
 
     name: str = Field(examples=["stdout"])
-    uri: str = Field(examples=["/api/v2/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout"])
+    uri: str = Field(
+        description="opens without a login for two minutes, for the one who asked",
+        examples=["/api/v2/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout?ticket=gAAA"],
+    )
 
 
 class LogLocations(Answer):

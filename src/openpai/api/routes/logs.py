@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from openpai.api.access import job_for
 from openpai.api.answers import TEXT, reply
 from openpai.api.bodies import invalid
-from openpai.api.context import desk, doing
+from openpai.api.context import desk, doing, doing_by_ticket
 from openpai.api.histories import attempt_of, task_attempt_of
 from openpai.api.routes.jobs import Number
 from openpai.api.sessions import Caller
@@ -43,6 +43,7 @@ class LogQuery(BaseModel):
     follow: bool = Field(False, description="Server-Sent Events until the attempt is over")
     offset: int | None = Field(None, ge=-(2**62), le=2**62, description="first byte; negative counts from the end")
     limit: int | None = Field(None, ge=0, le=2**62, description="at most so many bytes")
+    ticket: str = Field("", max_length=4000, description="instead of a login: what the address of a log came with")
 
     @property
     def is_tail(self) -> bool:
@@ -61,17 +62,24 @@ async def log_locations(
     attempt: Number,
     query: Annotated[LogQuery, Query()],
 ) -> Response:
-    """Return the logs of a task attempt and where each is read."""
+    """Return the logs of a task attempt and where each is read.
+
+    Each address opens by itself for two minutes, as long as the login stands that asked for it.
+    """
     row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
-    tail = "?tail-mode=true" if query.is_tail else ""
-    place = quote(logs_path(row, found), safe="/~")
-    return reply({"locations": [{"name": name, "uri": f"{place}/{name}{tail}"} for name in NAMES]})
+    tickets, tail = desk(request).tickets, "&tail-mode=true" if query.is_tail else ""
+    places = {name: f"{logs_path(row, found)}/{name}" for name in NAMES}
+    uris = {
+        name: f"{quote(place, safe='/~')}?ticket={tickets.ticket(caller, place)}{tail}"
+        for name, place in places.items()
+    }
+    return reply({"locations": [{"name": name, "uri": uri} for name, uri in uris.items()]})
 
 
 @router.get(_PLACE + "/{name}", responses={200: {"content": {"text/plain": {}, "text/event-stream": {}}}})
 async def log(
     request: Request,
-    caller: Annotated[Caller, doing("job.logs")],
+    caller: Annotated[Caller, doing_by_ticket("job.logs")],
     job: str,
     number: Number,
     role: str,
@@ -151,7 +159,7 @@ class _Reader:
     async def may_read(self) -> bool:
         """Return whether they may still: their login may have ended, or their rights, or the job be deleted."""
         try:
-            caller = await desk(self.request).sessions.caller(self.request.headers.get("authorization"))
+            caller = await desk(self.request).sessions.holder(self.caller.token.digest)
             await job_for(self.request, replace(caller, action=self.caller.action), self.job)
         except Refused:
             return False

@@ -95,7 +95,7 @@ async def come_back(request: Request, provider: Provider) -> Response:
         except PaiError as error:
             told = f"{error.message}; {error.advice}" if error.advice else error.message
             raise SignOnFailed(told, back) from error
-        place = onward(back["target"], code=code_for(here, sign_on, user, back["challenge"]), **_origin(back))
+        place = onward(back["target"], code=code_for(here, user, back["challenge"]), **_origin(back))
     except SignOnFailed as failed:
         if not failed.back:
             # Nobody knows where this login began, so there is no page of ours to tell it to.
@@ -110,7 +110,7 @@ async def come_back(request: Request, provider: Provider) -> Response:
 async def token(request: Request, provider: Provider) -> Response:
     """Return a token for the code of a login and the secret that goes with it; each code works once, for a minute."""
     asked = await read_body(request, Code)
-    login = await redeem(desk(request), provider[0], asked.code, asked.verifier)
+    login = await redeem(desk(request), asked.code, asked.verifier)
     about(request, actor=login["user"], target=login["user"], owner=login["user"])
     return reply(login)
 

@@ -77,7 +77,7 @@ def openapi() -> dict[str, Any]:
         services = Services(
             wishes, queries, users, logs, clock, manners,
             cluster_settings=cluster_settings, usage=SqlUsageStore(database),
-            storages=StorageShelf(SqlStorageStore(database), vault, clock),
+            storages=StorageShelf(SqlStorageStore(database), vault, clock), sealer=vault,
         )  # fmt: skip
         try:
             return create_api(services).openapi()

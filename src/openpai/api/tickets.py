@@ -1,0 +1,58 @@
+"""Addresses that open by themselves for two minutes: a log in a browser's new tab, or a stream of events.
+
+Neither can send a login along, and clients of OpenPAI read logs at the address they were given and nothing else. A
+ticket is sealed with the platform's key. It names one path and the login that asked for it, so it opens nothing else,
+and nothing any more once that login has ended or has lost the right to read.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from openpai.api.sessions import Caller, Sessions
+from openpai.ports.clock import Clock
+from openpai.ports.identity import Sealer
+from openpai.ports.store import Sealed
+from openpai.protocol.errors import Refused
+
+LIFETIME_S: Final = 120
+# Other things are sealed with the same key.
+_TICKET: Final = "address of a log"
+
+
+class _Said(NamedTuple):
+    path: str
+    digest: str
+    until_ms: int
+
+
+class Tickets:
+    """Makes tickets and recognises who asked for them."""
+
+    def __init__(self, sealer: Sealer, sessions: Sessions, clock: Clock) -> None:
+        self._sealer = sealer
+        self._sessions = sessions
+        self._clock = clock
+
+    def ticket(self, caller: Caller, path: str) -> str:
+        """Return a ticket with which a caller reads at a path."""
+        said = _Said(path, caller.token.digest, self._clock.now_ms() + LIFETIME_S * 1000)
+        sealed = self._sealer.seal({_TICKET: said})
+        if sealed is None:
+            raise ValueError("nothing was sealed")
+        return sealed.data.decode()
+
+    async def caller(self, ticket: str, path: str) -> Caller:
+        """Return who asked for a ticket. Raises ForbiddenUserError for one that is over, or for another path."""
+        said = self._opened(ticket)
+        if said is None or said.path != path or self._clock.now_ms() >= said.until_ms:
+            told = "this address of a log was for two minutes and for this log only"
+            raise Refused("ForbiddenUserError", told, "ask where the logs are again, or log in")
+        return await self._sessions.holder(said.digest)
+
+    def _opened(self, ticket: str) -> _Said | None:
+        try:
+            said = self._sealer.open(Sealed(ticket.encode("utf-8", "replace"))).get(_TICKET)
+        except Refused:
+            return None
+        return _Said(*said) if said else None
