@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import socket
 import subprocess
@@ -42,6 +43,10 @@ def _free_port() -> int:
         return port
 
 
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, user=_account(), cwd="/", stdout=subprocess.DEVNULL, timeout=120)
+
+
 @contextmanager
 def postgres(**settings: str) -> Iterator[str]:
     """Run a server; yield its URL without a database name. Skips the test, saying why, where there is none."""
@@ -56,19 +61,32 @@ def postgres(**settings: str) -> Iterator[str]:
     try:
         data, port = root / "data", _free_port()
 
-        def run(*command: str) -> None:
-            subprocess.run(command, check=True, user=account, cwd=root, stdout=subprocess.DEVNULL, timeout=120)
-
-        run(initdb, "-D", str(data), "-U", "pai", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        _run(initdb, "-D", str(data), "-U", "pai", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         more = "".join(f" -c {name}={value}" for name, value in settings.items())
         options = f"-p {port} -k {root} -c listen_addresses=127.0.0.1 -c fsync=off{more}"
-        run(pg_ctl, "-D", str(data), "-w", "-l", str(root / "log"), "-o", options, "start")
+        _run(pg_ctl, "-D", str(data), "-w", "-l", str(root / "log"), "-o", options, "start")
         try:
             yield f"postgresql://pai@127.0.0.1:{port}"
         finally:
-            run(pg_ctl, "-D", str(data), "-m", "immediate", "stop")
+            _run(pg_ctl, "-D", str(data), "-m", "immediate", "stop")
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def away(server: str) -> Iterator[None]:
+    """Take a server down, as a power cut would, for as long as the context lasts."""
+    import psycopg
+
+    with psycopg.connect(f"{server}/postgres") as connection:
+        [data] = connection.execute("SHOW data_directory").fetchone() or ("",)
+    options = shlex.join(shlex.split((Path(data) / "postmaster.opts").read_text())[1:])
+    pg_ctl = _binary("pg_ctl") or ""
+    _run(pg_ctl, "-D", data, "-w", "-m", "immediate", "stop")
+    try:
+        yield
+    finally:
+        _run(pg_ctl, "-D", data, "-w", "-l", str(Path(data).parent / "log"), "-o", options, "start")
 
 
 @contextmanager

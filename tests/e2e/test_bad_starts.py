@@ -276,6 +276,16 @@ def test_a_database_that_does_not_answer(tmp_path: Path) -> None:
     assert "the database does not answer" in told
 
 
+def test_a_database_that_says_nothing(tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"postgresql://pai@127.0.0.1:{silent.getsockname()[1]}/pai"
+        told = refused("--data-dir", tmp_path / "data", "--database-url", url, code=6)
+    assert "the database does not answer" in told
+    assert "timeout" in told
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of a few megabytes."""

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.postgres import fresh_database, postgres
+from tests.postgres import away, fresh_database, postgres
 
 from .server import PASSWORD, Server
 
@@ -38,6 +38,7 @@ class Trio:
     servers: list[Server]
     clients: list[httpx.Client]
     token: str
+    database: str
 
     def get(self, number: int, path: str) -> Any:
         """Return what a server answers; it has to."""
@@ -82,7 +83,7 @@ def trio(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trio]:
         clients = [stack.enter_context(httpx.Client(base_url=server.url, timeout=WITHIN_S)) for server in started]
         login = clients[1].post("/api/v2/authn/basic/login", json={"username": "admin", "password": PASSWORD})
         assert login.status_code == 200, login.text
-        yield Trio(started, clients, login.json()["token"])
+        yield Trio(started, clients, login.json()["token"], url)
 
 
 def end(server: Server) -> None:
@@ -142,3 +143,31 @@ def test_without_a_leader_what_is_known_is_told_and_the_rest_says_so(trio: Trio)
         until(lambda: trio.clients[2].get("/api/v2/nodes", headers=trio.headers()).status_code == 200)
     finally:
         again.end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trio", ["postgresql"], indirect=True)
+def test_a_database_that_goes_away_is_told_of_and_taken_up_again(trio: Trio) -> None:
+    def health() -> list[int]:
+        return [client.get("/healthz").status_code for client in trio.clients]
+
+    for number in range(3):
+        assert trio.submit(number, f"before-{number}", "sleep 1").status_code == 202
+    with away(trio.database.rpartition("/")[0]):
+        until(lambda: health() == [503] * 3)
+        for number in range(3):
+            answer = trio.submit(number, "meanwhile")
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert answer.json()["message"] == "the database does not answer"
+    until(lambda: health() == [200] * 3)
+    for number in range(3):
+        until(lambda number=number: trio.submit(number, f"after-{number}").status_code == 202)
+    names = {f"{when}-{number}" for when in ("before", "after") for number in range(3)}
+    until(lambda: {job["name"] for job in trio.get(1, "/jobs?state=SUCCEEDED")} == names)
+    logs = [(server.data_dir / "server.log").read_text() for server in trio.servers]
+    assert not any("Traceback" in log for log in logs)
+    assert all("the database cannot be read" in log for log in logs)
+    assert all("the database can be read again" in log for log in logs)
+    # A server that is told to leave meanwhile leaves in good order.
+    with away(trio.database.rpartition("/")[0]):
+        assert [server.end() for server in trio.servers] == [0, 0, 0]
