@@ -44,7 +44,11 @@ class Registry:
         """Return the name of an image that is not here."""
         return f"127.0.0.1:{self.port}/team/nothing:1"
 
-    def _make_image(self) -> bytes:
+    def set_user(self, user: str) -> None:
+        """Make the image that of a program which runs as `user`."""
+        self.manifest = self._make_image(user)
+
+    def _make_image(self, user: str = "") -> bytes:
         layer = io.BytesIO()
         with tarfile.open(fileobj=layer, mode="w") as tar:
             for target, source in root_files():
@@ -52,7 +56,7 @@ class Registry:
         config = {
             "architecture": "amd64",
             "os": "linux",
-            "config": {},
+            "config": {"User": user},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer.getvalue())]},
         }
         layers = [{"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", **self._keep(layer.getvalue(), 1)}]

@@ -109,6 +109,17 @@ class TestImages:
         assert registry.blobs_sent == len(registry.blobs), "one pull serves all who wait"
         assert f"image {registry.image} pulled" in runtime_log(harness, keys[0])
 
+    async def test_the_user_of_a_pulled_image_goes_on_with_its_log(
+        self, harness: DockerHarness, registry: Registry
+    ) -> None:
+        registry.set_user("1234:1234")
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "id -u\nexit 6", image=registry.image)])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert (report.code, harness.output(a_key())) == (6, "1234\n")
+        assert "pulled" in runtime_log(harness, a_key())
+        assert "ended with exit code 6" in runtime_log(harness, a_key())
+
     async def test_an_image_that_does_not_exist(self, harness: DockerHarness, registry: Registry) -> None:
         backend = await harness.start()
         await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.missing_image)])

@@ -160,6 +160,8 @@ def _notes(logs: str) -> Callable[[str], None]:
         with contextlib.suppress(OSError):
             file = os.open(f"{logs}/runtime.log", _APPEND, 0o666)
             with open(file, "a") as log:  # noqa: PTH123  # what is opened is a number
+                # The wrapper goes on writing here as the image's user, who is somebody else.
+                os.fchmod(file, 0o666)
                 log.write(f"[openpai-runtime] {told}\n")
 
     return note
