@@ -237,6 +237,16 @@ async def test_a_wrapper_that_was_killed_is_reported_by_its_signal(world: Proces
     await world.until_gone(a_key())
 
 
+@pytest.mark.parametrize("act", ["rm -rf ../exit ../ticket ../task.json", 'cd ..; rm -rf "$PWD"'])
+async def test_a_task_that_removes_its_own_directory_is_reported_with_its_own_code(
+    world: ProcessHarness, act: str
+) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), f"{act}\nexit 9")])
+    (report,) = await Watch(backend).until_over(a_key())
+    assert (report.code, report.reason) == (9, ExitReason.EXITED)
+
+
 async def test_a_wrapper_that_was_killed_while_no_server_was_there_is_lost(world: ProcessHarness) -> None:
     killed_after(a_server(world, 0, 1, "echo ready\nsleep 1000"), 1)
     await world.until_said(a_key(), "ready")

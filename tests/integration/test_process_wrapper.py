@@ -131,6 +131,12 @@ def test_a_directory_that_is_gone_ends_a_late_wrapper(attempt: Attempt) -> None:
     assert subprocess.run(arguments, check=False, start_new_session=True, capture_output=True).returncode == 75
 
 
+@pytest.mark.parametrize("thing", ["mkdir ../exit", "mkfifo ../exit", "ln -s /nowhere/at/all ../exit"])
+def test_what_a_task_puts_in_place_of_its_report_hides_no_exit_code(attempt: Attempt, thing: str) -> None:
+    attempt.write(f"{thing}\nexit 7")
+    assert attempt.start().wait(PATIENCE_S) == 7
+
+
 def test_a_wrapper_that_shares_its_group_with_strangers_does_not_begin(attempt: Attempt) -> None:
     attempt.write("echo ran")
     where = str(attempt.directory)

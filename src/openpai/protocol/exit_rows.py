@@ -28,6 +28,7 @@ _P: Final = "PERMANENT"
 _U: Final = "UNKNOWN"
 
 _WAIT: Final = "Wait: the platform tries again by itself."
+_RETRY: Final = "Set jobRetryCount when a further try may help."
 _ADMIN: Final = "If it keeps happening, tell the cluster's administrator."
 _DEVELOPERS: Final = "Report it to the developers of the platform, with the job's events."
 _LOG: Final = "Read the end of the task's log."
@@ -79,10 +80,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "The task is no longer wanted: its task role became smaller.", "Reduce a task role's instances.", ()),
     Row(-300, "PodFailedWithoutFailedContainer", "PAI_FC/UNKNOWN", _UNKNOWN, _LAU, _U,
         "The task failed although no container of it did.", "Submit a job that the node's agent rejects.",
-        (_EVENTS, _WAIT, _ADMIN)),
+        (_EVENTS, _RETRY, _ADMIN)),
     Row(-310, "PodCreationUnknownError", "PAI_FC/UNKNOWN", _UNKNOWN, _LAU, _U,
         "The task could not be started and the system did not say clearly why.",
-        "Remove something the task needs right after submission.", (_EVENTS, _WAIT, _ADMIN)),
+        "Remove something the task needs right after submission.", (_EVENTS, _RETRY, _ADMIN)),
     Row(-1000, "PodEvicted", "PAI_K8S/PAI_K8S", _PLATFORM, _RUN, _T,
         "The node ran short of memory or disk and put the task out.", "Use up a node's memory outside of any job.",
         (_WAIT, _ADMIN)),
@@ -114,7 +115,7 @@ ROWS: Final[tuple[Row, ...]] = (
         ("Ask for more memoryMB.", "Use less memory, say by smaller batches.", "Spread the work over more tasks.")),
     Row(-1201, "ContainerDockerCreationError", "PAI_DOCKER/UNKNOWN", _UNKNOWN, _LAU, _U,
         "The container could not be made.", "Start a container from an image that is broken.",
-        (_EVENTS, _WAIT, _ADMIN)),
+        (_EVENTS, _RETRY, _ADMIN)),
     Row(-1202, "ContainerDockerStartCmdPermissionDenied", "PAI_DOCKER/PAI_RUNTIME", _PLATFORM, _LAU, _P,
         "The container's first command may not be executed.", "Start a container with a directory as its command.",
         (_DEVELOPERS,)),
@@ -123,13 +124,13 @@ ROWS: Final[tuple[Row, ...]] = (
         ("Use an image that contains /bin/sh.", _DEVELOPERS)),
     Row(-1204, "ContainerDockerStartUnknownError", "PAI_DOCKER/UNKNOWN", _UNKNOWN, _LAU, _U,
         "The container was made but could not be started.", "Ask for a capability that does not exist.",
-        (_EVENTS, _WAIT, _ADMIN)),
+        (_EVENTS, _RETRY, _ADMIN)),
     Row(-1205, "ContainerGpuDeviceNotFoundError", "PAI_DOCKER/PAI_HW", _PLATFORM, _LAU, _T,
         "A GPU that was granted to the task is not there.", "Grant the fourth GPU of a node that has three.",
         (_WAIT, _ADMIN)),
     Row(128, "ContainerMayFailDueToGpuDeviceEccError", "USER_CONTAINER/PAI_HW", _PLATFORM, _RUN, _U,
         "The task failed on a node whose GPUs report memory errors.", "Run on a GPU with double-bit ECC errors.",
-        (_WAIT, _ADMIN)),
+        (_RETRY, _ADMIN)),
     Row(130, "ContainerSigIntReceived", "PAI_OS/PAI_OS", _PLATFORM, _RUN, _T,
         "The program was interrupted from outside (SIGINT).", "Send the program SIGINT.", (_WAIT, _ADMIN)),
     Row(131, "ContainerSigQuitReceived", "PAI_OS/PAI_OS", _PLATFORM, _RUN, _T,
@@ -138,7 +139,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "The program used an instruction this processor does not know (SIGILL).",
         "Run a program built for a newer processor.", (_LOG, "Build the program for the cluster's processors.")),
     Row(134, "ContainerSigAbrtReceived", "USER_CONTAINER/UNKNOWN", _UNKNOWN, _RUN, _U,
-        "The program aborted itself (SIGABRT).", "Call abort().", (_LOG, _WAIT)),
+        "The program aborted itself (SIGABRT).", "Call abort().", (_LOG, _RETRY)),
     Row(135, "ContainerSigBusReceived", "USER_CONTAINER/USER_CONTAINER", _USER, _RUN, _P,
         "The program reached memory it cannot have (SIGBUS); a full /dev/shm does this too.",
         "Fill the shared memory from data-loading workers.",
@@ -214,7 +215,7 @@ ROWS: Final[tuple[Row, ...]] = (
         ("Check the image's uri.", "Give the registry's credentials in the prerequisite's auth.")),
     Row(255, "PAIRuntimeUnknownFailed", "PAI_RUNTIME/UNKNOWN", _UNKNOWN, _UNK, _U,
         "The program failed, and nothing in its log says why in words we know.", "Run a program that returns 1.",
-        (_LOG, "Set jobRetryCount when a further try may help.")),
+        (_LOG, _RETRY)),
     Row(-8000, "ContainerUndefinedNegativeExitCode", "UNKNOWN/UNKNOWN", _UNKNOWN, _UNK, _U,
         "The task ended with a code that is not in the table.", "Remove a negative code from the table.",
         (_DEVELOPERS,)),

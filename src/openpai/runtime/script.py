@@ -65,7 +65,10 @@ if [ -n "$cgroup" ]; then
     { echo 0 >"$cgroup"; } 2>/dev/null || note "memory is not limited: the cgroup cannot be entered"
 fi
 
+# A task may have put anything in the report's place: to open a pipe would be to wait for ever.
+is_reported() { [ -f "$dir/exit" ] && [ -s "$dir/exit" ]; }
 report() {
+    if [ -e "$dir/exit" ]; then return 1; fi
     uptime
     set -C
     { printf 'code %s\nend\n' "$1" >"$dir/exit"; } 2>/dev/null || return
@@ -74,9 +77,9 @@ report() {
 finish() {
     trap '' TERM USR1
     # Without a report this exit code is all there is to tell, and it must not become that of a kill.
-    if [ -s "$dir/exit" ] || report "$1"; then kill -KILL 0; fi
+    if is_reported || report "$1"; then kill -KILL 0; fi
     reported=
-    { read -r _ reported; } 2>/dev/null <"$dir/exit"
+    if [ -f "$dir/exit" ]; then { read -r _ reported; } 2>/dev/null <"$dir/exit"; fi
     exit "${reported:-$1}"
 }
 
@@ -139,7 +142,7 @@ while :; do
     wait "$child"
     code=$?
     # A signal ends `wait` too early, and in bash sometimes one that was dealt with before.
-    if [ -s "$dir/exit" ] || ! kill -0 "$child" 2>/dev/null; then break; fi
+    if is_reported || ! kill -0 "$child" 2>/dev/null; then break; fi
 done
 # A signal may have come when the child's end was seen but not yet told; what was told before is unknown (127) now.
 wait "$child"

@@ -125,6 +125,11 @@ def test_a_match_returns_the_line_that_gave_it_away() -> None:
     assert len(rule.match(1, "ImportError: " + "x" * 5000) or "") == 300
 
 
+def test_only_who_is_tried_again_without_asking_is_told_to_wait_for_it() -> None:
+    told = {code for code, spec in EXIT_SPECS.items() if any("tries again by itself" in line for line in spec.solution)}
+    assert told <= {code for code, spec in EXIT_SPECS.items() if spec.behavior.startswith("TRANSIENT")}
+
+
 def test_every_rule_leads_to_a_row() -> None:
     assert {rule.code for rule in LOG_RULES} <= EXIT_SPECS.keys()
 

@@ -70,7 +70,12 @@ def verdict(attempt: Attempt, ticket: Ticket | None, status: int | None, now_ms:
 
     `status` is the wrapper's exit code when it was our child; nobody else can ask for it.
     """
-    code, reason, told = _verdict(attempt.is_told_to_end, ticket is not None and ticket.pid is not None, status)
+    has_begun = ticket is not None and ticket.pid is not None
+    # No wrapper starts before there is a record, and nobody but a task removes one before it ended.
+    if ticket is None and status is not None and attempt.directory.record() is None:
+        told = "its task directory was removed while it ran, and its exit report with it"
+        return ExitReport(status, ExitReason.EXITED, told, ended_at_ms=now_ms)
+    code, reason, told = _verdict(attempt.is_told_to_end, has_begun, status)
     return ExitReport(code, reason, told, ended_at_ms=now_ms)
 
 
