@@ -66,20 +66,26 @@ class Leadership:
 
     async def run(self) -> None:
         """Lead whenever possible, until cancelled."""
+        waits_for = ""
         try:
             while True:
                 try:
                     await self._once()
+                    waits_for = ""
                 except (LeaseLost, Resync) as error:
                     # A new name means a new epoch, so that nothing of this term is taken for the next one's.
                     self._terms += 1
+                    waits_for = ""
                     self._holder = f"{self._process}-{self._terms}"
-                    log.warning("this server leads no longer and begins again", error=repr(error))
+                    log.warning("this server leads no longer and begins again", error=str(error) or "its desk is old")
                     if isinstance(error, Resync):
                         # What is wrong may still be wrong, and must not keep the machine busy.
                         await asyncio.sleep(PAUSE_AFTER_ERROR_S)
                 except Unavailable as error:
-                    log.warning("leading has to wait", error=error.message)
+                    # Once, and not each second of an outage of hours.
+                    if error.message != waits_for:
+                        log.warning("leading has to wait", error=error.message)
+                    waits_for = error.message
                     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
         finally:
             self._wishes.office = None

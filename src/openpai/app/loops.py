@@ -99,6 +99,8 @@ async def _guarded(office: Office, work: Awaitable[Any]) -> Any:
         raise
     except Unavailable as error:
         log.warning("a pass has to wait", error=error.message)
+        if office.must_resync:
+            raise Resync from error
     except Exception:
         log.exception("a pass failed; this is a bug, please report it")
     else:

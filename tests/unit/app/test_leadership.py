@@ -1,0 +1,81 @@
+"""A server that cannot lead for want of its database tries on, says so once, and leaves in peace."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from openpai.app import leadership, loops
+from openpai.app.leadership import Leadership
+from openpai.app.loops import Resync
+from openpai.orchestrator.office import Nudges
+from openpai.protocol.errors import Unavailable
+from openpai.store.database import Database
+from openpai.store.jobs import SqlJobStore
+
+
+class Away(SqlJobStore):
+    """A store whose database does not answer; the third question is one too many for whoever listens."""
+
+    def __init__(self) -> None:
+        super().__init__(Database("sqlite://", inline=True))
+        self.asked = 0
+        self.is_enough = asyncio.Event()
+
+    async def lease(self, *_: Any, **__: Any) -> int | None:
+        self.asked += 1
+        if self.asked == 3:
+            self.is_enough.set()
+        raise Unavailable("the database does not answer")
+
+    async def release_lease(self, holder: str) -> None:
+        raise Unavailable("the database does not answer")
+
+
+class Clock:
+    """A clock that stands."""
+
+    def now_ms(self) -> int:
+        return 0
+
+
+class NobodyAsks:
+    """The wishes of nobody."""
+
+    office = None
+
+
+async def test_a_leader_without_its_database_tries_on_says_so_once_and_leaves_in_peace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leadership, "PAUSE_AFTER_ERROR_S", 0)
+    store, none = Away(), cast("Any", None)
+    leads = Leadership(
+        store, none, none, cast("Any", NobodyAsks()), secrets=none, logs=none, clock=Clock(), settings=none,
+        holder="h", housekeeping=none,
+    )  # fmt: skip
+    with capture_logs() as logs:
+        running = asyncio.create_task(leads.run())
+        await asyncio.wait_for(store.is_enough.wait(), 5)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert [entry["event"] for entry in logs] == ["leading has to wait"]
+
+
+async def test_a_desk_that_may_be_old_is_left_at_once_when_the_database_goes_away() -> None:
+    class Doubtful:
+        must_resync = False
+        nudges = Nudges()
+
+    office = Doubtful()
+
+    async def one_pass() -> None:
+        office.must_resync = True
+        raise Unavailable("the database does not answer")
+
+    with pytest.raises(Resync):
+        await loops._guarded(cast("Any", office), one_pass())
