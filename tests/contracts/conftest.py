@@ -17,7 +17,7 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     cls, why_not = harness_for(request.param)
     if cls is None or why_not:
         pytest.skip(why_not)
-    made = cls(tmp_path)  # type: ignore[call-arg]  # a Protocol cannot say how its classes are made
+    made = cls(tmp_path)
     try:
         yield made
     finally:

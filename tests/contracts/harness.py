@@ -2,14 +2,18 @@
 
 The suite never says how a program is written, because a simulated machine runs no shell: it asks the harness for the
 text of "exit with 3" or "print hello and wait", launches that, and looks at what the backend reports. To join, a
-backend adds one line to `HARNESSES` and a class that satisfies `Harness`; what it cannot do on this machine it says
+backend adds one line to `HARNESSES` and a class made of `Harness`; what it cannot do on this machine it says
 in `why_not`, and the suite skips with that sentence.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
-from typing import Final, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Backend
@@ -21,81 +25,109 @@ HARNESSES: Final = {
 }
 """Where the harness of each backend lives; its class is made with one argument, an empty directory."""
 
+_LOOK_EVERY_S: Final = 0.01
+_PATIENCE_S: Final = 20.0
 
-class Programs(Protocol):
-    """The text of `LaunchTask.commands` for each thing a test wants a task to do."""
+
+class Programs(ABC):
+    """The text of `LaunchTask.commands` for each thing a test wants a task to do; here as a shell wants it."""
 
     def exits(self, code: int) -> str:
         """End at once with `code`."""
-        ...
+        return f"exit {code}"
 
     def waits(self) -> str:
         """Print `ready`, then run for ever; end with any code when told to by SIGTERM."""
-        ...
+        return "echo ready\nsleep 1000"
 
+    @abstractmethod
     def waits_to_be_told(self, code: int) -> str:
         """Run until `Harness.tell` is called for this attempt, then end with `code`."""
-        ...
 
     def saves_on_term(self, code: int) -> str:
         """Print `ready` and run for ever; on SIGTERM print `saved` and end with `code`."""
-        ...
+        return f"trap 'echo saved; exit {code}' TERM\necho ready\nwhile :; do sleep 0.05; done"
 
     def ignores_term(self) -> str:
         """Print `ready` and run for ever whatever SIGTERM says."""
-        ...
+        return "trap '' TERM\necho ready\nwhile :; do sleep 0.05; done"
 
 
-class Harness(Protocol):
+class Harness(ABC):
     """One backend over one world of its own: a node with at least two devices, and no task yet."""
 
-    runs_shell: bool
+    runs_shell = True
     """Whether commands are shell text run by real processes that write real logs."""
     programs: Programs
-    node: str
-    """Name of a node with at least two devices, 64 CPUs to give away, and room for 50 small tasks."""
-    image: str
+    image = "none"
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "tasks"
+        self.logs = directory / "logs"
+        self.node = ""
+        """Name of a node with at least two devices, 64 CPUs to give away, and room for 50 small tasks."""
+        self._backend: Backend | None = None
 
     @classmethod
     def why_not(cls) -> str | None:
         """Return why this backend cannot be tested on this machine, or None."""
-        ...
+        return None
+
+    @abstractmethod
+    def make(self) -> Backend:
+        """Return another backend over this world, not open yet."""
 
     async def start(self) -> Backend:
         """Return an open backend over this world; a second call after `stop` or `crash` finds the world as it is."""
-        ...
+        backend = self.make()
+        await backend.open()
+        self._backend = backend
+        self.node = (await backend.nodes())[0].name
+        return backend
 
     async def stop(self) -> None:
         """Close the backend as a server does that ends politely."""
-        ...
+        if self._backend is not None:
+            backend, self._backend = self._backend, None
+            await backend.close()
 
     async def crash(self) -> None:
-        """Let the backend vanish as by kill -9 of the server: it does nothing more, not even close."""
-        ...
+        """Let the backend vanish as by kill -9 of the server."""
+        # Closing writes nothing and tells no task anything, so in one process it is all that can be taken away;
+        # a server that is really killed is tested beside the other integration tests.
+        await self.stop()
 
     async def destroy(self) -> None:
         """End every task that is left and give everything back. Called once, whatever state the test left."""
-        ...
+        await self.stop()
 
+    @abstractmethod
     async def tell(self, key: AttemptKey) -> None:
         """Let the attempt whose program is `waits_to_be_told` end, whether or not a backend is open."""
-        ...
 
     async def until_said(self, key: AttemptKey, text: str) -> None:
         """Wait until the attempt has written `text` to its standard output (or would have)."""
-        ...
+        await self.until(lambda: text in self.output(key))
 
     async def until_gone(self, key: AttemptKey) -> None:
         """Wait until the attempt's own program has ended, whether or not a backend is open."""
-        ...
+        await self.until(lambda: self.processes(key) == 0)
 
     def output(self, key: AttemptKey) -> str:
         """Return what the attempt wrote to its standard output, also after it was forgotten."""
-        ...
+        path = Path(self.logs, key.path(), "stdout.log")
+        return path.read_text() if path.exists() else ""
 
+    @abstractmethod
     def processes(self, key: AttemptKey) -> int:
         """Return how many processes of the attempt are alive now."""
-        ...
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so in this world."""
+        # What another process does to a file raises no event here.
+        async with asyncio.timeout(_PATIENCE_S):
+            while not is_so():  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_EVERY_S)
 
 
 def harness_for(name: str) -> tuple[type[Harness] | None, str]:
