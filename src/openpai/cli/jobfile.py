@@ -6,6 +6,7 @@ fault is reported where its author finds it.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import sys
@@ -13,7 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openpai.protocol.errors import Fault, Refused
+from openpai.protocol.errors import Fault, Refused, harmless
+from openpai.protocol.scalars import resolve
 
 if TYPE_CHECKING:
     import yaml
@@ -34,13 +36,12 @@ def read(file: str) -> bytes:
 def _scalar(text: str) -> str:
     import yaml
 
-    try:
-        value: Any = yaml.safe_load(text)
-    except yaml.YAMLError:
-        value = text
-    is_quoted = isinstance(value, str) and text[:1] in ("'", '"')
+    value: Any = resolve(text)
+    if text[:1] in ("'", '"'):
+        with contextlib.suppress(yaml.YAMLError):
+            value = yaml.safe_load(text)
     # Plain text stays as it was typed: YAML would fold its lines and read dates and lists into it.
-    if not is_quoted and not isinstance(value, int | float | bool):
+    if not isinstance(value, str | int | float):
         value = text
     return json.dumps(value, ensure_ascii=False)
 
@@ -127,7 +128,9 @@ def excerpt(text: str, fault: Fault) -> str:
     if start < 0:
         start, word = len(line) - len(line.lstrip()), line.strip()
     shown = [
-        f"{number:>5} | {lines[number - 1].expandtabs(1)[:110]}" for number in (fault.line - 1, fault.line) if number
+        f"{number:>5} | {harmless(lines[number - 1].expandtabs(1)[:110])}"
+        for number in (fault.line - 1, fault.line)
+        if number
     ]
     return "\n".join([*shown, f"      | {' ' * start}{'^' * max(1, len(word))}"])
 

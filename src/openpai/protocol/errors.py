@@ -100,6 +100,13 @@ class Broken(PaiError):
         super().__init__("UnknownError", message, "this is a bug in openpai; please report it with the server's log")
 
 
+def harmless(line: str) -> str:
+    """Return one line of text that changes nothing but what is read: a file may hold orders to a terminal."""
+    if line.isprintable():
+        return line
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing wrong with a file: where it is, what is wrong, what is allowed, and what was probably meant."""
@@ -119,7 +126,7 @@ class Fault:
         path = f"{self.path}: " if self.path else ""
         allowed = f" (allowed: {self.allowed})" if self.allowed else ""
         meant = f"; did you mean {self.suggestion!r}?" if self.suggestion else ""
-        return f"{where}{path}{self.message}{allowed}{meant}"
+        return harmless(f"{where}{path}{self.message}{allowed}{meant}")
 
 
 class InvalidProtocol(Refused):

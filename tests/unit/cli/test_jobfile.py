@@ -44,6 +44,11 @@ def test_values_change_and_everything_else_stays():
         ("'3'", "3"),
         ("", ""),
         ("2024-01-01", "2024-01-01"),
+        ("on", "on"),
+        ("0777", "0777"),
+        ("12:30", "12:30"),
+        ("1_000", "1_000"),
+        ("'3' apples", "'3' apples"),
         ("[1", "[1"),
         ("a\nb", "a\nb"),
         ("é'\"", "é'\""),
@@ -92,3 +97,9 @@ def test_a_fault_without_a_line_needs_none():
     assert excerpt("a: 1", Fault("name", "is missing")) == ""
     assert excerpt("a: 1", Fault("name", "is missing", 9)) == ""
     assert told("a: 1", [Fault("name", "is missing"), Fault("a", "odd", 1)]).count("odd") == 1
+
+
+def test_a_file_with_orders_to_a_terminal_only_shows_them():
+    shown = told('a: 1\nb: "\x1b[2J"\n', [Fault("\x1b]0;b", "must not be \x07\n\u202e", 2, "", "\x9b")])
+    assert shown.replace("\n", "").isprintable()
+    assert "\\x1b]0;b: must not be \\x07\\n\\u202e" in shown
