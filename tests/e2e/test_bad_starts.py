@@ -262,6 +262,21 @@ def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
     assert "cannot be used" in refused("--data-dir", tmp_path / "file" / "below")
 
 
+def test_a_start_that_failed_leaves_no_administrator_whose_password_nobody_was_told(tmp_path: Path) -> None:
+    unset = environment()
+    del unset["PAI_ADMIN_PASSWORD"]
+    command = [*PAI, "up", "--port", "0", "--backend", "simulated", "--data-dir", str(tmp_path / "data")]
+    nowhere = ["--backend", "docker", "--docker-url", f"unix://{tmp_path}/none.sock"]
+    failed = subprocess.run([*command, *nowhere], env=unset, capture_output=True, text=True, timeout=60, check=False)
+    assert failed.returncode != 0
+    assert (tmp_path / "data" / "openpai.db").exists()
+    with subprocess.Popen(command, env=unset, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as second:
+        assert second.stdout is not None
+        greeting = [second.stdout.readline() for _ in range(3)]
+        second.terminate()
+    assert "first start: user admin, password " in greeting[-1]
+
+
 def test_a_process_backend_open_to_the_world(tmp_path: Path) -> None:
     told = refused("--data-dir", tmp_path / "data", "--host", "0.0.0.0")
     assert "gives every job the server's own rights" in told

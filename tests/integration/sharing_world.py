@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from openpai.app.assembly import House, build
+from openpai.app.firstrun import ensure_admin
 from openpai.app.settings import Settings
 
 from .truth import truthful
@@ -125,7 +126,9 @@ async def eventually(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
 async def open_sharing(root: Path, *, nodes: int = 4, gpus: int = 8, **settings: Any) -> AsyncIterator[Sharing]:
     """Open a platform of simulated machines with one administrator, `admin`."""
     wanted = Settings(root / "data", backend="simulated", nodes=nodes, gpus_per_node=gpus, **settings)
-    async with build(wanted, PASSWORD) as house:
+    async with build(wanted) as house:
+        services = house.api.state.desk.services
+        await ensure_admin(services.users, services.clock, PASSWORD)
         leading = asyncio.create_task(house.leadership.run())
         await house.leadership.is_settled.wait()
         house.is_ready = True

@@ -17,7 +17,6 @@ from openpai.api.services import Services
 from openpai.api.services import Settings as Manners
 from openpai.app.backend import make_backend
 from openpai.app.datadir import DataDir, open_data_dir, visit_data_dir
-from openpai.app.firstrun import ensure_admin
 from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.leadership import Bystander, Leadership
 from openpai.app.promises import promise, promised_at_start
@@ -53,8 +52,6 @@ class House:
 
     api: Any
     leadership: Leadership | Bystander
-    made_up_password: str | None
-    """Password of the first admin if it had to be made up; told once."""
     hang_up: Callable[[], None]
     """Ends every followed log, so that a server which stops need not wait for those who read it."""
     is_ready: bool = False
@@ -79,13 +76,12 @@ class _Rooms:
 
 
 @asynccontextmanager
-async def build(settings: Settings, admin_password: str | None) -> AsyncIterator[House]:
+async def build(settings: Settings) -> AsyncIterator[House]:
     """Open everything a server needs, and close it afterwards. Raises Refused for whatever cannot work."""
     promised = promised_at_start(settings)
     said = read_identity(settings.identity) if settings.identity is not None else None
     async with AsyncExitStack() as stack:
         rooms = await _open(settings, stack)
-        made_up = None if settings.api_only else await ensure_admin(rooms.users, rooms.clock, admin_password)
         leadership = Bystander() if settings.api_only else await _leadership(settings, rooms, stack, promised)
         storages = StorageShelf(rooms.storages, rooms.vault, rooms.clock, keep_out=(rooms.data.root,))
         stack.callback(storages.close)
@@ -94,7 +90,7 @@ async def build(settings: Settings, admin_password: str | None) -> AsyncIterator
             sign_on, provider = open_sign_on(said, rooms.vault, rooms.clock)
             if provider is not None:
                 stack.push_async_callback(provider.close)
-        house = House(None, leadership, made_up, rooms.logs.hang_up)
+        house = House(None, leadership, rooms.logs.hang_up)
         manners = Manners(version=version("openpai"))
         house.api = create_api(
             Services(

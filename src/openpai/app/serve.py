@@ -21,7 +21,7 @@ from typing import Final
 import uvicorn
 
 from openpai.app.assembly import House, build
-from openpai.app.firstrun import ADMIN, ensure_groups
+from openpai.app.firstrun import ADMIN, ensure_admin, ensure_groups
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.telling import Teller
 from openpai.protocol.errors import Refused
@@ -46,7 +46,7 @@ def serve(settings: Settings, admin_password: str | None) -> None:
 
 async def _serve(settings: Settings, listener: socket.socket, admin_password: str | None) -> None:
     teller = Teller(settings)
-    async with build(settings, admin_password) as house:
+    async with build(settings) as house:
         server = _Server(
             uvicorn.Config(
                 house.api,
@@ -65,14 +65,17 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
         leading = asyncio.create_task(house.leadership.run())
         try:
             await _settled(house, leading)
-            await ensure_groups(house.api.state.desk.services)
+            services = house.api.state.desk.services
+            await ensure_groups(services)
             # What exists by now exists for good: looking through it again and again finds nothing.
             gc.collect()
             gc.freeze()
             gc.set_threshold(GARBAGE_THRESHOLD)
+            # Last of all, and told at once: a start that failed after this would keep the password to itself.
+            made_up = None if settings.api_only else await ensure_admin(services.users, services.clock, admin_password)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             house.is_ready = True
-            _announce(settings, listener, house, teller)
+            _announce(settings, listener, made_up, teller)
             await asyncio.wait({serving, leading}, return_when=asyncio.FIRST_COMPLETED)
             server.leave()
             await serving
@@ -132,13 +135,13 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def _announce(settings: Settings, listener: socket.socket, house: House, teller: Teller) -> None:
+def _announce(settings: Settings, listener: socket.socket, made_up: str | None, teller: Teller) -> None:
     url = _url(settings.host, listener)
     if settings.ready_file is not None:
         unfinished = settings.ready_file.with_suffix(".part")
         unfinished.write_text(json.dumps({"url": url, "pid": os.getpid()}))
         unfinished.replace(settings.ready_file)
-    teller.welcome(version("openpai"), url, house.made_up_password, ADMIN, is_open=not is_loopback(settings.host))
+    teller.welcome(version("openpai"), url, made_up, ADMIN, is_open=not is_loopback(settings.host))
 
 
 def _url(host: str, listener: socket.socket) -> str:
