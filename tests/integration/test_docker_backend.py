@@ -23,7 +23,7 @@ from tests.integration.docker_registry import PASSWORD, USER, Registry, serving
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
 
 from openpai.app.world import SystemClock
-from openpai.backends.docker import images
+from openpai.backends.docker import engine, images
 from openpai.backends.docker.backend import DockerBackend
 from openpai.backends.docker.containers import name_of
 from openpai.backends.docker.engine import Engine, NoContainer
@@ -302,6 +302,8 @@ class Wire:
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._copies: set[asyncio.Task[None]] = set()
+        self.flows = asyncio.Event()
+        self.flows.set()
 
     async def join(self) -> None:
         self._server = await asyncio.start_unix_server(self._carry, self._here)
@@ -326,6 +328,7 @@ class Wire:
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(1 << 16):
+                await self.flows.wait()
                 writer.write(data)
                 await writer.drain()
         self._writers.discard(writer)
@@ -356,6 +359,28 @@ async def test_a_silent_engine_is_a_sick_node_and_what_ended_meanwhile_is_heard_
     assert (await backend.nodes())[0].is_healthy
     await harness.stop()
     await wire.cut()
+
+
+async def test_an_engine_that_hangs_is_a_sick_node_until_it_goes_on(
+    harness: DockerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "CALL_PATIENCE_S", 0.3)
+    here = str(harness.root.parent / "wire.sock")
+    wire = Wire(here, harness.url.removeprefix("unix://"))
+    await wire.join()
+    backend = DockerBackend(harness.root, harness.logs, SystemClock(), url=f"unix://{here}", compare_every_s=0.05)
+    await backend.open()
+    try:
+        for flows, told in ((False, "did not answer within"), (True, "")):
+            wire.flows.set() if flows else wire.flows.clear()
+            async with asyncio.timeout(10.0):
+                while (await backend.nodes())[0].is_healthy is not flows:  # noqa: ASYNC110  # as above
+                    await asyncio.sleep(0.02)
+            assert told in (await backend.nodes())[0].told
+    finally:
+        wire.flows.set()
+        await backend.close()
+        await wire.cut()
 
 
 async def test_without_an_engine_opening_says_what_to_do(tmp_path: Path) -> None:

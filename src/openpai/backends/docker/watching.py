@@ -7,9 +7,10 @@ connection was lost, everything that is there is compared with everything that i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Final
+
+import structlog
 
 from openpai.backends.docker.attempts import Attempt
 from openpai.backends.docker.books import Books
@@ -19,6 +20,7 @@ from openpai.backends.host.directory import TaskDirectory
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.clock import Clock
 
+log: Final = structlog.get_logger(__name__)
 _LISTEN_AGAIN_S: Final = (0.2, 1.0, 5.0)
 _BEGUN: Final = frozenset({"running", "exited", "dead", "stopped"})
 
@@ -44,23 +46,25 @@ class Watcher:
         while True:
             since_s = self._clock.now_ms() / 1000 - 1
             try:
-                await self.compare()
-                self.silence, tries = "", 0
+                await self._compare_and_tell()
+                tries = 0
                 async for name in self._engine.ends(self._label, since_s):
                     attempt = self._books.of_container(name)
                     if attempt is not None and attempt.exit is None:
                         await self.look(attempt)
             except EngineError as error:
-                self.silence = f"the container Engine does not answer: {error}"
+                self._is_silent(f"the container Engine does not answer: {error}")
             await asyncio.sleep(_LISTEN_AGAIN_S[min(tries, len(_LISTEN_AGAIN_S) - 1)])
             tries += 1
 
     async def compare_forever(self, every_s: float) -> None:
-        """Compare now and then what is there with what is known."""
+        """Compare now and then what is there with what is known; an Engine that hangs says nothing as an event."""
         while True:
             await asyncio.sleep(every_s)
-            with contextlib.suppress(EngineError):
-                await self.compare()
+            try:
+                await self._compare_and_tell()
+            except EngineError as error:
+                self._is_silent(f"the container Engine does not answer: {error}")
 
     async def compare(self) -> None:
         """Learn of containers nobody knows, and look at those that are not as they are known."""
@@ -75,6 +79,17 @@ class Watcher:
             has_changed = state != "running" if attempt in begun else state in _BEGUN
             if attempt.exit is None and has_changed:
                 await self.look(attempt)
+
+    async def _compare_and_tell(self) -> None:
+        await self.compare()
+        if self.silence:
+            log.info("the container Engine answers again")
+        self.silence = ""
+
+    def _is_silent(self, told: str) -> None:
+        if not self.silence:
+            log.warning("the node takes no tasks now", told=told)
+        self.silence = told
 
     async def look(self, attempt: Attempt) -> None:
         """Learn whether an attempt has begun or ended. What cannot be seen now is looked at again later."""
