@@ -304,6 +304,7 @@ class Wire:
         self._copies: set[asyncio.Task[None]] = set()
         self.flows = asyncio.Event()
         self.flows.set()
+        self.is_listened_to = asyncio.Event()
 
     async def join(self) -> None:
         self._server = await asyncio.start_unix_server(self._carry, self._here)
@@ -329,6 +330,8 @@ class Wire:
         with contextlib.suppress(OSError):
             while data := await reader.read(1 << 16):
                 await self.flows.wait()
+                if b"/events?" in data:
+                    self.is_listened_to.set()
                 writer.write(data)
                 await writer.drain()
         self._writers.discard(writer)
@@ -371,6 +374,7 @@ async def test_an_engine_that_hangs_is_a_sick_node_until_it_goes_on(
     backend = DockerBackend(harness.root, harness.logs, SystemClock(), url=f"unix://{here}", compare_every_s=0.05)
     await backend.open()
     try:
+        await asyncio.wait_for(wire.is_listened_to.wait(), 10.0)
         for flows, told in ((False, "did not answer within"), (True, "")):
             wire.flows.set() if flows else wire.flows.clear()
             async with asyncio.timeout(10.0):
