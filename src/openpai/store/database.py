@@ -26,12 +26,14 @@ T = TypeVar("T")
 READERS: Final = 4
 BUSY_TIMEOUT_S: Final = 10.0
 # Left to itself the driver waits two minutes for a machine that is not there, and for ever for one that fell silent.
-_PATIENCE: Final = {
+_CONNECTING: Final[dict[str, int | str]] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
+    # From a database without an encoding the driver would hand out bytes.
+    "client_encoding": "utf8",
 }
 
 
@@ -123,7 +125,7 @@ def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
             pool_pre_ping=True,
             hide_parameters=True,
             # What the URL says of these counts.
-            connect_args={name: value for name, value in _PATIENCE.items() if name not in url.query},
+            connect_args={name: value for name, value in _CONNECTING.items() if name not in url.query},
         )
         sa.event.listen(engine, "connect", _tune_postgres)
         return engine

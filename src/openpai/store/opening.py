@@ -81,3 +81,11 @@ def _refuse_strangers(connection: sa.Connection, script: ScriptDirectory, at: st
             "the database holds tables that are not openpai's",
             "give openpai a database of its own",
         )
+    if at is None and connection.dialect.name == "postgresql":
+        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+        if encoding != "UTF8":
+            raise Refused(
+                "BadConfigurationError",
+                f"the database is encoded in {encoding}, which cannot hold what people write",
+                "make one with: createdb --encoding UTF8 --template template0 NAME",
+            )
