@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
-from openpai.protocol.findings import Finding, listed, nearest
+from pydantic import BaseModel
+
+from openpai.protocol import schema, schema_extras
+from openpai.protocol.findings import LEGAL_LOOKED_AT_MAX, REPLACED_IN, Finding, keys_of, listed, misspelt, nearest
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, TaskRole
 from openpai.protocol.parsing import Path
 from openpai.protocol.references import entries, mapping
@@ -28,7 +32,9 @@ def cautions(spec: JobSpec) -> Iterator[Finding]:
     for role in spec.task_roles:
         yield from _unreachable_minima(role)
     yield from _unresolved(spec)
+    yield from _image_references(spec)
     yield from _plugins(spec)
+    yield from _misspelt(spec)
     yield from _hived(spec)
 
 
@@ -56,6 +62,13 @@ def _unresolved(spec: JobSpec) -> Iterator[Finding]:
                 yield Finding(at, "is written out", "a secret, referred to as <% $secrets.registry_password %>")
             for key, text in (("username", auth.username), ("password", auth.password)):
                 yield from _unresolved_in(("prerequisites", index, "auth", key), text, {"secrets": spec.secrets})
+
+
+def _image_references(spec: JobSpec) -> Iterator[Finding]:
+    for index, prerequisite in enumerate(spec.prerequisites):
+        if prerequisite.type == "dockerimage" and any(references("".join(prerequisite.uri))):
+            message = f"is taken as it is: references are replaced in {REPLACED_IN} only"
+            yield Finding(("prerequisites", index, "uri"), message, "the image's name")
 
 
 def _commands(spec: JobSpec, role: TaskRole) -> Iterator[tuple[Path, str]]:
@@ -101,6 +114,29 @@ def _plugins(spec: JobSpec) -> Iterator[Finding]:
                 message = f"there is no task role called {role!r}"
                 path: Path = ("extras", PLUGIN_PREFIX, index, "taskroles", at)
                 yield Finding(path, message, listed(roles), nearest(role, roles))
+
+
+def _misspelt(spec: JobSpec) -> Iterator[Finding]:
+    """Yield keys that look like known ones where a job file may hold any."""
+    extras = spec.extras
+    places: list[tuple[Path, Any, type[BaseModel]]] = [
+        (("defaults",), spec.defaults_extra, schema.DefaultsSection),
+        (("extras",), extras, schema_extras.Extras),
+        (
+            ("extras", "jobStatusChangeNotification"),
+            extras.get("jobStatusChangeNotification"),
+            schema_extras.Notifications,
+        ),
+    ]
+    for at, storage in enumerate(entries(extras.get("storages"))):
+        places.append((("extras", "storages", at), storage, schema_extras.StorageEntry))
+    for at, plugin in enumerate(entries(extras.get(PLUGIN_PREFIX))):
+        places.append((("extras", PLUGIN_PREFIX, at), plugin, schema_extras.RuntimePlugin))
+    keys = ((path, key, keys_of(section)) for path, holder, section in places for key in mapping(holder))
+    unknown = ((path, key, known) for path, key, known in keys if key not in known)
+    for path, key, known in islice(unknown, LEGAL_LOOKED_AT_MAX):
+        if meant := misspelt(key, known):
+            yield Finding((*path, key), "has no effect: it is not a key that is known here", "", meant)
 
 
 def _hived(spec: JobSpec) -> Iterator[Finding]:

@@ -14,23 +14,28 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from openpai.protocol import schema
-from openpai.protocol.parsing import Path
+from openpai.protocol.parsing import Path, cut
+from openpai.protocol.templates import is_reference
 
 FAULTS_MAX: Final = 100
 SHOWN_MAX: Final = 40
 LISTED_MAX: Final = 30
 LIKENESS_MIN: Final = 0.6
+MISSPELT_MIN: Final = 0.7
 PART_WEIGHT: Final = 0.9
 PART_MIN: Final = 4
 # A hostile file must not buy hours of comparing with a megabyte of names.
 LEGAL_LOOKED_AT_MAX: Final = 200
 WORD_LOOKED_AT_MAX: Final = 64
 _CAMEL_PARTS: Final = re.compile(r"[A-Z]?[a-z]+")
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([MGT])i?B?", re.IGNORECASE)
+_MIB_OF: Final = {"M": 1, "G": 1024, "T": 1024 * 1024}
+REPLACED_IN: Final = "commands, a registry's credentials and plugins"
 _TYPES: Final = ("dockerimage", "data", "script", "output")
 _PATTERNS: Final = {
     schema.NAME_PATTERN: "letters, digits, _ and -",
     schema.WORD_PATTERN: "letters, digits and _, not beginning with a digit",
-    r"^\S+$": "text without blanks",
+    schema.IMAGE_PATTERN: "text without blanks",
 }
 _KINDS: Final = {
     "string_type": "text",
@@ -61,6 +66,14 @@ def nearest(word: Any, legal: Iterable[str]) -> str:
     return best if score >= LIKENESS_MIN else ""
 
 
+def misspelt(word: str, legal: Iterable[str]) -> str:
+    """Return the legal word that this is with a slip of the pen, or nothing: here any other word is legal too."""
+    meant = word[:WORD_LOOKED_AT_MAX].casefold()
+    scored = [(SequenceMatcher(None, one.casefold(), meant, autojunk=False).ratio(), one) for one in legal]
+    score, best = max(scored, default=(0.0, ""))
+    return best if score >= MISSPELT_MIN else ""
+
+
 def _likeness(meant: str, legal: str) -> float:
     """Return how near two words are, 0 to 1; one word of a camelCase key counts nearly as much as the whole key."""
     matcher = SequenceMatcher(None, b=meant, autojunk=False)
@@ -75,7 +88,7 @@ def _likeness(meant: str, legal: str) -> float:
 
 def listed(words: Iterable[str]) -> str:
     """Return words as a person reads a list: `a, b, c`, or `none` when there are none."""
-    some = list(islice(words, LISTED_MAX + 1))
+    some = [cut(word, WORD_LOOKED_AT_MAX) for word in islice(words, LISTED_MAX + 1)]
     return ", ".join([*some[:LISTED_MAX], "…"] if len(some) > LISTED_MAX else some) or "none"
 
 
@@ -85,16 +98,26 @@ def findings_of(error: ValidationError) -> list[Finding]:
 
 
 def _finding_of(error: ErrorDetails) -> Finding:
+    finding = _worded(error)
+    if not isinstance(error["input"], str) or not is_reference(error["input"]):
+        return finding
+    return finding._replace(allowed=f"{finding.allowed}; references are replaced in {REPLACED_IN} only", suggestion="")
+
+
+def _worded(error: ErrorDetails) -> Finding:
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     path = _path(error["loc"])
     if kind == "missing":
         return Finding(path, "is missing", _description(path))
     if kind == "extra_forbidden":
-        keys = _keys(_section(path[:-1]))
+        keys = keys_of(_section(path[:-1]))
         return Finding(path, "is not a key that is known here", listed(keys), nearest(path[-1], keys))
     if kind in _KINDS:
-        meant = "" if _is_secret(path) else _retyped(kind, value)
-        return Finding(path, f"must be {_KINDS[kind]}, not {_shown(value, path)}", _KINDS[kind], meant)
+        meant = "" if _is_secret(path) else _retyped(kind, value) or _in_mb(path, value)
+        allowed = _KINDS[kind]
+        if kind == "string_type" and isinstance(value, (dict, list)) and isinstance(path[-1], int):
+            allowed += ', in quotes where it holds ": " or begins with { or ['
+        return Finding(path, f"must be {_KINDS[kind]}, not {_shown(value, path)}", allowed, meant)
     if kind in ("greater_than_equal", "less_than_equal"):
         return Finding(path, f"must not be {_shown(value, path)}", _bounds(path, context))
     if kind == "string_pattern_mismatch":
@@ -150,8 +173,7 @@ def _shown(value: Any, path: Path) -> str:
         return "a mapping" if isinstance(value, dict) else "a list"
     if _is_secret(path):
         return "text" if isinstance(value, str) else "a number"
-    text = str(value)
-    text = text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + "…"
+    text = cut(str(value), SHOWN_MAX)
     return f'the text "{text}"' if isinstance(value, str) else f"the number {text}"
 
 
@@ -166,7 +188,7 @@ def _retyped(kind: str, value: Any) -> str:
             number = float(value)
         except ValueError:
             return ""
-        return str(int(number)) if number.is_integer() else ""
+        return str(int(number)) if number.is_integer() and abs(number) < schema.COUNT_MAX else ""
     if kind == "string_type" and isinstance(value, (bool, int)):
         return f'"{str(value).lower()}"'
     if kind == "bool_type" and isinstance(value, str):
@@ -176,7 +198,19 @@ def _retyped(kind: str, value: Any) -> str:
     return ""
 
 
+def _in_mb(path: Path, value: Any) -> str:
+    """Return a size that carries its unit, such as `8Gi`, as the number of MiB that the key wants."""
+    if not path or path[-1] not in ("memoryMB", "shmMB") or not isinstance(value, str):
+        return ""
+    size = _SIZE.fullmatch(value.strip()[:WORD_LOOKED_AT_MAX])
+    mib = float(size[1]) * _MIB_OF[size[2].upper()] if size else 0.5
+    return str(int(mib)) if mib.is_integer() else ""
+
+
 def _tidied(value: Any, pattern: str) -> str:
+    if pattern == schema.IMAGE_PATTERN:
+        tidy = str(value).strip()
+        return tidy if re.fullmatch(pattern, tidy) else ""
     kept = "_-" if pattern == schema.NAME_PATTERN else "_"
     tidy = "".join(c if c.isascii() and (c.isalnum() or c in kept) else "_" for c in str(value)[: schema.WORD_MAX])
     return tidy if re.fullmatch(pattern, tidy) else f"_{tidy}" if tidy else ""
@@ -206,7 +240,8 @@ def _section(path: Path) -> type[BaseModel]:
 
 
 @cache
-def _keys(section: type[BaseModel]) -> tuple[str, ...]:
+def keys_of(section: type[BaseModel]) -> tuple[str, ...]:
+    """Return the keys a section of the file knows."""
     return tuple(field.alias or name for name, field in section.model_fields.items())
 
 

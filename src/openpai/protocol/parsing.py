@@ -15,12 +15,16 @@ import yaml
 from openpai.protocol.errors import Fault, InvalidProtocol
 from openpai.protocol.json_text import as_yaml, is_json
 from openpai.protocol.scalars import resolve
+from openpai.protocol.syntax import character_fault, syntax_fault
 
 DEPTH_MAX: Final = 64
 EXPANDED_MAX: Final = 4 * 1024 * 1024
 """Characters a file may hold after its aliases are written out."""
 
 PATH_SHOWN_MAX: Final = 8
+PATH_TEXT_MAX: Final = 400
+NOTED_MAX: Final = 200
+"""Faults after which a file is given up that could still be read on."""
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
@@ -40,7 +44,12 @@ def path_text(path: Path) -> str:
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-    return text
+    return cut(text, PATH_TEXT_MAX)
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters: a hundred faults must not repeat a megabyte each."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +71,15 @@ class Lines:
                 break
         return line
 
+    def first(self) -> int | None:
+        """Return the line of the first entry; None for a single value."""
+        lines: Any = self.by_container.get(id(self.root), ())
+        return min(lines.values() if isinstance(lines, dict) else lines, default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Every document of a file, with the faults that did not keep it from being read (keys given twice)."""
+    """Every document of a file, with the faults that did not keep it from being read (keys given twice, odd tags)."""
 
     documents: tuple[Any, ...]
     lines: tuple[Lines, ...]
@@ -80,34 +94,16 @@ def parse(text: str) -> Parsed:
         for event in yaml.parse(source, Loader=_LOADER):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        raise InvalidProtocol((_syntax_fault(error, text),)) from error
+        raise InvalidProtocol((syntax_fault(error, text),)) from error
     except yaml.reader.ReaderError as error:
-        raise InvalidProtocol((_character_fault(error, source),)) from error
+        raise InvalidProtocol((character_fault(error.character, source),)) from error
+    except UnicodeEncodeError as error:
+        raise InvalidProtocol((character_fault(error.object[error.start], source),)) from error
     return Parsed(
         tuple(builder.documents),
         tuple(Lines(document, builder.lines) for document in builder.documents),
         tuple(builder.faults),
     )
-
-
-def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
-    mark = error.problem_mark or error.context_mark
-    problem = error.problem or "it cannot be read"
-    if mark is None:
-        return Fault("", f"the file is not valid YAML: {problem}")
-    rows = text.splitlines()
-    row = rows[mark.line] if mark.line < len(rows) else ""
-    if row[mark.column : mark.column + 1] == "\t":
-        problem = "a tab stands where only spaces may"
-    kind = "JSON" if is_json(text) else "YAML"
-    return Fault("", f"the file is not valid {kind} at column {mark.column + 1}: {problem}", mark.line + 1)
-
-
-def _character_fault(error: yaml.reader.ReaderError, text: str) -> Fault:
-    character = error.character if isinstance(error.character, int) else ord(str(error.character)[:1] or "\0")
-    at = text.find(chr(character))
-    line = text.count("\n", 0, at) + 1 if at >= 0 else None
-    return Fault("", f"the file holds a character that YAML does not allow: U+{character:04X}", line)
 
 
 @dataclass(slots=True)
@@ -153,7 +149,7 @@ class _Builder:
     def _scalar(self, event: Any) -> None:
         text = event.value
         if "\0" in text:
-            self._refuse(event, "holds a NUL character, which no program can be given")
+            self._note(event, "holds a NUL character, which no program can be given")
         owner = self._open[-1] if self._open else None
         if owner is not None and owner.key is None and type(owner.items) is dict and event.tag is None:
             value = _MERGE if text == "<<" and event.implicit[0] else text
@@ -169,14 +165,14 @@ class _Builder:
         if event.tag in _SCALAR_TAGS:
             return resolve(event.value)
         if event.tag != _TAG + "str":
-            self._refuse(event, _STRANGE_TAG)
+            self._note(event, _STRANGE_TAG)
         return event.value
 
     def _begin(self, event: Any, is_mapping: bool) -> None:
         if len(self._open) >= DEPTH_MAX:
             self._refuse(event, f"is nested deeper than {DEPTH_MAX} levels")
         if event.tag not in _CONTAINER_TAGS:
-            self._refuse(event, _STRANGE_TAG)
+            self._note(event, _STRANGE_TAG)
         if self._open and self._open[-1].key is None and type(self._open[-1].items) is dict:
             self._refuse(event, "uses a list or mapping as a key; a key is text")
         items: Any = {} if is_mapping else []
@@ -198,7 +194,9 @@ class _Builder:
             is_open = any(one.anchor == event.anchor for one in self._open)
             # What was meant as a text may be a secret, so it is not repeated.
             why = "is a list or mapping that contains itself" if is_open else "refers to an anchor that is not there"
-            self._refuse(event, f"{why}; a text that begins with * needs quotes")
+            self._note(event, f"{why}; a text that begins with * needs quotes")
+            self._put(f"*{event.anchor}", event)
+            return
         value, weight = self._anchors[event.anchor]
         self._weigh(weight, event)
         self._put(value, event)
@@ -229,9 +227,7 @@ class _Builder:
         if owner.key in owner.merged:
             owner.merged.discard(owner.key)
         elif owner.key in owner.lines:
-            path = path_text(self._path())
-            first = owner.lines[owner.key]
-            self.faults.append(Fault(path, f"is given twice, first on line {first}", line, "each key once"))
+            self._note(event, f"is given twice, first on line {owner.lines[owner.key]}", "each key once")
         if owner.key is not _MERGE:
             owner.lines[owner.key] = line
 
@@ -239,7 +235,8 @@ class _Builder:
         owner.key = None
         for source in value if type(value) is list else [value]:
             if type(source) is not dict:
-                self._refuse(event, "<< takes a mapping, or a list of mappings")
+                self._note(event, "<< takes a mapping, or a list of mappings")
+                continue
             for key, entry in source.items():
                 if key not in owner.items:
                     owner.items[key] = entry
@@ -261,6 +258,11 @@ class _Builder:
 
     def _path(self) -> Path:
         return tuple(step for step in (*(one.at for one in self._open), self._step()) if step != "")
+
+    def _note(self, event: Any, message: str, allowed: str = "") -> None:
+        self.faults.append(Fault(path_text(self._path()), message, event.start_mark.line + 1, allowed))
+        if len(self.faults) >= NOTED_MAX:
+            raise InvalidProtocol((*self.faults, Fault("", "and more faults, told when these are mended")))
 
     def _refuse(self, event: Any, message: str) -> NoReturn:
         path = path_text(self._path()[:PATH_SHOWN_MAX])

@@ -6,6 +6,7 @@ and every warning says where in the file it is, what is allowed there, and what 
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -18,15 +19,14 @@ from openpai.protocol.documents import spec_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of
 from openpai.protocol.job import JobSpec
-from openpai.protocol.parsing import Lines, Parsed, parse, path_text
+from openpai.protocol.parsing import Lines, Parsed, cut, parse, path_text
 from openpai.protocol.references import MASK, reference_faults, unmasked
 from openpai.protocol.schema import JobSection
 from openpai.protocol.v1 import is_v1, upgrade
 
 MAX_JOB_BYTES: Final = 1024 * 1024
 WARNINGS_MAX: Final = 100
-# The keys of an upgraded job are not in the file, so what is said about them carries no line.
-_NO_LINES: Final = Lines(None, {})
+TOLD_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,9 @@ def _decoded(text: str | bytes) -> str:
         return text.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
-        message = f"the file is not UTF-8 text: byte {error.start + 1} is 0x{text[error.start]:02x}"
+        is_utf_16 = text.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+        what = "it is UTF-16" if is_utf_16 else f"byte {error.start + 1} is 0x{text[error.start]:02x}"
+        message = f"the file is not UTF-8 text: {what}"
         raise InvalidProtocol((Fault("", message, line, "text in UTF-8"),)) from error
 
 
@@ -87,15 +89,17 @@ def _job_document(parsed: Parsed) -> tuple[dict[str, Any], Lines, list[Fault]]:
         raise InvalidProtocol(
             (*parsed.faults, Fault("", f"the file holds {kind}", 1, "a mapping of keys, such as `name: my-job`"))
         )
-    more = [one for one in parsed.documents[1:] if one is not None]
+    more = [at for at, one in enumerate(parsed.documents) if at > 0 and one is not None]
     if not more:
         return document, lines, []
-    if len(more) > 1 or not isinstance(more[0], dict):
-        return document, lines, [Fault("", "the file holds more than a job", None, "a job, then its secrets after ---")]
+    extra = [at for at in more if at != more[0] or not isinstance(parsed.documents[at], dict)]
+    if extra:
+        line = parsed.lines[extra[0]].first()
+        return document, lines, [Fault("", "the file holds more than a job", line, "a job, then its secrets after ---")]
     if document.get("secrets"):
         line = lines.line_of(("secrets",))
         return document, lines, [Fault("secrets", "are given here and again after ---", line, "secrets in one place")]
-    document["secrets"] = more[0]
+    document["secrets"] = parsed.documents[more[0]]
     return document, lines, []
 
 
@@ -118,16 +122,22 @@ def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Rea
     upgraded = upgrade(document)
     faults += _faults(upgraded.faults, lines)
     if not faults:
-        faults += _faults(_problems(upgraded.document), _NO_LINES)
+        faults += _faults(_problems(upgraded.document), lines)
     if faults:
         raise _invalid(faults)
     spec = spec_of(upgraded.document)
-    return Read(spec, (*_told(upgraded.warnings, lines), *_told(cautions(spec), _NO_LINES)))
+    return Read(spec, (*_told(upgraded.warnings, lines), *_told(cautions(spec), lines)))
 
 
 def _faults(findings: Iterable[Finding], lines: Lines) -> list[Fault]:
     return [
-        Fault(path_text(one.path), one.message, lines.line_of(one.path), one.allowed, one.suggestion)
+        Fault(
+            path_text(one.path),
+            cut(one.message, TOLD_MAX),
+            lines.line_of(one.path),
+            cut(one.allowed, TOLD_MAX),
+            cut(one.suggestion, TOLD_MAX),
+        )
         for one in findings
     ]
 

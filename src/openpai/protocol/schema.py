@@ -16,6 +16,7 @@ from openpai.protocol.schema_extras import Extras
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_-]+$"
 WORD_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
+IMAGE_PATTERN: Final = r"^\S+$"
 NAME_MAX: Final = 255
 WORD_MAX: Final = 128
 SECTIONS_MAX: Final = 500
@@ -76,7 +77,7 @@ class DockerImageSection(Section):
 
     type: Literal["dockerimage"] = _required("What kind of prerequisite this is.", "dockerimage")
     name: str = _required("The name by which task roles refer to it.", "image", min_length=1)
-    uri: str = _required("The image, with its registry and tag.", "python:3.12", pattern=r"^\S+$")
+    uri: str = _required("The image, with its registry and tag.", "python:3.12", pattern=IMAGE_PATTERN)
     auth: AuthSection | None = _optional("Credentials, when the registry wants some.", {"username": "alice"})
     protocol_version: ProtocolVersion | None = _optional("Version of the protocol: 2.", 2)
     version: Version | None = _optional("Version of the prerequisite, for people.", "1.0")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from openpai.protocol.schema import COUNT_MAX, CPUS_MAX, LABELS_MAX, PORTS_MAX, SECTIONS_MAX, TASKS_MAX
+from openpai.protocol.schema import COUNT_MAX, CPUS_MAX, IMAGE_PATTERN, LABELS_MAX, PORTS_MAX, SECTIONS_MAX, TASKS_MAX
 
 Minimum = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 Memory = Annotated[int, Field(ge=1, le=COUNT_MAX)]
@@ -44,7 +44,7 @@ class JobV1(_Open):
     """A whole file of version 1."""
 
     job_name: str = Field(min_length=1, max_length=250)
-    image: str = Field(pattern=r"^\S+$")
+    image: str = Field(pattern=IMAGE_PATTERN)
     task_roles: list[TaskRoleV1] = Field(min_length=1, max_length=SECTIONS_MAX)
     auth_file: str | None = None
     data_dir: str | None = None
@@ -56,8 +56,3 @@ class JobV1(_Open):
     kill_all_on_completed_task_number: int | None = None
     job_envs: dict[str, Any] | None = None
     extras: dict[str, Any] | None = None
-
-
-def keys_of(section: type[BaseModel]) -> tuple[str, ...]:
-    """Return the keys a section of the file knows."""
-    return tuple(field.alias or name for name, field in section.model_fields.items())

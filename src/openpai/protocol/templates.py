@@ -18,7 +18,7 @@ from openpai.protocol.job import Auth, JobSpec, Prerequisite, RoleCommands, Task
 
 REGISTRY_DEFAULT: Final = "https://index.docker.io/v1/"
 SCOPES: Final = ("parameters", "secrets", "data", "script", "output")
-_STEP: Final = r"(?:\.[^\s.\[\]<>%]++|\[[0-9]+\])"
+_STEP: Final = r"(?:\.[^\s.\[\]<>%]++(?:[ \t]++[^\s.\[\]<>%]++)*+|\[[0-9]+\])"
 _REFERENCE: Final = re.compile(rf"<%\s*+\$(?P<scope>[A-Za-z]++)(?P<steps>{_STEP}++)\s*+%>")
 _STEPS: Final = re.compile(r"[^.\[\]]+")
 

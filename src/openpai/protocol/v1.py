@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of, listed, nearest
+from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of, keys_of, listed, nearest
 from openpai.protocol.parsing import Path
-from openpai.protocol.references import mapping
+from openpai.protocol.references import entries, mapping
 from openpai.protocol.schema import NAME_PATTERN, WORD_PATTERN
-from openpai.protocol.schema_v1 import JobV1, PortV1, TaskRoleV1, keys_of
+from openpai.protocol.schema_v1 import JobV1, PortV1, TaskRoleV1
 
 ENDLESS_RETRIES: Final = 100
 """How often a job is tried again that asked for retries without end."""
@@ -59,6 +59,10 @@ def upgrade(old: Mapping[str, Any]) -> Upgraded:
         JobV1.model_validate(old)
     except ValidationError as error:
         result.faults = findings_of(error)
+        # An unknown key is only worth a warning, unless it is what a missing one was meant to be.
+        missing = {finding.path for finding in result.faults if finding.message == "is missing"}
+        unknown = islice(_unknown_keys(old), FAULTS_MAX)
+        result.faults += [one for one in unknown if one.suggestion and (*one.path[:-1], one.suggestion) in missing]
         return result
     result.warnings.extend(islice(_unknown_keys(old), FAULTS_MAX))
     names = _role_names(old, result)
@@ -86,15 +90,15 @@ def upgrade(old: Mapping[str, Any]) -> Upgraded:
 
 def _unknown_keys(old: Mapping[str, Any]) -> Iterator[Finding]:
     places: list[tuple[Path, Mapping[str, Any], tuple[str, ...]]] = [((), old, keys_of(JobV1))]
-    for index, role in enumerate(old["taskRoles"]):
+    for index, role in enumerate(map(mapping, entries(old.get("taskRoles")))):
         places.append((("taskRoles", index), role, keys_of(TaskRoleV1)))
-        for at, port in enumerate(role.get("portList") or ()):
+        for at, port in enumerate(map(mapping, entries(role.get("portList")))):
             places.append((("taskRoles", index, "portList", at), port, keys_of(PortV1)))
     for path, holder, known in places:
         for key in holder:
             if key not in known:
                 yield Finding(
-                    (*path, key), "is not a key of version 1 and was left out", listed(known), nearest(key, known)
+                    (*path, key), "is not a key of version 1 and is left out", listed(known), nearest(key, known)
                 )
 
 

@@ -21,7 +21,7 @@ ORDINARY: dict[str, Any] = {
         {"type": "script", "name": "trainer", "uri": "http://here/code", "callbacks": [{"event": "taskStarts"}]},
         {"type": "output", "name": "results", "uri": "/mnt/out"},
     ],
-    "parameters": {"epochs": 10, "rate": 1.5, "deep": {"on": True, "none": None, "list": ["a", "b"]}},
+    "parameters": {"epochs": 10, "rate": 1.5, "two words": 2, "deep": {"on": True, "none": None, "list": ["a", "b"]}},
     "secrets": {"token": "a&b<c\"d'e"},
     "taskRoles": {
         "worker": {

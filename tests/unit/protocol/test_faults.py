@@ -296,3 +296,47 @@ def test_a_hopeless_file_gets_no_more_faults_than_a_person_would_read() -> None:
 )
 def test_the_nearest_legal_word_is_found(word: str, meant: str) -> None:
     assert nearest(word, ["commands", "jobRetryCount", "name", "dockerImage", "extras"]) == meant
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [("8GB", "8192"), ("1.5 Gi", "1536"), ("512m", "512"), ("1T", "1048576"), ("8G 2", ""), ("lots", ""), ("0.1G", "")],
+)
+def test_memory_with_a_unit_is_put_into_mib(value: str, meant: str) -> None:
+    resources = {"cpu": 1, "memoryMB": value, "gpu": 0}
+    assert only_fault(job_with_worker(resourcePerInstance=resources)).suggestion == meant
+
+
+def test_a_command_that_yaml_took_for_a_mapping_is_told_to_need_quotes() -> None:
+    fault = only_fault(text_of(job()).replace("- python train.py", "- echo result: 5"))
+    assert (fault.path, fault.allowed) == (
+        "taskRoles.worker.commands[0]",
+        'text, in quotes where it holds ": " or begins with { or [',
+    )
+
+
+def test_an_image_with_blanks_is_not_turned_into_another_image() -> None:
+    for uri, meant in (("python:3.12\n", "python:3.12"), ("docker pull python", "")):
+        document = job()
+        document["prerequisites"][0]["uri"] = uri
+        assert only_fault(document).suggestion == meant
+
+
+@pytest.mark.parametrize(
+    "changes", [{"name": "<% $parameters.epochs %>"}, {"jobRetryCount": "<% $parameters.epochs %>"}]
+)
+def test_a_reference_where_none_is_replaced_is_told_where_it_would_be(changes: dict[str, Any]) -> None:
+    fault = only_fault(job(**changes))
+    assert "references are replaced in commands, a registry's credentials and plugins only" in fault.allowed
+    assert fault.suggestion == ""
+
+
+def test_a_file_of_long_names_does_not_buy_a_longer_answer() -> None:
+    names = [{"type": "data", "name": "x" * 20_000 + str(index)} for index in range(30)]
+    document = job_with_worker(prerequisites=[f"y{index}" for index in range(99)])
+    document["prerequisites"] += names
+    with pytest.raises(InvalidProtocol) as caught:
+        read_job(text_of(document))
+    assert len(caught.value.faults) == 99
+    assert len(str(caught.value.as_dict())) < 1_000_000
+    assert len(only_fault(text_of(job()) + "k" * 100_000 + ": {a: 1}\n").told()) < 5_000

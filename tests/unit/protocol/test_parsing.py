@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+import yaml
 
-from openpai.protocol.parsing import parse
+from openpai.protocol.parsing import NOTED_MAX, parse
 
 from .jobs import faults_in, job, only_fault, text_of
 
@@ -35,7 +36,7 @@ def test_bytes_that_are_not_text_are_told_with_their_place() -> None:
         ("name: [a, b\ntype: job\n", 2, 5),
         ("name: a: b\n", 1, 8),
         ("name: x\n  type: job\n", 2, 7),
-        ("name: 'x\n", 2, 1),
+        ("name: 'x\ntype: job\n", 1, 7),
     ],
 )
 def test_a_syntax_error_names_its_line_and_column(text: str, line: int, column: int) -> None:
@@ -86,17 +87,60 @@ def test_a_key_given_twice_deep_in_a_list_has_its_whole_path() -> None:
     ],
 )
 def test_what_a_job_file_never_needs_is_refused(text: str, line: int, part: str) -> None:
-    fault = only_fault(text)
-    assert fault.line == line
-    assert part in fault.message
+    assert [fault.line for fault in faults_in(text) if part in fault.message] == [line]
+
+
+def test_what_is_refused_in_many_places_is_told_in_one_answer() -> None:
+    text = 'name: a b\nsecrets: {a: *b, c: !d e, f: "\\0"}\nextras: !g {h: [*i, *j]}\n'
+    paths = {fault.path for fault in faults_in(text)}
+    assert paths > {"name", "secrets.a", "secrets.c", "secrets.f", "extras", "extras.h[0]", "extras.h[1]"}
+
+
+def test_a_hopeless_file_is_given_up_early() -> None:
+    faults = faults_in("a: [" + "*b, " * 10_000 + "]")
+    assert len(faults) == NOTED_MAX + 1
+    assert faults[-1].message.startswith("and more faults")
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="libyaml is missing, and its complaints with it")
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("a: b: c\n", 'a text that holds ": " in quotes, and the keys of a mapping below each other'),
+        ("a:\n  b\n c: d\n", 'a text that holds ": " in quotes, and the keys of a mapping below each other'),
+        ("a:\n- @b\n", "a text that begins with @, ` or % in quotes"),
+        ("a:\n- *.py\n", "a text that begins with *, & or [ in quotes"),
+        ("a:\n- [ -f x ] && y\n", "a text that begins with *, & or [ in quotes"),
+        ("a:\n  - 'b' c\n", "a text that begins with [, { or a quote in quotes as a whole"),
+        (
+            "a:\n   b: 1\n  c: 2\n",
+            "keys of a mapping below each other, and a text that begins with a quote in quotes as a whole",
+        ),
+        ('a: "\\d"\n', r"single quotes around a text with \, or \\ for each"),
+    ],
+)
+def test_a_text_that_lacks_quotes_is_told_to_need_them(text: str, allowed: str) -> None:
+    assert only_fault(text).allowed == allowed
+
+
+def test_a_syntax_error_tells_where_began_what_was_being_read() -> None:
+    assert "that begins on line 1" in only_fault("a: [\n b\nc: d\n").message
+
+
+def test_half_a_character_is_no_accident() -> None:
+    fault = only_fault("name: x\ntype: \ud800\n")
+    assert (fault.line, fault.message) == (2, "the file holds a character that YAML does not allow: U+D800")
+
+
+def test_a_file_in_the_coding_of_windows_shells_is_told_so() -> None:
+    assert only_fault(text_of(job()).encode("utf-16")).message == "the file is not UTF-8 text: it is UTF-16"
 
 
 @pytest.mark.parametrize("text", ["secrets: {t: *hush}\n", "secrets: {t: !hush x}\n", "secrets: {t: !hush [x]}\n"])
 def test_a_secret_that_should_have_been_quoted_is_not_repeated(text: str) -> None:
-    fault = only_fault(text)
-    assert fault.path == "secrets.t"
-    assert "needs quotes" in fault.message
-    assert "hush" not in fault.message
+    faults = faults_in(text)
+    assert [fault.path for fault in faults if "needs quotes" in fault.message] == ["secrets.t"]
+    assert not [fault for fault in faults if "hush" in fault.told()]
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, '{"a":' * 100_000, "{a: " * 100_000])

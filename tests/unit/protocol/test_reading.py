@@ -254,9 +254,39 @@ def test_unknown_plugins_and_scheduler_keys_are_warned_of() -> None:
     assert "there is no runtime plugin called 'gti'" in told[0]
 
 
+def test_a_misspelt_key_among_keys_that_may_be_any_is_warned_of() -> None:
+    extras = {
+        "timeLimit": 5,
+        "mine": {"gangAllocation": 1},
+        "storages": [{"nmae": "x"}],
+        "com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "taskRoles": ["worker"]}],
+    }
+    told = warnings_of(job(extras=extras, defaults={"virtualcluster": "default", "note": "mine"}))
+    assert [warning.partition(": ")[2].replace("com.microsoft.pai.runtimeplugin", "pai") for warning in told] == [
+        "defaults.virtualcluster: has no effect: it is not a key that is known here; did you mean 'virtualCluster'?",
+        "extras.timeLimit: has no effect: it is not a key that is known here; did you mean 'timeLimitMinutes'?",
+        "extras.storages[0].nmae: has no effect: it is not a key that is known here; did you mean 'name'?",
+        "extras.pai[0].taskRoles: has no effect: it is not a key that is known here; did you mean 'taskroles'?",
+    ]
+
+
+def test_a_reference_in_an_image_is_warned_of() -> None:
+    document = job()
+    document["prerequisites"][0]["uri"] = "python:<%$parameters.epochs%>"
+    (warning,) = warnings_of(document)
+    assert "prerequisites[0].uri: is taken as it is: references are replaced in commands" in warning
+
+
 def test_an_ordinary_job_has_no_warnings() -> None:
     assert warnings_of(job()) == ()
     assert read_job(WHOLE).warnings == ()
+
+
+def test_more_than_a_job_and_its_secrets_is_told_with_its_line() -> None:
+    text = text_of(job(secrets=None))
+    line = text.count("\n")
+    assert only_fault(f"{text}---\na: b\n---\nc: d\n").line == line + 4
+    assert only_fault(f"{text}---\n- a\n").line == line + 2
 
 
 def test_every_refusal_names_the_protocol_error() -> None:

@@ -31,6 +31,7 @@ def rendered(*commands: str, **changes: Any) -> str:
         ("<% $parameters.deep.on %>", "true"),
         ("<% $parameters.deep.list[1] %>", "b"),
         ("<% $parameters.deep.list.0 %>", "a"),
+        ("<% $parameters.two words %>", "2"),
         ("<% $parameters.deep.list %>", '["a", "b"]'),
         ("<% $data.uri[1] %>", "http://here/b.tgz"),
         ("<% $data.name %>", "pictures"),

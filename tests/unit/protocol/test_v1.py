@@ -144,6 +144,21 @@ def test_faults_are_told_in_the_old_files_own_keys() -> None:
     }
 
 
+def test_what_a_missing_key_was_meant_to_be_is_told_beside_it() -> None:
+    document = old_role(comand="x")
+    del document["taskRoles"][0]["command"]
+    document["imag"] = document.pop("image")
+    told = {fault.path: fault.suggestion for fault in faults_in(json.dumps(document, indent=2))}
+    assert told == {"image": "", "imag": "image", "taskRoles[0].command": "", "taskRoles[0].comand": "command"}
+
+
+def test_what_is_wrong_with_all_task_roles_together_has_their_line() -> None:
+    document = old()
+    document["taskRoles"] = [{"name": name, "command": "x", "taskNumber": 9_000} for name in "ab"]
+    text = json.dumps(document, indent=2)
+    assert only_fault(text).line == text[: text.index("taskRoles")].count("\n") + 1
+
+
 def test_names_that_fall_together_are_a_fault() -> None:
     document = old()
     document["taskRoles"] = [{"name": "a.b", "command": "x"}, {"name": "a_b", "command": "x"}]
