@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from openpai.lifecycle.model import AttemptKey, ExitReason
+from openpai.backends.host.directory import TaskDirectory
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import KillTask, LaunchTask, RegistryAuth
 from openpai.protocol.errors import Unavailable
 from tests.contracts.seen import Watch, a_key, a_launch, forget, observed
@@ -292,6 +293,29 @@ async def test_a_server_that_is_killed_while_it_launches_loses_nothing_and_repea
     reports = await Watch(backend).until_over(*(launch.key for launch in launches), patience_s=60.0)
     assert [(report.code, report.reason) for report in reports] == [(n, ExitReason.EXITED) for n in range(count)]
     assert [harness.output(launch.key) for launch in launches] == ["ran\n"] * count
+
+
+async def test_one_attempt_that_cannot_be_looked_at_hides_no_other(
+    harness: DockerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = TaskDirectory.report
+
+    def unreadable(directory: TaskDirectory) -> ExitReport | None:
+        if directory.key == a_key(0):
+            raise OSError("the disk is ill")
+        return read(directory)
+
+    backend = await harness.start()
+    await backend.apply([a_launch(harness, a_key(index), harness.programs.waits_to_be_told(3)) for index in range(2)])
+    watch = Watch(backend)
+    for index in range(2):
+        await watch.until_running(a_key(index))
+    monkeypatch.setattr(TaskDirectory, "report", unreadable)
+    await harness.tell(a_key(0))
+    await harness.until_gone(a_key(0))
+    await harness.tell(a_key(1))
+    (report,) = await watch.until_over(a_key(1))
+    assert report.code == 3
 
 
 class Wire:

@@ -141,6 +141,6 @@ def _streams_in(directory: str) -> tuple[str, ...] | None:
     """Return which streams have a file; None when there is no such directory."""
     try:
         names = {found.name for found in Path(directory).iterdir()}
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     return tuple(stream for stream in STREAMS if f"{stream}.log" in names)

@@ -1,8 +1,8 @@
 """Looking at log files: where they are, how long they are, and what stands at an offset.
 
 Plain blocking functions, meant for a thread. A task may own the directory its logs are in, so nothing here
-trusts what it finds: a log that is a link, a pipe or a device is no log, and a name that is no attempt's name
-never becomes a path.
+trusts what it finds: a log that is a link, a pipe, a device or locked against us is no log, and a name that is no
+attempt's name never becomes a path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ CHUNK_BYTES: Final = 8 * 1024
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_LINK_ERRORS: Final = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR})
+_NO_LOG: Final = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EACCES, errno.EPERM}
+)
 
 
 class Piece(NamedTuple):
@@ -70,10 +72,8 @@ def read_piece(path: str, offset: int, limit: int) -> Piece:
     """Return at most `limit` bytes from `offset`, counted from the end when negative. A missing file is empty."""
     try:
         file = os.open(path, _FLAGS)
-    except FileNotFoundError:
-        return Piece(max(offset, 0), b"", 0)
     except OSError as error:
-        if error.errno in _LINK_ERRORS:
+        if error.errno in _NO_LOG:
             return Piece(max(offset, 0), b"", 0)
         raise
     try:
@@ -90,7 +90,7 @@ def size_of(path: str) -> int:
     """Return how long a log is; 0 when it is missing or is no plain file."""
     try:
         found = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 

@@ -116,7 +116,8 @@ def scan(root: Path) -> tuple[Kept, ...]:
     with contextlib.suppress(FileNotFoundError):
         for path in root.iterdir():
             # What is not named like an attempt's logs is somebody else's.
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
+            # One that its task locked must not keep the others from being looked at.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
                 kept.append(_measure(AttemptKey.parse(path.name), path))
     return tuple(kept)
 

@@ -13,6 +13,7 @@ import pytest
 from openpai.backends.host.directory import LaunchRecord, TaskDirectory, empty_trash, task_directories
 from openpai.backends.host.trash import Trash
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from tests.rights import locked
 
 RECORD = LaunchRecord(1, "n1", (0, 3), 5, "boot")
 REPORT = "code 0\nreason \nmessage \nend\n"
@@ -49,6 +50,15 @@ def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(directory: TaskDirectory
         directory.write_grace(5)
     directory.fence()
     directory.write_report(ExitReport(1, ExitReason.LOST))
+
+
+def test_what_the_server_may_not_read_is_not_there(directory: TaskDirectory) -> None:
+    Path(directory.path, "exit").write_text(REPORT)
+    assert directory.report() is not None
+    with locked(Path(directory.path, "exit")):
+        assert directory.report() is None
+    with locked(Path(directory.path)):
+        assert (directory.report(), directory.ticket(), directory.record()) == (None, None, None)
 
 
 def test_a_link_leads_to_no_file_that_is_read_or_written(directory: TaskDirectory, treasure: Path) -> None:

@@ -16,6 +16,7 @@ from openpai.logs.reading import CHUNK_BYTES
 from openpai.logs.watching import Watcher
 from openpai.ports.logs import LogChunk, LogReader
 from openpai.protocol.errors import Refused, Unavailable
+from tests.rights import locked, open_directory
 
 KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
 PERIOD_S = 0.01
@@ -126,6 +127,20 @@ async def test_a_link_or_a_pipe_is_no_log(place: Place, tmp_path: Path) -> None:
         assert (await place.logs.read(KEY, stream, 0, 100)).data == b""
     place.over.add(KEY)
     assert await everything(place.follow("stdout", "stderr", "runtime")) == b"fine"
+
+
+async def test_a_log_that_its_task_locked_is_empty() -> None:
+    with open_directory() as root:
+        place = Place(root)
+        place.write(b"fine", "stderr")
+        place.write(b"hidden")
+        place.over.add(KEY)
+        with locked(root / KEY.path() / "stdout.log"):
+            assert (await place.logs.read(KEY, "stdout", 0, 100)).data == b""
+            assert await everything(place.follow("stdout", "stderr")) == b"fine"
+        with locked(root / KEY.path()), pytest.raises(Refused):
+            await everything(place.follow("stdout"))
+        await place.logs.close()
 
 
 async def test_following_what_is_over_gives_all_of_it_and_ends(place: Place) -> None:

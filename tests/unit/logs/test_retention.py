@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.retention import Kept, Limits, Retention, plan, scan
 from openpai.ports.store import JobQueries, TaskAttemptRow
+from tests.rights import locked, open_directory
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -146,6 +147,14 @@ async def test_attempts_that_run_silently_do_not_hide_the_others(disk: Disk, mon
     retention = disk.retention(Limits(24 * HOUR_MS, 10**9))
     assert [await retention.run_once() for _ in range(3)] == [0, 1, 0]
     assert disk.left() == [0, 1, 2]
+
+
+def test_logs_that_their_task_locked_hide_no_others() -> None:
+    with open_directory() as root:
+        for number in (0, 1):
+            (root / key(number).path()).mkdir(mode=0o755)
+        with locked(root / key(0).path()):
+            assert [logs.key for logs in scan(root)] == [key(1)]
 
 
 async def test_a_round_over_nothing_does_nothing(tmp_path: Path) -> None:

@@ -94,6 +94,13 @@ class Watcher:
     async def look(self, attempt: Attempt) -> None:
         """Learn whether an attempt has begun or ended. What cannot be seen now is looked at again later."""
         try:
+            await self._look(attempt)
+        except Exception:
+            # Whatever one task did to its files must not leave all the others unwatched.
+            log.exception("an attempt could not be looked at", attempt=attempt.key.path())
+
+    async def _look(self, attempt: Attempt) -> None:
+        try:
             state = await self._engine.inspect(attempt.container)
         except NoContainer:
             if attempt.exit is None:

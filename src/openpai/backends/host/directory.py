@@ -5,7 +5,8 @@ where it runs. Whatever a server does here it may do again after dying halfway: 
 created only where there was none, and a directory leaves the tree in one step before its contents are removed.
 
 A task may do to these files what it likes. So no link among them is ever followed, and what is no plain file is not
-there: a pipe would keep a reader waiting for ever, and a link would let a task write where only the server may.
+there: a pipe would keep a reader waiting for ever, and a link would let a task write where only the server may. Nor is
+there what the server may not read: the root of a container gives away and locks what it likes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _REASONS: Final = frozenset(ExitReason)
 _WARY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _WARY
 _OVER: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _WARY
-_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM})
 
 
 @dataclass(frozen=True, slots=True)
