@@ -41,7 +41,7 @@ def options(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
         # A log that is followed holds its connection; a hundred of them must not keep every other request waiting.
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20),
         # Loading the certificates of the world takes longer than a whole command; plain HTTP needs none.
-        "verify": url.startswith("https:"),
+        "verify": httpx.create_ssl_context() if url.startswith("https:") else False,
         # A proxy for the outside world knows nothing of this machine's own servers.
         "trust_env": not is_loopback(url),
     }
@@ -66,6 +66,12 @@ def pause_s(attempt: int, retry_after: str | None = None) -> float:
 
 def after_failure(url: str, call: Call[Any], attempt: int, error: httpx.TransportError) -> float:
     """Return how long to wait before the next try after no answer came; raise Unavailable when there is none."""
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        raise Refused(
+            "UntrustedServerError",
+            f"the certificate of {url} is not to be trusted: {error}",
+            "if your organisation signs its own, name its certificate with SSL_CERT_FILE=/path/to/ca.pem",
+        ) from error
     was_sent = not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
     if was_sent and not call.is_harmless_twice:
         raise Unavailable(

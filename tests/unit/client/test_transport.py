@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from openpai.client.trying import TRIES, is_loopback
+from openpai.client.trying import TRIES, is_loopback, options
 from openpai.protocol.errors import Broken, InvalidProtocol, Refused, Unavailable
 
 NODES = httpx.Response(200, json=[])
@@ -123,6 +123,21 @@ def test_a_forgotten_login_says_how_to_log_in(scripted):
     with pytest.raises(Refused) as caught:
         server.client().nodes()
     assert "pai login" in caught.value.advice
+
+
+def test_a_server_whose_certificate_nobody_signed_is_asked_once_and_told_so(scripted):
+    server = scripted(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed"))
+    with pytest.raises(Refused) as caught:
+        server.client().nodes()
+    assert len(server.requests) == 1
+    assert "SSL_CERT_FILE" in caught.value.advice
+
+
+def test_certificates_named_for_this_machine_are_believed_without_its_proxies(monkeypatch, tmp_path):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    with pytest.raises(FileNotFoundError):
+        options("https://127.0.0.1:1", None, 1)
+    assert options("http://127.0.0.1:1", None, 1)["verify"] is False
 
 
 def test_all_faults_of_a_file_arrive(scripted):
