@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import platform
 import signal
 import subprocess
 import sys
@@ -175,6 +176,19 @@ class TestImages:
         (report,) = await Watch(backend).until_over(a_key())
         assert report.reason is ExitReason.LAUNCH_REFUSED
         assert "/bin/sh" in report.message
+
+    async def test_an_image_for_other_processors_is_refused(self, harness: DockerHarness, tmp_path: Path) -> None:
+        # A program for AArch64 (183), or there for i386 (3).
+        shell = tmp_path / "sh"
+        machine = 3 if platform.machine() == "aarch64" else 183
+        shell.write_bytes(b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + bytes((2, 0, machine, 0)) + bytes(4000))
+        shell.chmod(0o755)
+        build(harness.url, "openpai-test-other:1", "FROM scratch", "COPY root /", files=[("/bin/sh", str(shell))])
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "exit 0", image="openpai-test-other:1")])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert report.reason is ExitReason.LAUNCH_REFUSED
+        assert "another kind of processor" in report.message
 
     async def test_an_image_may_have_a_user_of_its_own(self, harness: DockerHarness) -> None:
         build(harness.url, "openpai-test-user:1", f"FROM {IMAGE}", "WORKDIR /tmp", "USER 1234:1234")

@@ -112,8 +112,21 @@ class TestConfig:
 def test_verdicts(
     state: ContainerState, written: ExitReport | None, is_told: bool, code: int, reason: ExitReason
 ) -> None:
-    report = verdict(state, written, is_told_to_end=is_told)
+    report = verdict(state, written, has_begun=True, is_told_to_end=is_told)
     assert (report.code, report.reason) == (code, reason)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_told", "reason"),
+    [
+        (0, False, ExitReason.LAUNCH_REFUSED),
+        (255, False, ExitReason.LAUNCH_REFUSED),
+        (255, True, ExitReason.EXITED),
+        (137, False, ExitReason.LOST),
+    ],
+)
+def test_verdicts_on_what_never_began(code: int, is_told: bool, reason: ExitReason) -> None:
+    assert verdict(a_state(code), None, has_begun=False, is_told_to_end=is_told).reason is reason
 
 
 @pytest.mark.parametrize(

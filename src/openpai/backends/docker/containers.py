@@ -29,6 +29,10 @@ _NODE_LABEL: Final = "openpai.node"
 _PEOPLE_PREFIX: Final = "openpai."
 _UNFIT_FOR_NAMES: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 _KILLED: Final = 137
+_NEVER_BEGAN: Final = (
+    "the container ended with exit code {code} before its task began: its image is made for another kind of "
+    "processor, or its /bin/sh is no shell"
+)
 _INFINIBAND: Final = "/dev/infiniband"
 
 
@@ -108,10 +112,11 @@ def attempt_of(state: ContainerState) -> Owner | None:
         return None
 
 
-def verdict(state: ContainerState, written: ExitReport | None, *, is_told_to_end: bool) -> ExitReport:
+def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: bool, is_told_to_end: bool) -> ExitReport:
     """Return how an attempt ended whose container ended like this and whose wrapper wrote that, if anything.
 
-    The wrapper's own report goes first: it cannot be changed by what happens to the container later.
+    The wrapper's own report goes first: it cannot be changed by what happens to the container later. `has_begun` says
+    whether the wrapper claimed its ticket.
     """
     code = written.code if written is not None else state.exit_code
     ended_at_ms = written.ended_at_ms if written is not None else state.ended_at_ms
@@ -125,6 +130,9 @@ def verdict(state: ContainerState, written: ExitReport | None, *, is_told_to_end
         told = "killed: it had not ended within its grace period"
     elif code == _KILLED:
         reason, told = ExitReason.LOST, "killed from outside without a report: by somebody, or with the Engine"
+    elif not has_begun and not is_told_to_end:
+        # What the Engine knows of it, it says in the container's own log, which is not kept.
+        reason, told = ExitReason.LAUNCH_REFUSED, _NEVER_BEGAN.format(code=code)
     return ExitReport(code, reason, told, state.started_at_ms, ended_at_ms)
 
 

@@ -113,8 +113,10 @@ class Watcher:
         is_new = attempt.started_at_ms is None
         attempt.started_at_ms = attempt.started_at_ms or state.started_at_ms or self._clock.now_ms()
         if state.has_ended:
-            is_told = attempt.told_to_end.is_set()
-            self._over(attempt, verdict(state, attempt.directory.report(), is_told_to_end=is_told))
+            ticket, is_told = attempt.directory.ticket(), attempt.told_to_end.is_set()
+            has_begun = ticket is not None and ticket.pid is not None
+            written = attempt.directory.report()
+            self._over(attempt, verdict(state, written, has_begun=has_begun, is_told_to_end=is_told))
         elif is_new:
             self._books.announce(attempt)
 
