@@ -180,7 +180,7 @@ def test_others_are_kept_out_of_a_directory_that_was_open(tmp_path: Path) -> Non
     server = Running(data, tmp_path)
     try:
         open_ = [path.name for path in data.iterdir() if path.stat().st_mode & 0o007]
-        assert sorted(open_) == ["lock"]
+        assert sorted(open_) == []
     finally:
         server.end()
 

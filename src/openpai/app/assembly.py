@@ -108,7 +108,10 @@ async def build(settings: Settings) -> AsyncIterator[House]:
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
-    data = visit_data_dir(settings.data_dir) if settings.api_only else open_data_dir(settings.data_dir)
+    if settings.api_only:
+        data = visit_data_dir(settings.data_dir)
+    else:
+        data = open_data_dir(settings.data_dir, may_pass=settings.task_user is not None)
     stack.callback(data.close)
     if not settings.api_only:
         data.refuse_other_database(settings.database_url, may_move=True)

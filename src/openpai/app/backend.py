@@ -22,8 +22,13 @@ def make_backend(settings: Settings, data: DataDir, clock: Clock) -> Backend:
 
 def _process(settings: Settings, data: DataDir, clock: Clock) -> Backend:
     from openpai.backends.process.backend import ProcessBackend
+    from openpai.backends.process.dropping import find_user
 
     root = data.tasks / "process"
+    task_user = None
+    if settings.task_user is not None:
+        task_user = find_user(settings.task_user)
+        data.let_pass(root)
     return ProcessBackend(
         root,
         data.logs,
@@ -31,6 +36,7 @@ def _process(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         nodes=settings.nodes or 1,
         gpus_per_node=settings.gpus_per_node,
         cpus_per_node=settings.cpus_per_node,
+        task_user=task_user,
     )
 
 

@@ -13,6 +13,8 @@ from openpai.protocol.errors import Refused
 from openpai.store.database import place_of
 
 _OTHERS: Final = 0o007
+_PASS: Final = 0o001
+_FILES: Final = ("lock", "visitors", "database", "secret.key*", "openpai.db*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,15 @@ class DataDir:
         if place and not self._note.exists():
             self._note.write_text(place)
 
+    def let_pass(self, root: Path) -> None:
+        """Let tasks that are another user's get to `root`, below `tasks`, by name and to nothing beside it."""
+        for other in self.tasks.iterdir():
+            if other != root:
+                other.chmod(0o700)
+        _shut(self, may_pass=True)
+        for directory in (self.tasks, self.root):
+            directory.chmod(directory.stat().st_mode & 0o7777 | _PASS)
+
     def _place(self, url: str | None) -> str:
         place = place_of(url) if url else ""
         return "" if place == place_of(self.database_url) else place
@@ -93,7 +104,7 @@ def visit_data_dir(root: Path) -> DataDir:
             "start the server that runs the jobs first, and give its directory with --data-dir",
         )
     try:
-        shared = (root / "visitors").open("a+")
+        shared = _shared_file(root / "visitors")
     except OSError:
         return DataDir(root, None)
     fcntl.flock(shared, fcntl.LOCK_SH)
@@ -102,7 +113,7 @@ def visit_data_dir(root: Path) -> DataDir:
 
 def refuse_visitors(data: DataDir) -> IO[str]:
     """Keep those who only look out until what is returned is closed. Raises Refused while somebody looks."""
-    alone = (data.root / "visitors").open("a+")
+    alone = _shared_file(data.root / "visitors")
     try:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -115,12 +126,15 @@ def refuse_visitors(data: DataDir) -> IO[str]:
     return alone
 
 
-def open_data_dir(root: Path) -> DataDir:
-    """Make or take a data directory. Raises Refused when it cannot be written or another server uses it."""
+def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
+    """Make or take a data directory. Raises Refused when it cannot be written or another server uses it.
+
+    `may_pass` leaves other users the way to the tasks that `let_pass` made: there may be tasks that need it now.
+    """
     root = root.expanduser().absolute()
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = (root / "lock").open("a+")
+        lock = _shared_file(root / "lock")
     except OSError as error:
         raise Refused(
             "BadConfigurationError",
@@ -142,18 +156,24 @@ def open_data_dir(root: Path) -> DataDir:
     lock.write(f"{os.getpid()}\n")
     lock.flush()
     data = DataDir(root, lock)
-    _shut(data)
+    _shut(data, may_pass=may_pass)
     return data
 
 
-def _shut(data: DataDir) -> None:
+def _shared_file(path: Path) -> IO[str]:
+    """Open a file that servers lock; nobody else may, or they could keep servers out."""
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "a+")
+
+
+def _shut(data: DataDir, *, may_pass: bool) -> None:
     """Keep other users of the machine out of what is kept here, even where the directory itself lets them in."""
     for directory in (data.logs, data.tasks):
         directory.mkdir(exist_ok=True, mode=0o700)
     # SQLite gives what it puts beside a database the same mode.
-    database = data.root / "openpai.db"
-    for path in (data.logs, data.tasks, database, *data.root.glob("openpai.db-*")):
+    files = (path for name in _FILES for path in data.root.glob(name))
+    for path in (data.logs, data.tasks, *files):
         with contextlib.suppress(FileNotFoundError):
             mode = path.stat().st_mode
-            if mode & _OTHERS:
-                path.chmod(mode & ~_OTHERS & 0o7777)
+            taken = _OTHERS & ~_PASS if may_pass and path == data.tasks else _OTHERS
+            if mode & taken:
+                path.chmod(mode & ~taken & 0o7777)

@@ -38,6 +38,9 @@ def up(
     docker_url: Annotated[
         str | None, typer.Option(help="Engine API of Docker or Podman [default: the local one].", envvar="DOCKER_HOST")
     ] = None,
+    task_user: Annotated[
+        str | None, typer.Option(help="Run tasks as this user of the machine; the server must be root.")
+    ] = None,
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let a process backend serve people beyond this machine.")
     ] = False,
@@ -75,6 +78,7 @@ def up(
         cpus_per_node=cpus_per_node,
         database_url=database_url,
         docker_url=docker_url,
+        task_user=task_user,
         allow_remote=allow_remote,
         ready_file=ready_file,
         api_only=api_only,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -31,6 +32,8 @@ class Settings:
     """Processors each node offers; None: those the machine has, at least 8 (simulated: 64)."""
     database_url: str | None = None
     """None: SQLite in the data directory."""
+    task_user: str | None = None
+    """Whose rights the process backend gives to tasks; None: the server's own."""
     allow_remote: bool = False
     """Whether a process backend may serve people beyond this machine."""
     ready_file: Path | None = None
@@ -67,12 +70,34 @@ class Settings:
         if self.api_only and (self.cluster is not None or self.share is not None):
             told = "--api-only leaves sharing the cluster to the server that runs the jobs"
             raise Refused("BadConfigurationError", told, "give --cluster or --share to that one, or use `pai vc`")
+        if self.task_user is not None:
+            self._check_task_user(self.task_user)
         if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):
             raise Refused(
                 "BadConfigurationError",
-                f"--backend process gives every job the server's own rights, and --host {self.host} lets others in",
+                f"--backend process gives every job {self.rights}, and --host {self.host} lets others in",
                 "use --backend docker, or listen on 127.0.0.1, or say --allow-remote if that is what you want",
             )
+
+    @property
+    def rights(self) -> str:
+        """Say in words what tasks of the process backend may do."""
+        if self.task_user is not None:
+            return f"the rights of the user {self.task_user}"
+        return "the server's own rights" + (", which are root's" if self.runs_tasks_as_root else "")
+
+    @property
+    def runs_tasks_as_root(self) -> bool:
+        """Return whether tasks of the process backend are root's."""
+        return self.task_user is None and os.geteuid() == 0
+
+    def _check_task_user(self, name: str) -> None:
+        if self.backend != "process":
+            told = f"--task-user is for the process backend, and --backend is {self.backend}"
+            raise Refused("BadConfigurationError", told, "leave --task-user away: the image says who runs in it")
+        if os.geteuid() != 0:
+            told = f"only a server that is root can run tasks as {name}"
+            raise Refused("BadConfigurationError", told, "leave --task-user away, or start the server as root")
 
 
 def is_loopback(host: str) -> bool:

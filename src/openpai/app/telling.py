@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from typing import Any
 
@@ -52,8 +51,10 @@ class Teller:
             return
         say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}", markup=False)
         if self._settings.backend == "process":
-            rights = "this server's own rights" + (", which are root's" if os.geteuid() == 0 else "")
-            say(f"[yellow]jobs run as processes with {rights}: let in only people you trust[/yellow]")
+            settings = self._settings
+            others = ", or give tasks another user with --task-user" if settings.runs_tasks_as_root else ""
+            told = f"jobs run as processes with {settings.rights}: let in only people you trust{others}"
+            say(told, style="yellow", markup=False)
             if is_open:
                 say("[bold yellow]and it listens beyond this machine, as --allow-remote says[/bold yellow]")
         if password is not None:

@@ -22,12 +22,22 @@ from openpai.protocol.errors import Refused
         ({"audit_retention_days": float("nan")}, "--audit-retention-days nan"),
         ({"host": "0.0.0.0"}, "lets others in"),
         ({"host": "example.org"}, "lets others in"),
+        ({"task_user": "nobody", "backend": "docker"}, "--task-user is for the process backend"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(Refused, match=told) as refused:
         Settings(Path("/nowhere"), **options).check()
     assert refused.value.advice
+
+
+def test_only_root_gives_tasks_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(Path("/nowhere"), task_user="nobody")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(Refused, match="only a server that is root"):
+        settings.check()
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    settings.check()
 
 
 @pytest.mark.parametrize(

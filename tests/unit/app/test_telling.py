@@ -27,6 +27,17 @@ def test_the_rights_that_jobs_get_are_told(
     assert "own rights" not in told("docker", capsys)
 
 
+def test_whose_rights_tasks_have_is_told_instead(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert "or give tasks another user with --task-user" in told("process", capsys)
+    Teller(Settings(Path("/data"), task_user="pai-[x]")).welcome("1", "http://x", None, "admin", is_open=False)
+    said = capsys.readouterr().out
+    assert "with the rights of the user pai-[x]: let in only people you trust" in said
+    assert "root" not in said
+
+
 class Screen(io.StringIO):
     """A standard error that may be a terminal."""
 

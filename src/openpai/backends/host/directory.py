@@ -121,6 +121,17 @@ class TaskDirectory:
         """Write another file beside these. Raise OSError when something that is no plain file has that name."""
         _write(self._file(name), text, _OVER)
 
+    def hand_over(self, user: int, group: int) -> None:
+        """Let one user who is in `group` read what runs here and own where it runs, and nothing else."""
+        work = self._file(WORK_DIRECTORY)
+        os.chown(work, user, group)
+        for name in (SCRIPT_FILE, HOSTS_FILE):
+            os.chown(self._file(name), -1, group)
+            os.chmod(self._file(name), 0o640)  # noqa: PTH101
+        # Last: until now nobody else gets here.
+        os.chown(self.path, -1, group)
+        os.chmod(self.path, 0o710)  # noqa: PTH101, S103  # no way in but for that group
+
     def let_anybody_read(self) -> None:
         """Let every user of the machine who gets here read these files, and make files of their own beside them."""
         os.chmod(self.path, 0o777)  # noqa: PTH101, S103  # its root lets nobody else in

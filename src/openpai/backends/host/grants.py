@@ -53,6 +53,7 @@ class NewestGrants:
 
     def _rewrite(self, path: Path) -> None:
         fresh = path.with_suffix(".new")
+        fresh.touch(0o600)
         fresh.write_text("".join(_line(node, device, grant) for (node, device), grant in self._newest.items()))
         fresh.replace(path)
 

@@ -17,9 +17,10 @@ def variable(mount: Mount) -> str:
     return f"PAI_STORAGE_{_UNFIT.sub('_', mount.name.upper())}"
 
 
-def local_source(mount: Mount) -> str:
+def local_source(mount: Mount, owner: int = -1) -> str:
     """Return the directory that a task shall see, its user's folder made if need be; raise OSError when there is none.
 
+    A folder that is made becomes that of the user `owner`; -1 is the server's own.
     A storage's own directory is never made: where it is not there, something is not mounted, and what a task wrote
     would fill the machine's own disk.
     """
@@ -30,6 +31,7 @@ def local_source(mount: Mount) -> str:
     folder = os.path.join(mount.source, mount.folder)  # noqa: PTH118
     try:
         os.mkdir(folder)  # noqa: PTH102
+        os.chown(folder, owner, -1)
     except FileExistsError:
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
             raise NotADirectoryError(f"storage {mount.name}: {folder} is not a directory") from None

@@ -6,7 +6,8 @@ one takes up what it finds. Ends are heard through pidfds, for children and for 
 
 A task is kept within the memory it asked for where this machine lets the server make cgroups that limit memory: as
 an administrator, or in a cgroup of its own that was delegated to it. Elsewhere nothing keeps it, which is said at the
-start. What is never enforced: a task may use more processors than it asked for, and runs with the rights of the server.
+start. What is never enforced: a task may use more processors than it asked for. It runs with the rights of the server,
+or, where that is root and was told so, as a user without rights.
 Its process group ends with it; whatever left the group is found in its cgroup, or without one by its environment.
 """
 
@@ -28,6 +29,7 @@ from openpai.backends.host.machine import LOOPBACK, first_taken, this_machine
 from openpai.backends.host.trash import Trash
 from openpai.backends.process.attempts import KILLED, Attempt, blamed, reap, verdict
 from openpai.backends.process.cgroups import Home, find_home
+from openpai.backends.process.dropping import TaskUser
 from openpai.backends.process.exits import ExitWatch
 from openpai.backends.process.launching import Launcher
 from openpai.backends.process.memory import has_run_out, limit_memory
@@ -62,6 +64,7 @@ class ProcessBackend:
         cpus_per_node: int | None = None,
         address: str = LOOPBACK,
         sweep_every_s: float = SWEEP_EVERY_S,
+        task_user: TaskUser | None = None,
         find_cgroups: Callable[[str], Home | None] = find_home,
     ) -> None:
         self._root = root.absolute()
@@ -69,6 +72,7 @@ class ProcessBackend:
         self._clock = clock
         self._see_machine = partial(this_machine, nodes, gpus_per_node, cpus_per_node, address)
         self._sweep_every_s = sweep_every_s
+        self._task_user = task_user
         self._find_cgroups = find_cgroups
         self._attempts: dict[AttemptKey, Attempt] = {}
         self._changed: dict[AttemptKey, Attempt] = {}
@@ -85,9 +89,15 @@ class ProcessBackend:
             self._nodes = {node.name: node for node in await self._see_machine()}
             root = str(self._root)
             self._grants = opening.enter_context(contextlib.closing(NewestGrants(self._root / ".grants")))
-            self._launcher = opening.enter_context(contextlib.closing(Launcher(root, str(self._logs_root))))
+            if self._task_user is not None:
+                # Who knows a name gets there, and nobody can ask for names.
+                self._root.chmod(0o711)
+                self._task_user.require_way_to(root)
+            launcher = Launcher(root, str(self._logs_root), self._task_user)
+            self._launcher = opening.enter_context(contextlib.closing(launcher))
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._ended)))
-            self._trash = Trash(root, SPARES_MAX)
+            # What belonged to a task's user is not lent to another job of that user.
+            self._trash = Trash(root, 0 if self._task_user else SPARES_MAX)
             opening.push_async_callback(self._trash.close)
             for attempt in await asyncio.to_thread(take_up, root, self._launcher.boot, self._clock.now_ms()):
                 self._attempts[attempt.key] = attempt

@@ -10,6 +10,7 @@ from typing import Final
 
 from openpai.backends.host.directory import WORK_DIRECTORY, LaunchRecord, make_directory
 from openpai.backends.process.attempts import Attempt
+from openpai.backends.process.dropping import TaskUser, group_of
 from openpai.backends.process.memory import entry_of
 from openpai.backends.process.mounting import mount_all
 from openpai.backends.process.processes import MARKER, boot_id, kill_group, spawn
@@ -37,6 +38,9 @@ _INHERITED: Final = (
     "USER",
     "VIRTUAL_ENV",
 )
+_OF_THE_SERVER: Final = ("HOME", "LOGNAME", "SHELL", "TMPDIR", "USER")
+"""What of these another user cannot use."""
+_STREAMS: Final = ("stdout", "stderr")
 _INHERITED_PREFIXES: Final = ("LC_",)
 
 
@@ -46,8 +50,9 @@ class Launcher:
     boot: str
     """Name of the time since the system was started."""
 
-    def __init__(self, root: str, logs_root: str) -> None:
+    def __init__(self, root: str, logs_root: str, user: TaskUser | None = None) -> None:
         self._logs_root = logs_root
+        self._user = user
         self._wrapper = f"{root}/{_WRAPPER_FILE}"
         self.boot = boot_id()
         # A shell reads its script while it runs: a newer text must come as a new file.
@@ -58,6 +63,7 @@ class Launcher:
             name: value
             for name, value in os.environ.items()
             if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+            if user is None or name not in _OF_THE_SERVER
         }
         self._prefix = _signal_resetter()
         self._silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -78,12 +84,17 @@ class Launcher:
         logs = f"{self._logs_root}/{action.key.path()}"
         make_directory(logs)
         directory.prepare(record, user_script(action.commands), action.hosts, spare)
-        environment = {**self._inherited, **action.env, MARKER: directory.path}
+        work = f"{directory.path}/{WORK_DIRECTORY}"
+        own = self._user.environment(work) if self._user else {}
+        environment = {**self._inherited, **own, **action.env, MARKER: directory.path}
         if action.hosts:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
-        work = f"{directory.path}/{WORK_DIRECTORY}"
-        mounted = mount_all(action.mounts, directory.path, work, _SHELL)
+        mounted = mount_all(action.mounts, directory.path, work, _SHELL, self._user.uid if self._user else -1)
         environment |= mounted.environment
+        launcher = self._prefix
+        if self._user is not None:
+            launcher = f"{self._user.prefix(action.key.job)} {launcher}"
+            _hand_over(attempt, logs, self._user)
         pid = spawn(
             (
                 *mounted.prefix,
@@ -93,7 +104,7 @@ class Launcher:
                 logs,
                 work,
                 f"{action.grace_s:g}",
-                self._prefix,
+                launcher,
                 entry_of(attempt.cgroup),
             ),
             environment,
@@ -106,6 +117,17 @@ class Launcher:
             kill_group(pid)
             os.waitpid(pid, 0)
             raise
+
+
+def _hand_over(attempt: Attempt, logs: str, user: TaskUser) -> None:
+    """Make a task's directory that of its user, and its streams files that the user may open anew."""
+    for name in _STREAMS:
+        file = os.open(f"{logs}/{name}.log", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchown(file, user.uid, -1)
+        finally:
+            os.close(file)
+    attempt.directory.hand_over(user.uid, group_of(attempt.key.job))
 
 
 def _signal_resetter() -> str:

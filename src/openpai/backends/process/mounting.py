@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +25,7 @@ from openpai.ports.backend import Mount
 from openpai.runtime.script import EXIT_FILE, TICKET_FILE
 
 LINKS: Final = "mnt"
+_FREE_PLACE: Final = re.compile(r"/mnt/(?!\.{1,2}$)[^/]+")
 _FAILED: Final = ExitReason.LAUNCH_FAILED.value
 _BINDER: Final = rf"""dir=$1 count=$2
 shift 2
@@ -52,19 +55,23 @@ class Mounted:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def mount_all(mounts: Sequence[Mount], directory: str, work: str, shell: str) -> Mounted:
+def mount_all(mounts: Sequence[Mount], directory: str, work: str, shell: str, owner: int = -1) -> Mounted:
     """Link a task's storages into its working directory and return how it gets to see them where its job wants.
 
+    A folder that has to be made becomes that of the user `owner`, who runs the task; -1 is the server's own.
     Raise ValueError for what this backend cannot mount, and OSError for a directory that is not there.
     """
     if not mounts:
         return Mounted()
-    sources = {mount: _source(mount) for mount in mounts}
+    sources = {mount: _source(mount, owner) for mount in mounts}
+    program = _unshare()
+    if program and owner >= 0:
+        _check_places(mounts)
     make_directory(f"{work}/{LINKS}")
+    os.chmod(f"{work}/{LINKS}", 0o755)  # noqa: PTH101, S103  # the working directory lets only its own task in
     for mount, source in sources.items():
         with contextlib.suppress(FileExistsError):
             os.symlink(source, f"{work}/{LINKS}/{mount.name}")  # noqa: PTH211
-    program = _unshare()
     if not program:
         return Mounted((), {variable(mount): f"{work}/{LINKS}/{mount.name}" for mount in mounts})
     binds: list[str] = []
@@ -77,13 +84,28 @@ def mount_all(mounts: Sequence[Mount], directory: str, work: str, shell: str) ->
     return Mounted((*prefix, str(len(binds) // 3), *binds), {variable(mount): mount.mount_path for mount in mounts})
 
 
-def _source(mount: Mount) -> str:
+def _check_places(mounts: Sequence[Mount]) -> None:
+    """Raise ValueError for a place where a storage could hide programs or files that root is going to use."""
+    for mount in mounts:
+        place = mount.mount_path
+        if not _FREE_PLACE.fullmatch(place) or (os.path.lexists(place) and not _is_empty_directory(place)):
+            raise ValueError(
+                f"storage {mount.name} cannot be mounted at {place}: where tasks run as another user than the server, "
+                "storages are mounted at /mnt/NAME, and only where nothing is"
+            )
+
+
+def _is_empty_directory(path: str) -> bool:
+    return stat.S_ISDIR(os.lstat(path).st_mode) and not os.listdir(path)  # noqa: PTH208
+
+
+def _source(mount: Mount, owner: int) -> str:
     if mount.filesystem:
         raise ValueError(
             f"the process backend does not mount {mount.filesystem} (storage {mount.name}): an administrator can mount "
             "it on the machine and say where with data.mountedAt, or run the docker backend"
         )
-    return local_source(mount)
+    return local_source(mount, owner)
 
 
 def has_own_mounts() -> bool:
