@@ -126,7 +126,8 @@ def _tell(answer: Mapping[str, Any], now_ms: int) -> None:
         spots = ", ".join(f"{spot['node']} {spot['devices']}" for spot in decision["place"])
         output.say(f"  is placed: {spots}")
     elif "preempt" in decision:
-        output.say(f"  makes {', '.join(decision['preempt'])} leave: {decision['told']}")
+        for gang, job, told in zip(decision["preempt"], decision["jobs"], decision["told"], strict=True):
+            output.say(f"  makes {job or gang} leave: {told}")
     elif answer["why"] is not None:
         output.say_marked_up(f"  waits: {wait_told(Wait.read(_as_told(answer['why'])), now_ms)}")
 

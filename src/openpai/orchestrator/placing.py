@@ -59,16 +59,16 @@ class Proposal:
         self, office: Office, decision: Preempt, now_ms: int, busy: Collection[str], news: dict[str, News]
     ) -> None:
         """Let the victims leave, unless there is something else to save of one of them first."""
-        jobs = tuple(dict.fromkeys(gangs.job_of(victim) for victim in decision.victims))
+        jobs = {gangs.job_of(victim): why for victim, why in zip(decision.victims, decision.whys, strict=True)}
         if any(job in busy or job in news for job in jobs):
             office.scheduler.reject(decision.gang)
             self.has_more = True
             return
-        self.leaving[decision.gang] = jobs
-        for job in jobs:
+        self.leaving[decision.gang] = tuple(jobs)
+        for job, why in jobs.items():
             found = office.desk.records.get(job)
             if found is not None:
-                news[job] = News((Preempted(found.job.attempt, now_ms, decision.why),))
+                news[job] = News((Preempted(found.job.attempt, now_ms, why),))
 
     def settle(self, office: Office, changed: Mapping[str, JobRecord]) -> None:
         """Tell the scheduler which placements became facts, and take back the ports of those that did not."""

@@ -88,7 +88,8 @@ class Preempt:
 
     gang: str
     victims: tuple[str, ...]
-    why: str
+    whys: tuple[str, ...]
+    """Why each of the victims must leave, in words its owner understands."""
 
 
 Decision = Place | Preempt
@@ -159,3 +160,5 @@ class Node:
     """False while it is unhealthy or drained: what runs there runs on, nothing new starts."""
     bad_devices: frozenset[int] = field(default=frozenset())
     gpu_model: str = ""
+    told: str = ""
+    """Why not all of it may be used, for people; empty when all may be."""

@@ -14,7 +14,7 @@ from openpai.scheduler.hived.queueing import Head, Waiting, group_of
 from openpai.scheduler.hived.seating import spot_for
 from openpai.scheduler.hived.standing import Held
 from openpai.scheduler.hived.state import SchedulerState
-from openpai.scheduler.model import Decision, Place, Preempt, Spot
+from openpai.scheduler.model import Decision, Gang, Place, Preempt, Spot
 
 REMIND_MS: Final = 10_000
 """Victims that have not left by then are named again, in case whoever was to stop them forgot."""
@@ -183,6 +183,14 @@ class Round:
 
     def _preempt(self, waiting: Waiting, victims: Iterable[str]) -> Preempt:
         waiting.preempted_at_ms = self._now_ms
-        name = waiting.gang.job or waiting.gang.id
-        told = f"{name} has more right to these devices: its virtual cluster was promised them"
-        return Preempt(waiting.gang.id, tuple(sorted({self._state.outward(victim) for victim in victims})), told)
+        named = {self._state.outward(victim): self._why(waiting.gang, victim) for victim in sorted(victims)}
+        return Preempt(waiting.gang.id, tuple(sorted(named)), tuple([named[victim] for victim in sorted(named)]))
+
+    def _why(self, gang: Gang, victim: str) -> str:
+        """Return why a gang must leave for another, in words its owner understands."""
+        record, name = self._state.core.cluster.gangs[victim], gang.job or gang.id
+        if record.request.priority >= 0 and record.lazily_preempted_by is None:
+            return f"{name} is more urgent and needs these devices of virtual cluster {gang.virtual_cluster}"
+        own = "an opportunistic job" if record.request.priority < 0 else "this job, which lost its guarantee,"
+        promised = f"its virtual cluster {gang.virtual_cluster} was promised them"
+        return f"{name} needs these devices: {promised}, and {own} has no right to them"

@@ -125,6 +125,14 @@ class Hived:
         """Return whether the last decision was on several gangs, and nobody committed to it."""
         return self._together is not None
 
+    def reason_now(self, requests: Sequence[GangRequest]) -> Wait | None:
+        """Return why gangs that start together cannot do so now, None if they could. Changes nothing."""
+        with Rehearsal(self.cluster, is_free_of_doom=False) as rehearsal:
+            for request in requests:
+                if rehearsal.start(request, None) is None:
+                    return None if broken_rule(self.cluster, request) else reason_to_wait(self.cluster, request)
+        return None
+
     def commit_all(self, at_ms: int | None = None) -> None:
         """Make the decisions of the last `schedule_all` true. If one of the gangs waits for victims, all of them do."""
         together, self._together = self._together, None
@@ -233,7 +241,8 @@ class Hived:
         for chain in chains:
             if chain.bad_boxes:
                 settle_doomed(chain)
-        self._give_back(request.virtual_cluster)
+        if self._give_back(request.virtual_cluster):
+            self._settle_doomed()
 
     def _reinstate(self, victims: list[str]) -> None:
         """Give gangs that nobody threatens any more the rights they lost, where these are still to be had."""
@@ -245,12 +254,14 @@ class Hived:
                 elif record.lazily_preempted_by is None:
                     self.cluster.demote(record, "")
 
-    def _give_back(self, virtual_cluster: str) -> None:
-        """Let gangs that were preempted lazily have their guarantee again once there is room for it."""
+    def _give_back(self, virtual_cluster: str) -> bool:
+        """Let lazily preempted gangs have their guarantee again if there is room; return whether one has."""
+        before = len(self.cluster.demoted.get(virtual_cluster, ()))
         for name in sorted(self.cluster.demoted.get(virtual_cluster, ())):
             record = self.cluster.gangs[name]
             if record.lost and not record.threats and endow(self.cluster.gangs, Journal(), name):
                 self.cluster.promote(record)
+        return len(self.cluster.demoted.get(virtual_cluster, ())) < before
 
     def checkpointed(self, gang: str, at_ms: int) -> None:
         """The gang saved its work: what it did before is not lost if it must leave."""

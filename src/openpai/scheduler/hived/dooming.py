@@ -6,7 +6,10 @@ one of them. When enough are sound again, or the cell itself is, the promise is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from openpai.scheduler.hived.chain import Chain
+from openpai.scheduler.hived.journal import Right
 from openpai.scheduler.hived.view import View
 
 
@@ -22,13 +25,23 @@ def settle_doomed(chain: Chain) -> None:
                 _doom(chain, view, level)
 
 
-def release_doomed(chain: Chain) -> None:
-    """Unbind the cells that are bound only because they are bad. `settle_doomed` binds them again."""
+def release_doomed(chain: Chain) -> tuple[Right, ...]:
+    """Unbind the cells that are bound only because they are bad, and return them for `bind_again`."""
+    released = []
     for view in chain.views.values():
         for holding in [held for held in view.holdings.values() if held.is_doomed]:
+            released.append(Right(view, holding.level, holding.index, holding.number))
             holding.is_doomed = False
             if not holding.claims:
                 chain.unbind(holding)
+    return tuple(released)
+
+
+def bind_again(chain: Chain, cells: Iterable[Right]) -> None:
+    """Bind exactly what `release_doomed` released; nothing else may have changed meanwhile."""
+    for view, level, index, number in cells:
+        holding = view.holdings.get((level, index)) or chain.bind(view, level, index, number)
+        holding.is_doomed = True
 
 
 def _doom(chain: Chain, view: View, level: int) -> None:

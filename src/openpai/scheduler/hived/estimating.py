@@ -30,15 +30,14 @@ AHEAD_MAX: Final = 50
 
 
 def estimate(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waiting], now_ms: int) -> Estimate:
-    """Return when a gang may start, if nothing comes between."""
-    before = [other for other in ahead if not _is_out(state, other)]
-    if len(before) > AHEAD_MAX:
-        return _from_counts(state, waiting, before, now_ms)
-    good = _Course(state, waiting, before, now_ms, is_good=True)
+    """Return when a gang may start if nothing comes between; `ahead` are those that take something away before it."""
+    if len(ahead) > AHEAD_MAX:
+        return _from_counts(state, waiting, ahead, now_ms)
+    good = _Course(state, waiting, ahead, now_ms, is_good=True)
     earliest_ms = good.play()
     if earliest_ms is None:
         return Estimate(None, None, "unknown: nothing says when enough of what runs now will end")
-    bad = _Course(state, waiting, before, now_ms, is_good=False)
+    bad = _Course(state, waiting, ahead, now_ms, is_good=False)
     latest_ms = bad.play()
     basis = " and ".join(sorted(good.sources | bad.sources)) or "what is free now"
     if latest_ms is None:
@@ -46,7 +45,7 @@ def estimate(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waiting], 
     return Estimate(earliest_ms, max(earliest_ms, latest_ms), basis)
 
 
-def _is_out(state: SchedulerState, other: Waiting) -> bool:
+def is_out(state: SchedulerState, other: Waiting) -> bool:
     """Return whether a gang ahead takes nothing away: it never fits, or its user is at a limit."""
     answer = state.queue.lane_of(other.gang.id).answer
     return (answer is not None and answer.code is Code.TOO_LARGE) or state.standing.limits.keeps_back(other.gang)

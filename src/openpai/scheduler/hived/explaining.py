@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from openpai.scheduler.hived.estimating import estimate
+from openpai.scheduler.hived.estimating import estimate, is_out
 from openpai.scheduler.hived.limiting import gpus_of
 from openpai.scheduler.hived.model import Code
 from openpai.scheduler.hived.queueing import Waiting, group_of
@@ -12,6 +13,7 @@ from openpai.scheduler.hived.state import SchedulerState
 from openpai.scheduler.model import Estimate, Gang, Wait, Why
 
 AHEAD_MAX: Final = 5
+NAMED_MAX: Final = 3
 
 WHY_OF: Final = {
     Code.QUOTA_USED: Why.NOT_ENOUGH_FREE,
@@ -43,8 +45,9 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     code, told, unblock = _reason(state, waiting)
     if code in NEVER:
         return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
-    ahead = state.queue.ahead_of(waiting, state.right)
-    names = tuple(_name(other.gang) for other in reversed(ahead[-AHEAD_MAX:]))
+    # Whoever never fits, or is at a limit, lets others pass and is not ahead of them.
+    ahead = [other for other in state.queue.ahead_of(waiting, state.right) if not is_out(state, other)]
+    names = tuple(dict.fromkeys(_name(other.gang) for other in reversed(ahead)))[:AHEAD_MAX]
     return Wait(gang, code, told, unblock, names, len(ahead) + 1, estimate(state, waiting, ahead, now_ms))
 
 
@@ -53,9 +56,11 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
     for portion in state.reserving[gang].portions:
         record = state.core.cluster.gangs.get(portion.request.id)
         victims |= {state.outward(victim) for victim in record.victims} if record is not None else set()
-    told = f"its devices are reserved; it waits for {len(victims)} gangs with less right to them to leave"
+    held = state.standing.held
+    names = sorted({_name(held[victim].gang) if victim in held else victim for victim in victims})
+    told = f"its devices are reserved; it waits for {_some(names)} to leave, with less right to them"
     soon = Estimate(now_ms, None, "it starts as soon as they have left")
-    return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these gangs ending", (), 1, soon)
+    return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these jobs ending, as they were told to", (), 1, soon)
 
 
 def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
@@ -87,7 +92,26 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
         return code, told, "that job starting or leaving"
     if lane.answer is None:
         return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
-    return WHY_OF[lane.answer.code], lane.answer.told, lane.answer.unblock
+    answer = lane.answer
+    if answer.code is not Code.TOO_LARGE:
+        # What was free when it was looked at may have been given to others since.
+        answer = state.core.reason_now([portion.request for portion in waiting.portions]) or answer
+    return WHY_OF[answer.code], answer.told + _out_of_service(state, answer.bad_nodes), answer.unblock
+
+
+def _out_of_service(state: SchedulerState, names: Sequence[str]) -> str:
+    """Return which nodes are bad or drained, each with why where that is known."""
+    told = []
+    for name in names:
+        node = state.machines.nodes.get(name)
+        because = "nobody sees it" if node is None else node.told
+        told.append(f"{name}, {because}" if because else name)
+    return f" (out of service: {_some(told, '; ')})" if told else ""
+
+
+def _some(names: Sequence[str], between: str = ", ") -> str:
+    more = len(names) - NAMED_MAX
+    return between.join([*names[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _limit_reason(state: SchedulerState, gang: Gang) -> Reason:
@@ -96,8 +120,9 @@ def _limit_reason(state: SchedulerState, gang: Gang) -> Reason:
     limit = limits.limit_of(owner)
     most = limit.gpus if limit is not None else 0
     user = gang.user or "its user"
+    gpus = "1 GPU" if most == 1 else f"{most} GPUs"
     told = (
-        f"{user} may run {most} GPUs at a time in virtual cluster {gang.virtual_cluster} and runs "
+        f"{user} may run {gpus} at a time in virtual cluster {gang.virtual_cluster} and runs "
         f"{limits.running(owner)}; this needs {gpus_of(gang)}"
     )
     if gpus_of(gang) > most:

@@ -18,38 +18,51 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     views = candidate_views(cluster, request)
     view = max(views, key=lambda view: view.size - view.claimed)
     need = sum(count * leaves for count, leaves in request.members)
-    largest = max(leaves for _, leaves in request.members)
     free = view.size - view.claimed
     kind = view.chain.spec.leaf_type
     counts = {"needed": need, "promised": view.size, "used": view.claimed, "free": free, "bad": view.bad}
     if need > free:
-        told = f"virtual cluster {view.label} uses {view.claimed} of its {view.size} {kind} devices; this needs {need}"
-        unblock = f"jobs of {view.name} with the same or a higher priority finishing, {need - free} more devices' worth"
-        return Wait(request.id, Code.QUOTA_USED, told, unblock, counts)
+        told = f"virtual cluster {view.label} uses {view.claimed} of its {_devices(view.size, kind)}"
+        unblock = f"jobs of {view.name} with the same or a higher priority ending, until {need - free} more are free"
+        if need > view.size - view.bad:
+            told = f"{told}, and {view.bad} of them are bad or drained; this needs {need}"
+            unblock = f"bad and drained hardware coming back, and {unblock}"
+            return Wait(request.id, Code.BAD_HARDWARE, told, unblock, counts, _bad_nodes(view.chain))
+        return Wait(request.id, Code.QUOTA_USED, f"{told}; this needs {need}", unblock, counts)
+    left = f"virtual cluster {view.label} has {_devices(free, kind)} left"
+    nodes = _bad_nodes(view.chain)
     if need > free - view.bad or _is_spoilt(view, request):
-        bad = max(view.bad, len(view.chain.bad_boxes))
-        told = (
-            f"virtual cluster {view.label} has {free} {kind} devices left, but {bad} devices or nodes there are bad or "
-            f"draining and this gang needs {need}"
-        )
-        return Wait(request.id, Code.BAD_HARDWARE, told, "the bad nodes or devices coming back", counts)
+        bad = f"{view.bad} of its devices are" if view.bad else "nodes it could use are"
+        told = f"{left}, but {bad} bad or drained; this needs {need}"
+        return Wait(request.id, Code.BAD_HARDWARE, told, "bad and drained hardware coming back", counts, nodes)
     if (request.topology is not None and request.topology.is_required) or request.nodes is not None:
         where = f"one {request.topology.cell_type}" if request.topology else "the nodes it may use"
-        told = f"virtual cluster {view.label} has {free} {kind} devices left, but too few of them inside {where}"
-        return Wait(request.id, Code.OUTSIDE_TOPOLOGY, told, f"jobs inside {where} finishing", counts)
-    told = (
-        f"virtual cluster {view.label} has {free} {kind} devices left, but they are spread over nodes: this gang needs "
-        f"{largest} on one node" + (f", {need} in all" if need != largest else "")
-    )
-    return Wait(request.id, Code.FRAGMENTED, told, "jobs that share nodes finishing", counts)
+        told = f"{left}, but too few of them inside {where}; this needs {need}"
+        return Wait(request.id, Code.OUTSIDE_TOPOLOGY, told, f"jobs inside {where} ending", counts, nodes)
+    largest = _largest(request)
+    told = f"{left}, but they are spread over nodes; this needs {largest} on one node"
+    told += f", {need} in all" if need != largest else ""
+    return Wait(request.id, Code.FRAGMENTED, told, "jobs that share nodes ending", counts, nodes)
+
+
+def _devices(number: int, kind: str) -> str:
+    return f"{number} {kind} device{'' if number == 1 else 's'}"
+
+
+def _largest(request: GangRequest) -> int:
+    return max(leaves for _, leaves in request.members)
+
+
+def _bad_nodes(chain: Chain) -> tuple[str, ...]:
+    return tuple([chain.boxes[index].name for index in sorted(chain.bad_boxes)])
 
 
 def _is_spoilt(view: View, request: GangRequest) -> bool:
     """Return whether bad hardware is why there is no room for the gang's largest member."""
     if not view.chain.bad_boxes:
         return False
-    largest = max(leaves for _, leaves in request.members)
-    if any(view.unserved):
+    largest, leaves = _largest(request), view.chain.spec.leaves
+    if any(bits and leaves(min(at + 1, view.chain.node_level)) >= largest for at, bits in enumerate(view.unserved)):
         return True
     spoilt = 0
     for index in view.chain.bad_boxes:
@@ -62,15 +75,19 @@ def _is_spoilt(view: View, request: GangRequest) -> bool:
 def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
     chain = max(candidate_chains(cluster, request), key=_free_in)
     free = _free_in(chain)
-    need = sum(count * leaves for count, leaves in request.members)
-    largest = max(leaves for _, leaves in request.members)
-    kind = chain.spec.leaf_type
-    counts = {"needed": need, "free": free}
+    need, largest = sum(count * leaves for count, leaves in request.members), _largest(request)
+    devices = _devices(free, chain.spec.leaf_type)
+    wish = request.topology
     if need > free:
-        told = f"an opportunistic gang takes what nobody uses: {free} {kind} devices at the moment, and it needs {need}"
+        told = f"an opportunistic job takes only what nobody uses, {devices} at the moment; this needs {need}"
+    elif wish is not None and wish.is_required:
+        told = f"{devices} are free at the moment, but too few of them inside one {wish.cell_type}; this needs {need}"
     else:
-        told = f"{free} {kind} devices are free at the moment, but not together: this gang needs {largest} on one node"
-    return Wait(request.id, Code.NO_LEFTOVERS, told, "any jobs finishing, or a priority of 0 or more", counts)
+        told = f"{devices} are free at the moment, but not together; this needs {largest} on one node"
+    unblock = "any jobs ending" + (", bad and drained hardware coming back," if chain.bad_boxes else "")
+    counts = {"needed": need, "free": free}
+    unblock += " or a priority of 0 or more"
+    return Wait(request.id, Code.NO_LEFTOVERS, told, unblock, counts, _bad_nodes(chain))
 
 
 def _free_in(chain: Chain) -> int:

@@ -62,11 +62,11 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
     largest = max(leaves for _, leaves in request.members)
     if request.priority == OPPORTUNISTIC:
         chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
-        if any(
-            _fits_boxes(request, chain.shape.leaves, len(chain.boxes)) and _fits_wish(chain, request, need)
-            for chain in chains
-        ):
+        roomy = [chain for chain in chains if _fits_boxes(request, chain.shape.leaves, len(chain.boxes))]
+        if any(_fits_wish(chain, request, need) for chain in roomy):
             return None
+        if roomy and request.topology is not None:
+            return _outside(request.topology.cell_type, need)
         most = max((len(chain.boxes) * chain.shape.leaves for chain in chains), default=0)
         return f"the gang needs {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
     if request.pinned_cell is not None:
@@ -81,13 +81,26 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
     if any(_fits_wish(view.chain, request, need) for view in holding):
         return None
     if holding and request.topology is not None:
-        return f"the gang needs {need} devices inside one {request.topology.cell_type}, which is not as large"
+        return _outside(request.topology.cell_type, need)
+    if not any(view.size for view in views):
+        return f"virtual cluster {request.virtual_cluster!r} was promised nothing: only opportunistic jobs run in it"
     size = max((view.size for view in views), default=0)
     node = max((_largest_part(view) for view in views), default=0)
     return (
         f"the gang needs {need} devices, up to {largest} on one node, all of one kind; virtual cluster "
         f"{request.virtual_cluster!r} was promised at most {size} of a kind, {node} on one node"
+        + _pins_besides(cluster, request)
     )
+
+
+def _outside(cell_type: str, need: int) -> str:
+    return f"the gang needs {need} devices inside one {cell_type}, which is not as large"
+
+
+def _pins_besides(cluster: Cluster, request: GangRequest) -> str:
+    """Return what else it was promised, which only those get who ask for it by name."""
+    own = [pin for name, pin in cluster.pins if name == request.virtual_cluster]
+    return f", beside the pinned cells {_list(own)}" if own and request.pinned_cell is None else ""
 
 
 def _could_hold(view: View, request: GangRequest, need: int, largest: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Self
 
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.deciding import Trial, decide
-from openpai.scheduler.hived.dooming import release_doomed, settle_doomed
+from openpai.scheduler.hived.dooming import bind_again, release_doomed
 from openpai.scheduler.hived.journal import Journal, Part
 from openpai.scheduler.hived.model import GangRecord, GangRequest
 from openpai.scheduler.hived.refusing import broken_rule
@@ -41,9 +41,8 @@ class Rehearsal:
         self.trials: list[Trial] = []
         self._cluster = cluster
         self._steps: list[_Step] = []
-        self._doomed = [chain for chain in cluster.chains.values() if chain.bad_boxes] if is_free_of_doom else []
-        for chain in self._doomed:
-            release_doomed(chain)
+        freed = [chain for chain in cluster.chains.values() if chain.bad_boxes] if is_free_of_doom else []
+        self._doomed = [(chain, release_doomed(chain)) for chain in freed]
 
     def __enter__(self) -> Self:
         return self
@@ -110,8 +109,8 @@ class Rehearsal:
     def close(self) -> None:
         """Take everything back."""
         self.back_to(0)
-        for chain in self._doomed:
-            settle_doomed(chain)
+        for chain, cells in self._doomed:
+            bind_again(chain, cells)
         self._doomed = []
 
     def _forget(self, step: _Step) -> None:

@@ -39,18 +39,20 @@ def answer(data: Mapping[str, Any], gang_id: str, now_ms: int | None = None) -> 
     return {
         "gang": gang_id,
         "now_ms": at_ms,
-        "decision": "wait" if own is None else _plain(own),
+        "decision": "wait" if own is None else _plain(scheduler, own),
         "decided_before_it": [decision.gang for decision in _before(decisions, own)],
         "before": asdict(before),
         "why": None if why is None else asdict(why),
     }
 
 
-def _plain(decision: Decision) -> dict[str, Any]:
+def _plain(scheduler: HivedScheduler, decision: Decision) -> dict[str, Any]:
     if isinstance(decision, Place):
         spots = [{"node": spot.node, "devices": list(spot.devices), "seat": spot.seat} for spot in decision.spots]
         return {"place": spots}
-    return {"preempt": list(decision.victims), "told": decision.why}
+    held = scheduler.state.standing.held
+    jobs = [held[victim].gang.job if victim in held else "" for victim in decision.victims]
+    return {"preempt": list(decision.victims), "jobs": jobs, "told": list(decision.whys)}
 
 
 def _before(decisions: tuple[Decision, ...], own: Decision | None) -> tuple[Decision, ...]:

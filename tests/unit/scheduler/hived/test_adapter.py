@@ -180,9 +180,27 @@ def test_preemption_is_proposed_once_and_then_carried_out(scheduler: HivedSchedu
     assert placed(scheduler, 10_000) == {"high": decision}
     why = scheduler.why("high")
     assert why is not None
-    assert "1 gangs with less right" in why.told
+    assert "waits for low to leave" in why.told
     scheduler.release("low")
     assert isinstance(placed(scheduler)["high"], Place)
+
+
+def test_each_victim_is_told_why_it_must_leave(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("test", 4))
+    placed(scheduler)
+    scheduler.commit("test")
+    scheduler.add(gang("urgent", 4, priority=100, job="ann~urgent"))
+    decision = placed(scheduler)["urgent"]
+    assert decision.whys == ("ann~urgent is more urgent and needs these devices of virtual cluster default",)
+    scheduler.cancel("urgent")
+    scheduler.release("test")
+    scheduler.add(Gang("guest", (Ask(1, 1, 4), Ask(1, 1, 4)), "cpu", -1, sku_type="V100"))
+    placed(scheduler)
+    scheduler.commit("guest")
+    scheduler.add(gang("owner", 4, job="ann~owner"))
+    (why,) = placed(scheduler)["owner"].whys
+    assert why.startswith("ann~owner needs these devices: its virtual cluster default was promised them")
+    assert "opportunistic" in why
 
 
 def test_a_cancelled_preemption_spares_its_victims(scheduler: HivedScheduler) -> None:
@@ -209,6 +227,49 @@ def test_priority_then_age_decide_who_goes_first(scheduler: HivedScheduler) -> N
     assert why is not None
     assert why.code is Why.NOT_ENOUGH_FREE
     assert "uses 4 of its 4 V100 devices" in why.told
+
+
+def test_the_reason_is_as_things_are_and_not_as_they_were(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("one", 1))
+    placed(scheduler)
+    scheduler.add(gang("whole", 4))
+    placed(scheduler, 1)
+    before = scheduler.why("whole")
+    assert before is not None
+    assert "uses 1 of its 4 V100 devices" in before.told
+    scheduler.add(gang("two", 2))
+    assert set(placed(scheduler, 2)) == {"two"}
+    after = scheduler.why("whole")
+    assert after is not None
+    assert "uses 3 of its 4 V100 devices" in after.told
+    assert after.unblock.endswith("until 3 more are free")
+
+
+def test_bad_hardware_is_named_with_what_is_known_of_it(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("runs", 3))
+    placed(scheduler)
+    scheduler.commit("runs")
+    scheduler.set_node(Node("n0", 16, 32768, 4, False, told="drained: new fan"))
+    scheduler.add(gang("waits", 2))
+    placed(scheduler)
+    why = scheduler.why("waits")
+    assert why is not None
+    assert why.code is Why.UNHEALTHY_NODES
+    assert "uses 3 of its 4 V100 devices, and 4 of them are bad or drained; this needs 2" in why.told
+    assert why.told.endswith("(out of service: n0, drained: new fan)")
+    assert why.unblock.startswith("bad and drained hardware coming back, and jobs of default")
+
+
+def test_whoever_never_fits_is_not_ahead_of_others_and_a_job_is_named_once(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("runs", 4))
+    scheduler.add(gang("too-large", 5, job="u~large", submitted_at_ms=1))
+    for number in range(7):
+        scheduler.add(gang(f"part{number}", 1, job="u~parts", submitted_at_ms=2 + number))
+    scheduler.add(gang("last", 1, job="u~last", submitted_at_ms=20))
+    assert set(placed(scheduler)) == {"runs"}
+    why = scheduler.why("last")
+    assert why is not None
+    assert (why.position, why.ahead) == (8, ("u~parts",))
 
 
 def test_a_gang_that_waited_long_is_not_passed_for_ever(scheduler: HivedScheduler) -> None:

@@ -55,6 +55,17 @@ def test_no_cell_is_cut_that_somebody_was_promised_whole(racks: Make) -> None:
     assert late.code is Code.BAD_HARDWARE
 
 
+def test_a_guarantee_given_back_leaves_to_others_what_is_bad(racks: Make) -> None:
+    desk = racks(2, {"a": {"RACK.NODE": 2}, "b": {"RACK.NODE": 2}})
+    desk.run("lazy", "a", 4, is_lazily_preemptible=True)
+    desk.run("other", "a", 4, priority=5)
+    desk.run("urgent", "a", 4, priority=100)
+    desk.core.set_node("r1n1", is_healthy=False)
+    desk.end("other")
+    assert desk.core.cluster.gangs["lazy"].lazily_preempted_by is None
+    assert desk.core.cluster.views["b"]["RACK"].bad == 4
+
+
 def test_a_virtual_cluster_sees_what_it_lost_until_it_comes_back(racks: Make) -> None:
     desk = racks(1, {"a": {"RACK.NODE": 2}})
     desk.core.set_node("r0n1", is_healthy=False)

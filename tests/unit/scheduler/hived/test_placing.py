@@ -166,7 +166,10 @@ def test_what_breaks_a_rule_is_refused_with_the_reason(racks: Make, request_: Ga
         (GangRequest("g", "a", ((1, 5),)), "up to 5 on one node"),
         (GangRequest("g", "a", ((2, 4),)), "promised at most 4"),
         (GangRequest("g", "a", ((9, 1),), -1), "no part of the cluster is as large"),
-        (GangRequest("g", "b", ((1, 1),)), "promised at most 0"),
+        (GangRequest("g", "b", ((1, 1),)), "promised nothing"),
+        (GangRequest("g", "a", ((2, 4),)), "on one node, beside the pinned cells pin-r0n0"),
+        (GangRequest("g", "a", ((3, 2),), topology=Topology("NODE", True)), "promised at most 4"),
+        (GangRequest("g", "a", ((2, 4),), -1, topology=Topology("NODE", True)), "devices inside one NODE, which is"),
     ],
 )
 def test_what_is_larger_than_anything_there_is_waits_with_the_reason(
