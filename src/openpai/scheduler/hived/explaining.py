@@ -96,13 +96,14 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     if answer.code is not Code.TOO_LARGE:
         # What was free when it was looked at may have been given to others since.
         answer = state.core.reason_now([portion.request for portion in waiting.portions]) or answer
-    return WHY_OF[answer.code], answer.told + _out_of_service(state, answer.bad_nodes), answer.unblock
+    return WHY_OF[answer.code], answer.told + _out_of_service(state, answer.spoilt), answer.unblock
 
 
-def _out_of_service(state: SchedulerState, names: Sequence[str]) -> str:
-    """Return which nodes are bad or drained, each with why where that is known."""
+def _out_of_service(state: SchedulerState, chain: str) -> str:
+    """Return which nodes of a chain are bad or drained, each with why where that is known."""
     told = []
-    for name in names:
+    found = state.core.cluster.chains.get(chain)
+    for name in [found.boxes[index].name for index in sorted(found.bad_boxes)] if found is not None else ():
         node = state.machines.nodes.get(name)
         because = "nobody sees it" if node is None else node.told
         told.append(f"{name}, {because}" if because else name)

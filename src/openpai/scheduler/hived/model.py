@@ -91,8 +91,8 @@ class Wait:
     unblock: str
     counts: Mapping[str, int] = field(default_factory=dict)
     """The numbers behind the sentence."""
-    bad_nodes: tuple[str, ...] = ()
-    """Nodes it might use if they were not, in part or as a whole, bad or draining."""
+    spoilt: str = ""
+    """The chain whose bad or draining hardware it might use if it were sound."""
 
 
 Decision = Bind | Preempt | Wait

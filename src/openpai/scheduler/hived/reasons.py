@@ -27,22 +27,22 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
         if need > view.size - view.bad:
             told = f"{told}, and {view.bad} of them are bad or drained; this needs {need}"
             unblock = f"bad and drained hardware coming back, and {unblock}"
-            return Wait(request.id, Code.BAD_HARDWARE, told, unblock, counts, _bad_nodes(view.chain))
+            return Wait(request.id, Code.BAD_HARDWARE, told, unblock, counts, view.chain.spec.name)
         return Wait(request.id, Code.QUOTA_USED, f"{told}; this needs {need}", unblock, counts)
     left = f"virtual cluster {view.label} has {_devices(free, kind)} left"
-    nodes = _bad_nodes(view.chain)
+    spoilt = view.chain.spec.name if view.chain.bad_boxes else ""
     if need > free - view.bad or _is_spoilt(view, request):
         bad = f"{view.bad} of its devices are" if view.bad else "nodes it could use are"
         told = f"{left}, but {bad} bad or drained; this needs {need}"
-        return Wait(request.id, Code.BAD_HARDWARE, told, "bad and drained hardware coming back", counts, nodes)
+        return Wait(request.id, Code.BAD_HARDWARE, told, "bad and drained hardware coming back", counts, spoilt)
     if (request.topology is not None and request.topology.is_required) or request.nodes is not None:
         where = f"one {request.topology.cell_type}" if request.topology else "the nodes it may use"
         told = f"{left}, but too few of them inside {where}; this needs {need}"
-        return Wait(request.id, Code.OUTSIDE_TOPOLOGY, told, f"jobs inside {where} ending", counts, nodes)
+        return Wait(request.id, Code.OUTSIDE_TOPOLOGY, told, f"jobs inside {where} ending", counts, spoilt)
     largest = _largest(request)
     told = f"{left}, but they are spread over nodes; this needs {largest} on one node"
     told += f", {need} in all" if need != largest else ""
-    return Wait(request.id, Code.FRAGMENTED, told, "jobs that share nodes ending", counts, nodes)
+    return Wait(request.id, Code.FRAGMENTED, told, "jobs that share nodes ending", counts, spoilt)
 
 
 def _devices(number: int, kind: str) -> str:
@@ -51,10 +51,6 @@ def _devices(number: int, kind: str) -> str:
 
 def _largest(request: GangRequest) -> int:
     return max(leaves for _, leaves in request.members)
-
-
-def _bad_nodes(chain: Chain) -> tuple[str, ...]:
-    return tuple([chain.boxes[index].name for index in sorted(chain.bad_boxes)])
 
 
 def _is_spoilt(view: View, request: GangRequest) -> bool:
@@ -87,7 +83,7 @@ def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
     unblock = "any jobs ending" + (", bad and drained hardware coming back," if chain.bad_boxes else "")
     counts = {"needed": need, "free": free}
     unblock += " or a priority of 0 or more"
-    return Wait(request.id, Code.NO_LEFTOVERS, told, unblock, counts, _bad_nodes(chain))
+    return Wait(request.id, Code.NO_LEFTOVERS, told, unblock, counts, chain.spec.name if chain.bad_boxes else "")
 
 
 def _free_in(chain: Chain) -> int:
