@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from openpai.store.database import Database
+from openpai.store.opening import migrate
+
+from .newest import fill
 from .postgres import fresh_database, postgres
 
 
@@ -18,11 +22,42 @@ def postgres_server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def newest_postgres(postgres_server: str) -> Iterator[str]:
+    """The name of a database of the newest schema on the server, of which others are copies."""
+    with fresh_database(postgres_server, "newest") as url:
+        database = Database(url)
+        migrate(database)
+        database.close()
+        yield "newest"
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty database: SQLite, then PostgreSQL."""
-    if request.param == "sqlite":
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """SQLite, then PostgreSQL."""
+    return str(request.param)
+
+
+@pytest.fixture
+def empty_url(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database without tables."""
+    if database_kind == "sqlite":
         yield f"sqlite:///{tmp_path / 'test.db'}"
         return
     with fresh_database(request.getfixturevalue("postgres_server"), f"t{uuid.uuid4().hex[:12]}") as url:
+        yield url
+
+
+@pytest.fixture
+def database_url(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of the newest schema in which nothing happened yet."""
+    if database_kind == "sqlite":
+        url = f"sqlite:///{tmp_path / 'test.db'}"
+        database = Database(url, inline=True)
+        fill(database)
+        database.close()
+        yield url
+        return
+    server, newest = request.getfixturevalue("postgres_server"), request.getfixturevalue("newest_postgres")
+    with fresh_database(server, f"t{uuid.uuid4().hex[:12]}", template=newest) as url:
         yield url

@@ -90,12 +90,12 @@ def away(server: str) -> Iterator[None]:
 
 
 @contextmanager
-def fresh_database(server: str, name: str) -> Iterator[str]:
-    """Make an empty database on the server; yield its URL; drop it afterwards."""
+def fresh_database(server: str, name: str, template: str = "template1", options: str = "") -> Iterator[str]:
+    """Make a database on the server, empty or a copy of `template`; yield its URL; drop it afterwards."""
     import psycopg
 
     with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {options}')
     try:
         yield f"{server}/{name}"
     finally:

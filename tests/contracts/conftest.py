@@ -1,13 +1,14 @@
-"""Gives each contract test one backend after another, each in a world of its own."""
+"""Gives each contract test one backend, or one database, after another, each in a world of its own."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from openpai.store.database import Database
 from tests.contracts.harness import HARNESSES, Harness, harness_for
 
 
@@ -22,3 +23,11 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield made
     finally:
         await made.destroy()
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """Give a store to what asks for it, of one kind after another."""
+    opened = Database(database_url)
+    yield opened
+    opened.close()

@@ -7,7 +7,6 @@ ends of months, with and without GPUs. The accountant looks at nothing but what 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
@@ -40,7 +39,6 @@ from openpai.ports.store import Event, JobRecord, NewJob, Saved, Slot
 from openpai.ports.usage import UseRow
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
-from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.usage import SqlUsageStore
 
@@ -58,14 +56,6 @@ def _ms(year: int, month: int, day: int = 1) -> int:
 
 # The end of a month that is also the end of a year, and the night in which clocks go forward in much of Europe.
 BEGINS = (_ms(2023, 12, 20), _ms(2024, 3, 25))
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = Database(database_url)
-    migrate(opened)
-    yield opened
-    opened.close()
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -12,17 +12,8 @@ from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, Use
 from openpai.protocol.errors import Refused
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
-from openpai.store.opening import migrate
 
 EVERYONE, ADMINS = Group(DEFAULT_GROUP), Group(ADMIN_GROUP)
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = Database(database_url)
-    migrate(opened)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

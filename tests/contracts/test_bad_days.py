@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -15,19 +14,10 @@ from structlog.testing import capture_logs
 from openpai.protocol.errors import Unavailable
 from openpai.store import database as doors
 from openpai.store.database import Database
-from openpai.store.opening import migrate
 from openpai.store.pulse import Pulse
 from openpai.store.schema import lease
 
 ROW = {"name": "one", "holder": "h", "epoch": 1, "until_ms": 0, "url": ""}
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = Database(database_url)
-    migrate(opened)
-    yield opened
-    opened.close()
 
 
 def adding(name: str) -> Any:
@@ -39,7 +29,7 @@ async def names(database: Database) -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("database_kind", ["sqlite"])
 async def test_a_file_that_another_process_holds_keeps_nobody_from_reading(database: Database) -> None:
     other = sqlite3.connect(str(database.url.database), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -53,7 +43,7 @@ async def test_a_file_that_another_process_holds_keeps_nobody_from_reading(datab
     other.close()
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("database_kind", ["sqlite"])
 async def test_a_file_that_stays_locked_is_waited_for_once_by_all(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +69,7 @@ async def test_a_file_that_stays_locked_is_waited_for_once_by_all(
     assert tries == ["BEGIN IMMEDIATE"] * 2 * 2
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("database_kind", ["postgresql"])
 async def test_what_may_have_been_written_is_not_written_again(database: Database) -> None:
     """The connection breaks after the commit and before its answer: nobody knows, so nobody is told that it was."""
     runs: list[str] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,6 @@ from openpai.ports.store import Event, JobFilter, JobPage, JobRecord, JobRow, Ne
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
-from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.schema import events, jobs, tags, task_attempts
 from openpai.store.totals import Totals
@@ -26,14 +24,6 @@ ORDERS = (
     "completionTime", "jobPriority",
 )  # fmt: skip
 COUNT = 60
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = Database(database_url)
-    migrate(opened)
-    yield opened
-    opened.close()
 
 
 def id_of(number: int) -> str:

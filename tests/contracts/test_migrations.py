@@ -11,12 +11,14 @@ from alembic.config import Config
 
 from openpai.lifecycle.model import Outcome, Plan, RolePlan, TaskId, Verdict
 from openpai.ports.store import JobFilter
+from openpai.protocol.errors import Refused
 from openpai.store import rows
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.usage import SqlUsageStore
+from tests.postgres import fresh_database
 
 PLAN = Plan((RolePlan("worker", 2, 1, 2, 0),), 3, True)
 OUTCOME = Outcome(Verdict.FAILED, 1, None, TaskId("worker", 1), "it failed: ü")
@@ -45,8 +47,8 @@ def old_row(number: int, revision: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
-async def test_jobs_of_an_older_database_are_all_there(database_url: str, revision: str) -> None:
-    database = Database(database_url)
+async def test_jobs_of_an_older_database_are_all_there(empty_url: str, revision: str) -> None:
+    database = Database(empty_url)
     upgrade(database, revision)
     with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
         jobs = sa.Table("jobs", sa.MetaData(), autoload_with=connection)
@@ -71,8 +73,8 @@ async def test_jobs_of_an_older_database_are_all_there(database_url: str, revisi
     database.close()
 
 
-async def test_gpu_hours_of_an_older_database_count_in_their_months(database_url: str) -> None:
-    database = Database(database_url)
+async def test_gpu_hours_of_an_older_database_count_in_their_months(empty_url: str) -> None:
+    database = Database(empty_url)
     upgrade(database, "0003")
     december, hour = 1_701_388_800_000, 3_600_000
     held = [(december - 3 * hour, december + hour, 8), (december, december + 2 * hour, 1), (december - hour, None, 2)]
@@ -98,3 +100,15 @@ async def test_gpu_hours_of_an_older_database_count_in_their_months(database_url
     # The day before, as everything is known by now: what ended later counts whole, what runs on until then.
     assert await usage.gpu_hours_this_month("ann", december - hour) == {"a": 3 * 8 + 5}
     database.close()
+
+
+def test_a_database_that_cannot_hold_every_letter_is_refused(postgres_server: str) -> None:
+    options = "ENCODING SQL_ASCII LC_COLLATE 'C' LC_CTYPE 'C'"
+    with fresh_database(postgres_server, "ascii", "template0", options) as url:
+        database = Database(url)
+        try:
+            with pytest.raises(Refused, match="encoded in SQL_ASCII") as told:
+                migrate(database)
+            assert "createdb --encoding UTF8" in told.value.advice
+        finally:
+            database.close()

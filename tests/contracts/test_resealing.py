@@ -11,7 +11,6 @@ from openpai.ports.storages import Storage
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
-from openpai.store.opening import migrate
 from openpai.store.resealing import ROWS_AT_ONCE, count_sealed, leader, reseal
 from openpai.store.schema import lease, storages
 from openpai.store.storages import SqlStorageStore
@@ -23,7 +22,6 @@ MANY = ROWS_AT_ONCE + 7
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
     opened = Database(database_url, inline=True)
-    migrate(opened)
     yield opened
     opened.close()
 

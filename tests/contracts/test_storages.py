@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,18 +12,9 @@ from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
-from openpai.store.opening import migrate
 from openpai.store.storages import SqlStorageStore
 
 DATA = Storage("data", "nfs", {"server": "nas", "path": "/x"}, Sealed(b"\x00sealed\xff"), True, False, "ours", 7)
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = Database(database_url)
-    migrate(opened)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

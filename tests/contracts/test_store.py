@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -39,14 +38,6 @@ from openpai.store.schema import metadata
 from openpai.store.vault import Vault, key_from
 
 PLAN = Plan((RolePlan("ps", 1, 1, -1, 0), RolePlan("worker", 2, 1, 2, 1)), 1, True)
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = Database(database_url)
-    migrate(opened)
-    yield opened
-    opened.close()
 
 
 def new(name: str, *, user: str = "ann", at_ms: int = 1000, gpus: int = 0, priority_class: str | None = None) -> NewJob:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -18,7 +18,6 @@ from openpai.ports.store import AlreadySubmitted, Saved
 from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, Quota, UseRow
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
-from openpai.store.opening import migrate
 from openpai.store.usage import SqlUsageStore
 from openpai.store.using import keep_use
 
@@ -27,14 +26,6 @@ from .held import Held, new, run
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 MONDAY_MS = 19_675 * DAY_MS
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = Database(database_url)
-    migrate(opened)
-    yield opened
-    opened.close()
 
 
 def counted(all_held: Sequence[Held], from_ms: int, to_ms: int) -> dict[tuple[str, str, str], tuple[float, ...]]:

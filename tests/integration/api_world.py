@@ -6,7 +6,6 @@ writes their logs.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -44,13 +43,13 @@ from openpai.storage.shelf import StorageShelf
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
-from openpai.store.opening import migrate
 from openpai.store.pulse import Pulse
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
+from tests.newest import fill
 
 from .truth import truthful
 
@@ -208,7 +207,7 @@ class World:
 async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
     """Open a platform with one node of 4 CPUs and 2 GPUs and the users root (an administrator), ann and bob."""
     database = Database(f"sqlite:///{root / 'pai.db'}")
-    await asyncio.to_thread(migrate, database)
+    fill(database)
     clock, over = HandClock(), set[AttemptKey]()
     store, queries, users = SqlJobStore(database), SqlJobQueries(database), SqlAccountStore(database)
     for name in ("root", "ann", "bob"):

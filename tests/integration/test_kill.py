@@ -145,13 +145,13 @@ class People:
 
 
 @pytest.fixture
-def platform(tmp_path: Path, database_url: str) -> Any:
+def platform(tmp_path: Path, empty_url: str) -> Any:
     if shutil.which("flock") is None:
         pytest.skip("flock is not on this machine")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    made = Platform(tmp_path, database_url, port)
+    made = Platform(tmp_path, empty_url, port)
     yield made
     if made.process is not None and made.process.poll() is None:
         made.kill()

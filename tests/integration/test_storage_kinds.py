@@ -13,9 +13,9 @@ from openpai.ports.storages import Area
 from openpai.protocol.errors import PaiError, Refused
 from openpai.storage.shelf import StorageShelf
 from openpai.store.database import Database
-from openpai.store.opening import migrate
 from openpai.store.storages import SqlStorageStore
 from openpai.store.vault import Vault
+from tests.newest import fill
 
 from .api_world import HandClock
 from .storage_servers import KINDS, SECRET
@@ -44,7 +44,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 async def it(server: Any) -> AsyncIterator[Shelf]:
     database = Database("sqlite://", inline=True)
-    migrate(database)
+    fill(database)
     shelf = StorageShelf(SqlStorageStore(database), Vault(Fernet.generate_key().decode()), HandClock())
     said, secret = server
     await shelf.add({"name": "it", **said})

@@ -11,7 +11,6 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from functools import cache
 from random import Random
 from typing import Any, Final
 
@@ -25,9 +24,9 @@ from openpai.ports.platform import NodeWish
 from openpai.ports.settings import CLUSTER
 from openpai.ports.usage import Quota
 from openpai.store.database import Database
-from openpai.store.opening import migrate
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.usage import SqlUsageStore
+from tests.newest import fill
 from tests.simulation.chance import CLUSTERS, ChanceFaults, Luck, wishes_text
 from tests.simulation.checkers import Checkers, Violation
 from tests.simulation.loop import Numbered, VirtualClock, VirtualLoop
@@ -53,8 +52,8 @@ class World:
         self.faults = ChanceFaults(self.chance, self.luck)
         self.cluster = SimulatedCluster(virtual_nodes(self.luck.nodes, self.luck.gpus), faults=self.faults)
         self.database = Database("sqlite://", inline=True)
+        fill(self.database)
         connection: Any = self.database.engine.raw_connection().driver_connection
-        connection.deserialize(_empty_database())
         self.checkers = Checkers(connection, self.cluster, self.faults.starts)
         self.faults.judge = self.judge
         self.servers: dict[str, Server] = {}
@@ -321,16 +320,6 @@ class World:
         for server in self.servers.values():
             await server.die()
         self.database.close()
-
-
-@cache
-def _empty_database() -> bytes:
-    database = Database("sqlite://", inline=True)
-    migrate(database)
-    connection: Any = database.engine.raw_connection().driver_connection
-    copy: bytes = connection.serialize()
-    database.close()
-    return copy
 
 
 class Failed(AssertionError):

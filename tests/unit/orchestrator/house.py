@@ -18,10 +18,10 @@ from openpai.ports.backend import NodeSeen
 from openpai.ports.platform import Submitted, Submitter
 from openpai.ports.store import EventRow, JobRow
 from openpai.store.database import Database
-from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.usage import SqlUsageStore
+from tests.newest import fill
 from tests.simulation.loop import Numbered, VirtualClock, VirtualLoop
 from tests.simulation.server import Server
 
@@ -61,7 +61,7 @@ class House:
         self.clock = VirtualClock(loop)
         self.cluster = SimulatedCluster(nodes)
         self.database = Database("sqlite://", inline=True)
-        migrate(self.database)
+        fill(self.database)
         self.names = Numbered()
         self.queries = SqlJobQueries(self.database)
         self.settings = SqlSettingsStore(self.database)
