@@ -135,7 +135,8 @@ def build(url: str, tag: str, *steps: str, files: Iterable[tuple[str, str]] = ()
 def remove_image(url: str, tag: str) -> None:
     """Take an image away again, as far as the Engine lets us."""
     with contextlib.suppress(OSError):
-        ask(url, "DELETE", f"/images/{tag}")
+        # A container of it may still be there.
+        ask(url, "DELETE", f"/images/{tag}?force=1")
 
 
 def ask(url: str, method: str, path: str, body: bytes | None = None) -> str:

@@ -155,6 +155,26 @@ class TestImages:
         assert report.reason is ExitReason.LAUNCH_FAILED
         assert "is tried again" in runtime_log(harness, a_key())
 
+    async def test_a_pull_that_hangs_is_given_up(
+        self, harness: DockerHarness, registry: Registry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(images, "TRY_AGAIN_S", 0.01)
+        monkeypatch.setattr(images, "SILENCE_S", 0.5)
+        registry.may_answer.clear()
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.image)])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert report.reason is ExitReason.LAUNCH_FAILED
+        assert "nothing was heard of the pull" in report.message
+
+    @pytest.mark.parametrize("image", ["../../version#", f"{IMAGE}?x=y", "x/../../version", "a b", "a%2fb", "ä:1", ""])
+    async def test_what_is_no_name_of_an_image_leads_nowhere(self, harness: DockerHarness, image: str) -> None:
+        backend = await harness.start()
+        await backend.apply([a_launch(harness, a_key(), "exit 0", image=image)])
+        (report,) = await Watch(backend).until_over(a_key())
+        assert report.reason is ExitReason.IMAGE_MISSING
+        assert "cannot be the name of an image" in report.message
+
     async def test_an_attempt_may_end_while_its_image_is_pulled(
         self, harness: DockerHarness, registry: Registry
     ) -> None:

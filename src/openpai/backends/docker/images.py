@@ -14,8 +14,12 @@ from openpai.ports.backend import RegistryAuth
 
 TRIES: Final = 3
 TRY_AGAIN_S: Final = 2.0
+SILENCE_S: Final = 600.0
+"""How long the Engine may say nothing of a pull that goes on: longer than checking the largest layers takes."""
 _TELL_EVERY_S: Final = 5.0
 _HUB: Final = "docker.io"
+# What the Engine would take for another address is no name; the rest it judges itself.
+_NAME: Final = re.compile(r"(?!.*/\.)[\w\[][\w.:/@\[\]-]*", re.ASCII)
 _WILL_NEVER_COME: Final = re.compile(
     r"manifest unknown|manifest for .* not found|not found|does not exist|access denied|unauthorized|"
     r"authentication required|no basic auth|forbidden|invalid reference|no matching manifest|name unknown|"
@@ -71,6 +75,8 @@ class Images:
 
         An image that is there is not asked for again, so a job runs also while its registry does not answer.
         """
+        if not _NAME.fullmatch(image):
+            raise ImageMissing(f"{image!r} cannot be the name of an image")
         if await self._engine.has_image(image):
             return
         pull = self._pulls.get((image, auth))
@@ -111,11 +117,16 @@ class Images:
         began = told = time.monotonic()
         progress = _Progress()
         header = _credentials(auth)
-        async for said in self._engine.pull(full_name(image) if header else image, header):
-            progress.learn(said)
-            if time.monotonic() - told > _TELL_EVERY_S and progress.total:
-                told = time.monotonic()
-                self._tell(image, auth, f"pulling {image}: {progress.told()}")
+        try:
+            async with asyncio.timeout(SILENCE_S) as patience:
+                async for said in self._engine.pull(full_name(image) if header else image, header):
+                    patience.reschedule(asyncio.get_running_loop().time() + SILENCE_S)
+                    progress.learn(said)
+                    if time.monotonic() - told > _TELL_EVERY_S and progress.total:
+                        told = time.monotonic()
+                        self._tell(image, auth, f"pulling {image}: {progress.told()}")
+        except TimeoutError as error:
+            raise EngineError(f"nothing was heard of the pull of {image} for {SILENCE_S:g} s") from error
         self._tell(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s")
 
     def _tell(self, image: str, auth: RegistryAuth | None, told: str) -> None:
