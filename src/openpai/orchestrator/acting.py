@@ -20,7 +20,7 @@ from openpai.orchestrator.office import Office
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen
 from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
-from openpai.protocol.errors import PaiError, Refused
+from openpai.protocol.errors import Broken, PaiError, Refused
 
 JOBS_PER_PASS: Final = 256
 GRACE_S: Final = 30.0
@@ -67,8 +67,15 @@ def _actions(
     try:
         return [*kills, *launches(office, record, tasks, storages)]
     except Refused as error:
-        spoilt.extend(_refused(office, record, task, error) for task in tasks)
-        return kills
+        refusal: PaiError = error
+    except PaiError:
+        raise
+    except Exception as error:
+        # One sick job must not hold up everybody's: it fails, and the log says that the fault is ours.
+        log.exception("a job cannot be launched; this is a bug, please report it", job=record.full_name)
+        refusal = Broken(f"the task cannot be launched: {type(error).__name__}")
+    spoilt.extend(_refused(office, record, task, refusal) for task in tasks)
+    return kills
 
 
 def _refused(office: Office, record: JobRecord, task: Task, error: PaiError) -> TaskSeen:

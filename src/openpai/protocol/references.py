@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from openpai.protocol.findings import Finding, listed, nearest
+from openpai.protocol.job import PLUGIN_PREFIX
 from openpai.protocol.parsing import Path
 from openpai.protocol.schema import TASKS_MAX
 
 MASK: Final = "******"
+COMMAND_PLUGIN: Final = "cmd"
+PLUGIN_EVENTS: Final = ("taskStarts", "taskSucceeds")
 _ROLE_KEYS: Final = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 _MASKED: Final = "is masked, as in a configuration that was shown"
 _ANY: Final = ""
@@ -44,6 +47,7 @@ def reference_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
     for name, role in roles.items():
         yield from _role_faults(name, mapping(role), names)
     yield from _deployment_faults(document, roles)
+    yield from _command_plugin_faults(document)
     yield from _size_faults(roles)
     yield from _hived_faults(document, roles)
     yield from _mask_faults(document)
@@ -84,6 +88,39 @@ def _deployment_faults(document: Mapping[str, Any], roles: Mapping[str, Any]) ->
     wanted = mapping(document.get("defaults")).get("deployment")
     if isinstance(wanted, str):
         yield from _dangling(("defaults", "deployment"), wanted, "deployment", seen)
+
+
+def _command_plugin_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield why the plugin `cmd` could not run what it is told, in prerequisites and in extras."""
+    for index, one in enumerate(map(mapping, entries(document.get("prerequisites")))):
+        if one.get("plugin") == f"{PLUGIN_PREFIX}.{COMMAND_PLUGIN}":
+            yield from _command_faults(("prerequisites", index), one)
+    for index, one in enumerate(map(mapping, entries(mapping(document.get("extras")).get(PLUGIN_PREFIX)))):
+        if one.get("plugin") == COMMAND_PLUGIN:
+            yield from _command_faults(("extras", PLUGIN_PREFIX, index, "parameters"), mapping(one.get("parameters")))
+
+
+def _command_faults(path: Path, told: Mapping[str, Any]) -> Iterator[Finding]:
+    for key in ("preCommands", "postCommands"):
+        yield from _text_faults((*path, key), told.get(key))
+    callbacks = told.get("callbacks")
+    if callbacks is not None and not isinstance(callbacks, list):
+        yield Finding((*path, "callbacks"), "must be a list", "a list of mappings of event and commands")
+    for at, one in enumerate(entries(callbacks)):
+        where: Path = (*path, "callbacks", at)
+        event = mapping(one).get("event")
+        if event not in PLUGIN_EVENTS:
+            message = "is missing" if event is None else "is no event that commands may follow"
+            yield Finding((*where, "event"), message, listed(PLUGIN_EVENTS), nearest(event, PLUGIN_EVENTS))
+        yield from _text_faults((*where, "commands"), mapping(one).get("commands"))
+
+
+def _text_faults(path: Path, commands: Any) -> Iterator[Finding]:
+    if commands is not None and not isinstance(commands, (str, list)):
+        yield Finding(path, "must be a list", "a list of commands")
+    for at, command in enumerate(entries(commands)):
+        if not isinstance(command, str):
+            yield Finding((*path, at), "must be text", "a command")
 
 
 def _size_faults(roles: Mapping[str, Any]) -> Iterator[Finding]:

@@ -76,7 +76,7 @@ class RuntimePlugin(_Open):
     """A plugin that prepares or accompanies tasks."""
 
     plugin: str = Field(description="Name of the plugin.", examples=["ssh", "git", "cmd", "tensorboard"])
-    parameters: Any = _field("What the plugin is told.", {"jobssh": True})
+    parameters: dict[str, Any] | None = _field("What the plugin is told.", {"jobssh": True})
     failure_policy: Literal["fail", "ignore"] | None = _field(
         "Whether the task fails when the plugin does; fail unless given.", "ignore"
     )

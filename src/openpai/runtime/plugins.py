@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec
+from openpai.protocol.references import COMMAND_PLUGIN, entries, mapping
 from openpai.runtime.script import in_subshell
 
-_COMMAND_PLUGIN: Final = "cmd"
 STORAGE_PLUGIN: Final = "teamwise_storage"
 """OpenPAI's old way to ask for storages; it is read where storages are, and runs nothing here."""
 _EVENTS: Final = {"taskStarts": "preCommands", "taskSucceeds": "postCommands"}
@@ -29,8 +29,8 @@ class _Plugin:
     def commands(self, moment: str) -> tuple[str, ...]:
         """Return the commands for `preCommands` or `postCommands`, whichever way they were written."""
         listed = list(_texts(self.parameters.get(moment)))
-        for callback in self.parameters.get("callbacks") or ():
-            if isinstance(callback, Mapping) and _EVENTS.get(str(callback.get("event"))) == moment:
+        for callback in map(mapping, entries(self.parameters.get("callbacks"))):
+            if _EVENTS.get(str(callback.get("event"))) == moment:
                 listed.extend(_texts(callback.get("commands")))
         return tuple(listed)
 
@@ -43,7 +43,7 @@ def with_plugins(spec: JobSpec, role_name: str, commands: str, render: Callable[
     before: list[str] = []
     after: list[str] = []
     for plugin in _plugins(spec, role_name):
-        if plugin.name == _COMMAND_PLUGIN:
+        if plugin.name == COMMAND_PLUGIN:
             before.append(_block(plugin, plugin.commands("preCommands"), render))
             after.insert(0, _block(plugin, plugin.commands("postCommands"), render))
     ending = [block for block in after if block]
@@ -55,7 +55,7 @@ def with_plugins(spec: JobSpec, role_name: str, commands: str, render: Callable[
 def unsupported_plugins(spec: JobSpec, role_name: str) -> tuple[str, ...]:
     """Return the names of the plugins this role asks for that have no effect yet, each once."""
     names = (plugin.name for plugin in _plugins(spec, role_name))
-    return tuple(dict.fromkeys(name for name in names if name not in (_COMMAND_PLUGIN, STORAGE_PLUGIN)))
+    return tuple(dict.fromkeys(name for name in names if name not in (COMMAND_PLUGIN, STORAGE_PLUGIN)))
 
 
 def _plugins(spec: JobSpec, role_name: str) -> list[_Plugin]:
@@ -69,22 +69,21 @@ def _plugins(spec: JobSpec, role_name: str) -> list[_Plugin]:
         for prerequisite in spec.prerequisites
         if prerequisite.name in wanted and prerequisite.plugin and prerequisite.plugin.startswith(PLUGIN_PREFIX)
     ]
-    listed = spec.extras.get(PLUGIN_PREFIX)
     extras = [
         _Plugin(
             _short(str(entry.get("plugin", ""))),
-            entry.get("parameters") or {},
+            mapping(entry.get("parameters")),
             entry.get("failurePolicy") == "ignore",
         )
-        for entry in (listed if isinstance(listed, list) else ())
-        if isinstance(entry, Mapping) and _is_for(entry, role_name)
+        for entry in map(mapping, entries(spec.extras.get(PLUGIN_PREFIX)))
+        if entry and _is_for(entry, role_name)
     ]
     return [*prerequisites, *extras]
 
 
 def _is_for(entry: Mapping[str, Any], role_name: str) -> bool:
     roles = entry.get("taskroles")
-    return roles is None or role_name in roles
+    return roles is None or role_name in entries(roles)
 
 
 def _short(name: str | None) -> str:

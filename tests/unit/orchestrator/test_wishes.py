@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.orchestrator import acting
+from openpai.orchestrator.launching import launches
+from openpai.orchestrator.office import Office
+from openpai.ports.backend import LaunchTask
 from openpai.ports.platform import Submitter
 from openpai.ports.settings import FAIRNESS
+from openpai.ports.store import JobRecord
 from openpai.ports.usage import AuditEntry, AuditFilter, Quota
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Why
@@ -131,6 +137,22 @@ def test_who_saved_its_work_last_is_chosen_to_leave() -> None:
         assert [(await house.row(name)).attempt for name in ("older", "newer")] == [1, 0]
 
     live(story, ONE)
+
+
+def test_a_job_that_cannot_be_launched_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sick_launches(office: Office, record: JobRecord, *rest: Any) -> Iterator[LaunchTask]:
+        if record.name == "sick":
+            raise AttributeError("an oversight of ours")
+        return launches(office, record, *rest)
+
+    async def story(house: House) -> None:
+        monkeypatch.setattr(acting, "launches", sick_launches)
+        await house.submit("sick")
+        await house.submit("sound", command="sleep 10")
+        await house.in_phase("sound", "succeeded")
+        await house.in_phase("sick", "failed")
+
+    live(story)
 
 
 def test_the_same_submission_again_is_the_same_job() -> None:

@@ -340,3 +340,27 @@ def test_a_file_of_long_names_does_not_buy_a_longer_answer() -> None:
     assert len(caught.value.faults) == 99
     assert len(str(caught.value.as_dict())) < 1_000_000
     assert len(only_fault(text_of(job()) + "k" * 100_000 + ": {a: 1}\n").told()) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("told", "path", "allowed"),
+    [
+        ("foo", "", "a mapping of keys to values"),
+        ({"preCommands": 3}, ".preCommands", "a list of commands"),
+        ({"postCommands": ["a", {"b": 1}]}, ".postCommands[1]", "a command"),
+        ({"callbacks": 3}, ".callbacks", "a list of mappings of event and commands"),
+        ({"callbacks": [3]}, ".callbacks[0].event", "taskStarts, taskSucceeds"),
+        ({"callbacks": [{"event": "taskStart"}]}, ".callbacks[0].event", "taskStarts, taskSucceeds"),
+        ({"callbacks": [{"event": "taskStarts", "commands": [1]}]}, ".callbacks[0].commands[0]", "a command"),
+    ],
+)
+def test_faults_of_the_plugin_that_runs_commands(told: Any, path: str, allowed: str) -> None:
+    extras = {"com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "parameters": told}]}
+    fault = only_fault(job(extras=extras))
+    assert (fault.path, fault.allowed) == (f"extras.com.microsoft.pai.runtimeplugin[0].parameters{path}", allowed)
+    if isinstance(told, dict):
+        document = job()
+        document["prerequisites"].append(
+            {"type": "script", "name": "x", "plugin": "com.microsoft.pai.runtimeplugin.cmd", **told}
+        )
+        assert only_fault(document).path == f"prerequisites[4]{path}"

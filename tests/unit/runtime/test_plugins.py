@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Prerequisite, Resources, TaskRole
 from openpai.runtime.plugins import unsupported_plugins, with_plugins
 
@@ -71,6 +73,15 @@ def test_plugins_without_effect_are_named_once() -> None:
     assert unsupported_plugins(spec, "worker") == ("ssh", "git")
 
 
-def test_parameters_of_a_wrong_shape_are_passed_over() -> None:
-    spec = a_spec([{"plugin": "cmd", "parameters": {"preCommands": 3, "callbacks": ["x"]}}, "nonsense"])  # type: ignore[list-item]
-    assert lines(spec) == ["main"]
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"plugin": "cmd", "parameters": {"preCommands": 3, "callbacks": ["x"]}},
+        {"plugin": "cmd", "parameters": {"callbacks": 3}},
+        {"plugin": "cmd", "parameters": "preCommands"},
+        {"plugin": "cmd", "parameters": {"preCommands": ["no"]}, "taskroles": 3},
+        "nonsense",
+    ],
+)
+def test_parameters_of_a_wrong_shape_are_passed_over(entry: Any) -> None:
+    assert lines(a_spec([entry])) == ["main"]
