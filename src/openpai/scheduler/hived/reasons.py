@@ -31,9 +31,9 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
         return Wait(request.id, Code.QUOTA_USED, f"{told}; this needs {need}", unblock, counts)
     left = f"virtual cluster {view.label} has {_devices(free, kind)} left"
     spoilt = view.chain.spec.name if view.chain.bad_boxes else ""
-    if need > free - view.bad or _is_spoilt(view, request):
-        bad = f"{view.bad} of its devices are" if view.bad else "nodes it could use are"
-        told = f"{left}, but {bad} bad or drained; this needs {need}"
+    bad = _bad_and_free(view)
+    if need > free - bad or _is_spoilt(view, request):
+        told = f"{left}, but {f'{bad} of them' if bad else 'nodes it could use'} are bad or drained; this needs {need}"
         return Wait(request.id, Code.BAD_HARDWARE, told, "bad and drained hardware coming back", counts, spoilt)
     if (request.topology is not None and request.topology.is_required) or request.nodes is not None:
         where = f"one {request.topology.cell_type}" if request.topology else "the nodes it may use"
@@ -51,6 +51,13 @@ def _devices(number: int, kind: str) -> str:
 
 def _largest(request: GangRequest) -> int:
     return max(leaves for _, leaves in request.members)
+
+
+def _bad_and_free(view: View) -> int:
+    """Return how many devices of cells that serve a view are bad, and used by nobody with a right to them."""
+    units = [unit for index in view.chain.bad_boxes for unit in view.chain.boxes[index].units]
+    own = [unit for unit in units if unit.holding.view is view]
+    return sum((unit.mask & unit.box.bad & ~unit.box.claimed).bit_count() for unit in own)
 
 
 def _is_spoilt(view: View, request: GangRequest) -> bool:
