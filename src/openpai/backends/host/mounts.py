@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -20,7 +21,7 @@ def variable(mount: Mount) -> str:
 def local_source(mount: Mount, owner: int = -1) -> str:
     """Return the directory that a task shall see, its user's folder made if need be; raise OSError when there is none.
 
-    A folder that is made becomes that of the user `owner`; -1 is the server's own.
+    A folder that the server made, now or for an upload, becomes that of the user `owner`; -1 leaves it.
     A storage's own directory is never made: where it is not there, something is not mounted, and what a task wrote
     would fill the machine's own disk.
     """
@@ -29,10 +30,11 @@ def local_source(mount: Mount, owner: int = -1) -> str:
     if not mount.folder:
         return mount.source
     folder = os.path.join(mount.source, mount.folder)  # noqa: PTH118
-    try:
+    with contextlib.suppress(FileExistsError):
         os.mkdir(folder)  # noqa: PTH102
-        os.chown(folder, owner, -1)
-    except FileExistsError:
-        if not stat.S_ISDIR(os.lstat(folder).st_mode):
-            raise NotADirectoryError(f"storage {mount.name}: {folder} is not a directory") from None
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(f"storage {mount.name}: {folder} is not a directory")
+    if owner != -1 and found.st_uid == os.geteuid():
+        os.chown(folder, owner, -1, follow_symlinks=False)
     return folder
