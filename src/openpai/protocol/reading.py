@@ -22,6 +22,7 @@ from openpai.protocol.job import JobSpec
 from openpai.protocol.parsing import Lines, Parsed, cut, parse, path_text
 from openpai.protocol.references import MASK, reference_faults, unmasked
 from openpai.protocol.schema import JobSection
+from openpai.protocol.templates import RENDERED_MAX, is_renderable
 from openpai.protocol.v1 import is_v1, upgrade
 
 MAX_JOB_BYTES: Final = 1024 * 1024
@@ -52,7 +53,7 @@ def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None) -> Read
     faults += _faults(_problems(document), lines)
     if faults:
         raise _invalid(faults)
-    spec = spec_of(document)
+    spec = _renderable(spec_of(document))
     return Read(spec, _told(cautions(spec), lines))
 
 
@@ -125,8 +126,15 @@ def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Rea
         faults += _faults(_problems(upgraded.document), lines)
     if faults:
         raise _invalid(faults)
-    spec = spec_of(upgraded.document)
+    spec = _renderable(spec_of(upgraded.document))
     return Read(spec, (*_told(upgraded.warnings, lines), *_told(cautions(spec), lines)))
+
+
+def _renderable(spec: JobSpec) -> JobSpec:
+    if not is_renderable(spec):
+        limit = f"at most {RENDERED_MAX // 2**20} MiB for all task roles together"
+        raise InvalidProtocol((Fault("taskRoles", "become too long when references are replaced", None, limit),))
+    return spec
 
 
 def _faults(findings: Iterable[Finding], lines: Lines) -> list[Fault]:

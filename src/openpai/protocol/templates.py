@@ -2,7 +2,7 @@
 
 A reference names `$parameters`, `$secrets`, or the `$data`, `$script` or `$output` of the task role it stands in, then
 keys by dots and list items by `[n]`. Values go in as they are, without any escaping. What cannot be resolved stays in
-the text exactly as written.
+the text exactly as written. A short file could ask for gigabytes this way, so what is put in has a limit.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from openpai.protocol.documents import prerequisite_document
-from openpai.protocol.job import Auth, JobSpec, Prerequisite, RoleCommands, TaskRole
+from openpai.protocol.job import PLUGIN_PREFIX, Auth, JobSpec, Prerequisite, RoleCommands, TaskRole
 
 REGISTRY_DEFAULT: Final = "https://index.docker.io/v1/"
 SCOPES: Final = ("parameters", "secrets", "data", "script", "output")
@@ -22,15 +22,37 @@ _STEP: Final = r"(?:\.[^\s.\[\]<>%]++(?:[ \t]++[^\s.\[\]<>%]++)*+|\[[0-9]+\])"
 _REFERENCE: Final = re.compile(rf"<%\s*+\$(?P<scope>[A-Za-z]++)(?P<steps>{_STEP}++)\s*+%>")
 _STEPS: Final = re.compile(r"[^.\[\]]+")
 
+RENDERED_MAX: Final = 16 * 1024 * 1024
+"""Characters that references may put into all texts of a job together."""
+
 Scope = Mapping[str, Any]
 """What each of the five kinds of reference leads to; one that is absent resolves nothing."""
 
 
-def render(text: str, scope: Scope) -> str:
-    """Return the text with every reference replaced that `scope` resolves."""
+class TooLong(Exception):
+    """References would put more into texts than there is room for."""
+
+
+@dataclass(slots=True)
+class Room:
+    """How many characters references may still put into texts."""
+
+    left: int = RENDERED_MAX
+
+    def take(self, text: str) -> str:
+        """Return the text; raise TooLong when there is no room for it."""
+        self.left -= len(text)
+        if self.left < 0:
+            raise TooLong
+        return text
+
+
+def render(text: str, scope: Scope, room: Room | None = None) -> str:
+    """Return the text with every reference replaced that `scope` resolves; raise TooLong when that is no text."""
     if "<%" not in text:
         return text
-    return _REFERENCE.sub(lambda match: _replacement(match, scope), text)
+    room = room or Room()
+    return _REFERENCE.sub(lambda match: room.take(_replacement(match, scope)), text)
 
 
 def is_reference(text: str) -> bool:
@@ -67,18 +89,32 @@ def scope_of(spec: JobSpec, role: TaskRole) -> dict[str, Any]:
     return scope
 
 
-def render_commands(spec: JobSpec, role_name: str) -> str:
+def render_commands(spec: JobSpec, role_name: str, room: Room | None = None) -> str:
     """Return the shell text of a task role: the deployment's commands around its own, all references resolved."""
     role = spec.role(role_name)
     around = _around(spec, role_name)
     commands = (*around.pre, *role.commands, *around.post)
     text = "\n".join(command.strip() for command in commands).strip()
-    return _render_all(text, scope_of(spec, role))
+    return _render_all(text, scope_of(spec, role), room or Room())
 
 
-def render_value(value: Any, spec: JobSpec, role_name: str) -> Any:
+def render_value(value: Any, spec: JobSpec, role_name: str, room: Room | None = None) -> Any:
     """Return a plugin's parameters with references resolved inside texts only; the structure never changes."""
-    return _render_inside(value, scope_of(spec, spec.role(role_name)))
+    return _render_inside(value, scope_of(spec, spec.role(role_name)), room or Room())
+
+
+def is_renderable(spec: JobSpec) -> bool:
+    """Return whether all references of a job can be replaced within the room there is for it."""
+    room = Room()
+    plugins = [spec.extras.get(PLUGIN_PREFIX), [one.extra for one in spec.prerequisites if one.plugin]]
+    try:
+        for role in spec.task_roles:
+            render_commands(spec, role.name, room)
+            render_auth(spec, role.name, room)
+            render_value(plugins, spec, role.name, room)
+    except TooLong:
+        return False
+    return True
 
 
 def image_of(spec: JobSpec, role_name: str) -> str:
@@ -86,13 +122,14 @@ def image_of(spec: JobSpec, role_name: str) -> str:
     return _image(spec, role_name).uri[0]
 
 
-def render_auth(spec: JobSpec, role_name: str) -> Auth | None:
+def render_auth(spec: JobSpec, role_name: str, room: Room | None = None) -> Auth | None:
     """Return the registry's credentials for a task role's image with secrets resolved, or None without any."""
     auth = _image(spec, role_name).auth
     if auth is None:
         return None
     scope = {"secrets": spec.secrets}
-    rendered = [render(text, scope) for text in (auth.username, auth.password, auth.registry_uri)]
+    room = room or Room()
+    rendered = [render(text, scope, room) for text in (auth.username, auth.password, auth.registry_uri)]
     return replace(auth, username=rendered[0], password=rendered[1], registry_uri=rendered[2] or REGISTRY_DEFAULT)
 
 
@@ -107,19 +144,19 @@ def _around(spec: JobSpec, role_name: str) -> RoleCommands:
     return RoleCommands()
 
 
-def _render_all(text: str, scope: dict[str, Any]) -> str:
+def _render_all(text: str, scope: dict[str, Any], room: Room) -> str:
     # Secrets last: a parameter may refer to a secret, but nothing inside a secret is ever looked at.
     rest = {kind: value for kind, value in scope.items() if kind != "secrets"}
-    return render(render(text, rest), {"secrets": scope["secrets"]})
+    return render(render(text, rest, room), {"secrets": scope["secrets"]}, room)
 
 
-def _render_inside(value: Any, scope: dict[str, Any]) -> Any:
+def _render_inside(value: Any, scope: dict[str, Any], room: Room) -> Any:
     if isinstance(value, str):
-        return _render_all(value, scope)
+        return _render_all(value, scope, room)
     if isinstance(value, Mapping):
-        return {key: _render_inside(entry, scope) for key, entry in value.items()}
+        return {key: _render_inside(entry, scope, room) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_render_inside(entry, scope) for entry in value]
+        return [_render_inside(entry, scope, room) for entry in value]
     return value
 
 

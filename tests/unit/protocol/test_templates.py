@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from openpai.protocol.job import Auth
+from openpai.protocol.job import PLUGIN_PREFIX, Auth
 from openpai.protocol.reading import read_job
-from openpai.protocol.templates import image_of, render, render_auth, render_commands, render_value
+from openpai.protocol.templates import TooLong, image_of, render, render_auth, render_commands, render_value
 
-from .jobs import job, job_with_worker, text_of
+from .jobs import job, job_with_worker, only_fault, text_of
 
 SECRET = "a&b<c\"d'e"
 
@@ -128,3 +129,33 @@ def test_a_secret_cannot_change_the_structure_of_a_plugins_parameters() -> None:
 def test_rendering_takes_time_in_proportion_to_the_text() -> None:
     text = "<% $parameters" + ".a" * 200_000 + "<% " * 200_000
     assert render(text, {"parameters": {}}) == text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"commands": ["<% $parameters.long %>" * 500]},
+        {"commands": ["<% $parameters.nested %>" * 500]},
+        {"commands": ["a", "<% $parameters.long %>" * 170], "and": 2},
+        {"plugin": {"preCommands": ["<% $secrets.long %>"] * 500}},
+        {"password": "<% $secrets.long %>" * 500},
+    ],
+)
+def test_a_short_file_cannot_ask_for_gigabytes(changes: dict[str, Any]) -> None:
+    document = job_with_worker(commands=changes.get("commands", ["a"]))
+    long = "x" * 100_000
+    document["parameters"] = {"long": long, "nested": "<% $secrets.short %>" * 100}
+    document["secrets"] = {"long": long, "short": "y" * 1000}
+    if "plugin" in changes:
+        document["extras"] = {PLUGIN_PREFIX: [{"plugin": "cmd", "parameters": changes["plugin"]}]}
+    if "and" in changes:
+        document["taskRoles"]["other"] = document["taskRoles"]["worker"]
+    document["prerequisites"][0]["auth"] = {"password": changes.get("password", "")}
+    fault = only_fault(document)
+    assert (fault.path, fault.allowed) == ("taskRoles", "at most 16 MiB for all task roles together")
+
+
+def test_what_was_stored_before_there_was_a_limit_is_not_written_out_either() -> None:
+    spec = read_job(text_of(job_with_worker(commands=["<% $parameters.long %>"] * 500))).spec
+    with pytest.raises(TooLong):
+        render_commands(replace(spec, parameters={"long": "x" * 100_000}), "worker")
