@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from openpai.lifecycle.model import AttemptKey, Plan, RolePlan
 from openpai.lifecycle.stepping import new_job
-from openpai.ports.store import Event, JobFilter, JobPage, JobRecord, JobRow, NewJob
+from openpai.ports.queries import JobFilter, JobPage, JobRow
+from openpai.ports.store import Event, JobRecord, NewJob
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore

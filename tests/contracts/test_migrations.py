@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 
 from openpai.lifecycle.model import Outcome, Plan, RolePlan, TaskId, Verdict
-from openpai.ports.store import JobFilter
+from openpai.ports.queries import JobFilter
 from openpai.protocol.errors import Refused
 from openpai.store import rows
 from openpai.store.database import Database

@@ -27,7 +27,8 @@ from openpai.lifecycle.model import (
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.recording import build_change
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
-from openpai.ports.store import AlreadySubmitted, Change, Event, JobFilter, JobRecord, LeaseLost, NewJob, Saved, Slot
+from openpai.ports.queries import JobFilter
+from openpai.ports.store import AlreadySubmitted, Change, Event, JobRecord, LeaseLost, NewJob, Saved, Slot
 from openpai.protocol.errors import Refused
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database

@@ -15,7 +15,7 @@ from openpai.api.auditing import about
 from openpai.api.context import Desk, desk
 from openpai.api.sessions import Caller
 from openpai.lifecycle.model import Diagnosis
-from openpai.ports.store import JobRow, TaskAttemptRow
+from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
 
 _NAME: Final = re.compile(r"[\w.~-]{1,255}")

@@ -15,7 +15,7 @@ from openpai.api.context import Desk
 from openpai.api.histories import spec_of
 from openpai.api.principals import rights_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
-from openpai.ports.store import JobRow
+from openpai.ports.queries import JobRow
 from openpai.protocol.errors import Refused
 
 TAGS_MAX: Final = 64

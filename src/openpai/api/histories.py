@@ -13,7 +13,7 @@ from openpai.api.sessions import Caller
 from openpai.api.shapes.attempts import AttemptView, current_attempt, earlier_attempt
 from openpai.api.shapes.tasks import TaskHistory, histories
 from openpai.lifecycle.model import TaskId
-from openpai.ports.store import JobRow, TaskAttemptRow
+from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Broken, Refused
 from openpai.protocol.job import JobSpec
 from openpai.protocol.writing import load_spec

@@ -10,9 +10,9 @@ from openpai.ports.clock import Clock
 from openpai.ports.identity import PasswordDirectory, Sealer, SingleSignOn
 from openpai.ports.logs import LogReader
 from openpai.ports.platform import Platform
+from openpai.ports.queries import JobQueries
 from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import Storages
-from openpai.ports.store import JobQueries
 from openpai.ports.usage import UsageStore
 
 

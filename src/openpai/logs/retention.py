@@ -19,7 +19,7 @@ import structlog
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.clock import Clock
-from openpai.ports.store import JobQueries
+from openpai.ports.queries import JobQueries
 
 REMOVED_PER_PASS: Final = 500
 _DAY_MS: Final = 86_400_000

@@ -1,8 +1,7 @@
-"""What the platform remembers, and what it asks of its memory.
+"""What the platform remembers of jobs.
 
 Writes are all or nothing. A job is saved only if nobody was faster: each saved job carries a version, and a
 change names the version it started from. Devices that are granted cannot be granted again: the store refuses.
-Reading gives plain rows, shaped for answering questions; nothing of a database leaks out of it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReport, Job, Outcome, Task, TaskId
+from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.ports.usage import AuditEntry, Quota
 
 
@@ -145,121 +144,6 @@ class LeaseLost(Exception):
     """Another server leads now; nothing was written."""
 
 
-# What the read side answers with.
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """One job for lists and details."""
-
-    id: str
-    user: str
-    name: str
-    phase: str
-    virtual_cluster: str
-    priority_class: str | None
-    submitted_at_ms: int
-    started_at_ms: int | None
-    ended_at_ms: int | None
-    attempt: int
-    attempt_at_ms: int | None
-    attempt_started_at_ms: int | None
-    attempt_ended_at_ms: int | None
-    retries_counted: int
-    retries_free: int
-    retry_at_ms: int | None
-    is_stop_requested: bool
-    outcome: Outcome | None
-    gpus_total: int
-    tasks_total: int
-    roles_total: int
-    tags: tuple[str, ...] = ()
-    rank: int = 0
-    is_private: bool = False
-    archived_at_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobAttemptRow:
-    """One finished attempt of a job."""
-
-    attempt: int
-    outcome: Outcome
-    created_at_ms: int
-    started_at_ms: int | None
-    ended_at_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskAttemptRow:
-    """One task attempt: when, where, with what, and how it ended."""
-
-    key: AttemptKey
-    phase: str
-    retries_counted: int
-    retries_free: int
-    slot: Slot | None
-    granted_at_ms: int | None
-    started_at_ms: int | None
-    ended_at_ms: int | None
-    retry_at_ms: int | None
-    report: ExitReport | None
-    diagnosis: Diagnosis | None
-
-
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """An event as stored, with its number in the log."""
-
-    id: int
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """A place in the list: the job it stands behind, and what that job is ordered by."""
-
-    value: str | int | None
-    job: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """Which jobs to list. Conditions are joined by AND; the values of one condition by OR; empty means any."""
-
-    users: tuple[str, ...] = ()
-    virtual_clusters: tuple[str, ...] = ()
-    phases: tuple[str, ...] = ()
-    priority_classes: tuple[str | None, ...] = ()
-    """None stands for jobs without a class."""
-    keyword: str = ""
-    """Part of the user's name, the job's name or the virtual cluster."""
-    tags_any: tuple[str, ...] = ()
-    tags_none: tuple[str, ...] = ()
-    submitted_from_ms: int | None = None
-    submitted_to_ms: int | None = None
-    is_archived: bool = False
-    """List archived jobs instead of the others."""
-    order: str = "submissionTime"
-    """jobName, submissionTime, username, vc, retries, totalTaskNumber, totalGpuNumber, state, completionTime or
-    jobPriority; jobs without a value for it go last ascending and first descending."""
-    is_ascending: bool = False
-    after: Cursor | None = None
-    """List what comes after this place; cheap however far away that is, as an offset is not."""
-    offset: int = 0
-    limit: int = 5000
-
-
-@dataclass(frozen=True, slots=True)
-class JobPage:
-    """A page of jobs; `total` counts all that match, or is None when it was not asked for."""
-
-    jobs: tuple[JobRow, ...]
-    total: int | None
-    end: Cursor | None = None
-    """Where the page ends; None when no job comes after it."""
-
-
 class JobStore(Protocol):
     """What the orchestrator remembers jobs with."""
 
@@ -329,71 +213,4 @@ class JobStore(Protocol):
 
     async def release_lease(self, holder: str) -> None:
         """Give the right to lead back."""
-        ...
-
-
-class JobQueries(Protocol):
-    """What entrances ask about jobs."""
-
-    async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
-        """Return one page of jobs. A total that takes long to count may be some seconds old."""
-        ...
-
-    async def job(self, user: str, name: str) -> JobRow | None:
-        """Return one job that is not archived."""
-        ...
-
-    async def job_of_id(self, job: str) -> JobRow | None:
-        """Return one job by its id, archived or not."""
-        ...
-
-    async def running(self) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
-        """Return every task attempt that holds something, with its job."""
-        ...
-
-    async def config(self, job: str) -> str | None:
-        """Return the job file with secrets masked, for `protocol.writing.masked_yaml`."""
-        ...
-
-    async def spec_text(self, job: str) -> str | None:
-        """Return the specification without its secrets, as `protocol.writing.load_spec` reads it."""
-        ...
-
-    async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:
-        """Return the finished attempts of a job, oldest first."""
-        ...
-
-    async def task_attempts(self, job: str, job_attempt: int, task: TaskId | None = None) -> tuple[TaskAttemptRow, ...]:
-        """Return every task attempt of one job attempt, or of one task in it, by role, index and attempt.
-
-        Tasks never granted have none.
-        """
-        ...
-
-    async def events(self, job: str, kind: str | None = None) -> tuple[EventRow, ...]:
-        """Return a job's events, newest first; only "Normal" or only "Warning" ones when `kind` says so."""
-        ...
-
-    async def set_tag(self, job: str, tag: str) -> None:
-        """Put a tag on a job; harmless when it is there."""
-        ...
-
-    async def remove_tag(self, job: str, tag: str) -> bool:
-        """Take a tag off a job; return whether it was there."""
-        ...
-
-    async def archive(self, job: str, at_ms: int) -> bool:
-        """Put a job away, so that its name is free; return False for one that is not final."""
-        ...
-
-    async def unarchive(self, job: str) -> None:
-        """Give an archived job its name back; raise Refused ConflictJobError when that is taken. Else harmless."""
-        ...
-
-    async def attempt_keys(self, job: str) -> tuple[AttemptKey, ...]:
-        """Return every task attempt a job ever had."""
-        ...
-
-    async def delete(self, job: str) -> bool:
-        """Forget a job and everything about it but the hours it used; return False for one that is not final."""
         ...

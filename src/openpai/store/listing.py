@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
-from openpai.ports.store import Cursor, JobFilter
+from openpai.ports.queries import Cursor, JobFilter
 from openpai.store.schema import jobs, tags
 
 Condition = sa.ColumnElement[bool]

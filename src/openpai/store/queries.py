@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from openpai.lifecycle.model import JOB_FINAL, AttemptKey, TaskId
-from openpai.ports.store import Cursor, EventRow, JobAttemptRow, JobFilter, JobPage, JobRow, TaskAttemptRow
+from openpai.ports.queries import Cursor, EventRow, JobAttemptRow, JobFilter, JobPage, JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
 from openpai.store import listing, rows
 from openpai.store.database import Database

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.retention import Kept, Limits, Retention, plan, scan
-from openpai.ports.store import JobQueries, TaskAttemptRow
+from openpai.ports.queries import JobQueries, TaskAttemptRow
 from tests.rights import locked, open_directory
 
 NOW_MS = 1_700_000_000_000

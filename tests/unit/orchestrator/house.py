@@ -16,7 +16,7 @@ from openpai.orchestrator.office import Office
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.backend import NodeSeen
 from openpai.ports.platform import Submitted, Submitter
-from openpai.ports.store import EventRow, JobRow
+from openpai.ports.queries import EventRow, JobRow
 from openpai.store.database import Database
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore

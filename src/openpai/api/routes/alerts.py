@@ -11,7 +11,7 @@ from openpai.api.answers import reply
 from openpai.api.context import desk, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alerts as shapes
-from openpai.ports.store import JobFilter
+from openpai.ports.queries import JobFilter
 
 router = APIRouter(tags=["alerts"])
 JOBS_MAX: Final = 1000

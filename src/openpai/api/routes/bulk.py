@@ -19,7 +19,7 @@ from openpai.api.context import Desk, desk, doing
 from openpai.api.deeds import DEEDS, full_name
 from openpai.api.sessions import Caller
 from openpai.api.shapes.lists import JobsWhere, filter_of
-from openpai.ports.store import JobRow
+from openpai.ports.queries import JobRow
 from openpai.protocol.errors import PaiError, Refused, Unavailable
 
 router = APIRouter(tags=["jobs"])

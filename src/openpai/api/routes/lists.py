@@ -16,7 +16,7 @@ from openpai.api.principals import submitter_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.lists import JobsQuery, page_of, told_cursor
-from openpai.ports.store import JobFilter, JobPage
+from openpai.ports.queries import JobFilter, JobPage
 
 router = APIRouter(tags=["jobs"])
 PAGE_MAX: Final = 1000

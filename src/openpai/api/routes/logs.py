@@ -22,7 +22,7 @@ from openpai.api.shapes.tasks import logs_path
 from openpai.api.sse import log_events, positions
 from openpai.lifecycle.model import TaskId
 from openpai.ports.logs import LogReader
-from openpai.ports.store import JobRow, TaskAttemptRow
+from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["logs"])

@@ -15,7 +15,7 @@ from openpai.api.shapes.events import iso_time
 from openpai.api.shapes.exits import Document
 from openpai.lifecycle.model import JobPhase
 from openpai.ports.platform import NodeView
-from openpai.ports.store import JobRow
+from openpai.ports.queries import JobRow
 
 PENDING_MS: Final = 30 * 60_000
 """How long a job may wait before somebody is told."""
@@ -55,9 +55,12 @@ def _of_node(node: NodeView) -> Iterator[Alert]:
     if node.is_drained:
         because = f": {node.drained_because}" if node.drained_because else ""
         yield Alert("NodeDrained", "info", about, f"node {node.name} is drained and takes nothing new{because}")
+    because = f": {node.bad_because}" if node.bad_because else ""
     for device in node.bad_devices:
         labels = (*about, ("minor_number", str(device)))
-        yield Alert("NodeGpuBad", "error", labels, f"device {device} of node {node.name} is bad and is not used")
+        yield Alert(
+            "NodeGpuBad", "error", labels, f"device {device} of node {node.name} is bad and is not used{because}"
+        )
 
 
 def _of_job(job: JobRow, now_ms: int) -> Iterator[Alert]:

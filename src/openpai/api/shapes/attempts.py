@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from openpai.api.shapes.states import JOB_STATES, VERDICT_STATES
 from openpai.lifecycle.model import JobPhase, Outcome
-from openpai.ports.store import JobAttemptRow, JobRow
+from openpai.ports.queries import JobAttemptRow, JobRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from openpai.api.shapes.exits import Document
-from openpai.ports.store import EventRow
+from openpai.ports.queries import EventRow
 
 
 def event(row: EventRow) -> Document:

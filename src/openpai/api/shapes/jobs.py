@@ -9,7 +9,7 @@ from openpai.api.shapes.exits import Document, diagnostics, exit_messages, exit_
 from openpai.api.shapes.states import JOB_STATES
 from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
 from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome
-from openpai.ports.store import JobRow
+from openpai.ports.queries import JobRow
 
 
 def _status(row: JobRow, now_ms: int) -> Document:

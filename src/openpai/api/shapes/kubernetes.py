@@ -14,7 +14,7 @@ from typing import Final
 from openpai.api.shapes.exits import CONTAINER, Document
 from openpai.lifecycle.model import TaskPhase
 from openpai.ports.platform import NodeView
-from openpai.ports.store import JobRow, TaskAttemptRow
+from openpai.ports.queries import JobRow, TaskAttemptRow
 
 NAMESPACE: Final = "default"
 _GPU: Final = "nvidia.com/gpu"

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from openpai.api.bodies import Body, invalid
 from openpai.api.shapes.states import phases_of
-from openpai.ports.store import Cursor, JobFilter
+from openpai.ports.queries import Cursor, JobFilter
 from openpai.protocol.errors import Refused
 
 LIMIT: Final = 200

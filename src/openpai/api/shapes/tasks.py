@@ -15,7 +15,8 @@ from openpai.api.shapes.exits import Document, diagnostics, exit_spec
 from openpai.api.shapes.states import STOPPING, TASK_STATES, WAITING, State
 from openpai.lifecycle.diagnosis import ended_with_attempt
 from openpai.lifecycle.model import TASK_FINAL, Diagnosis, TaskPhase
-from openpai.ports.store import JobRow, Slot, TaskAttemptRow
+from openpai.ports.queries import JobRow, TaskAttemptRow
+from openpai.ports.store import Slot
 from openpai.protocol.job import JobSpec
 from openpai.runtime.environment import SSH_LABEL
 
