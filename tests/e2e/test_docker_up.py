@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 from tests.e2e.containers import Containers, docker_platform
 from tests.e2e.server import Person, Server, logged_in
-from tests.integration.docker_engine import IMAGE, root_files
+from tests.integration.docker_engine import IMAGE, engine, remove_image, root_files
+from tests.integration.docker_registry import serving
 
 pytestmark = pytest.mark.slow
 UNTIL_TOLD = "while [ ! -e /usr/local/pai/told ]; do sleep 0.05; done"
@@ -39,14 +41,14 @@ def pai(server: Server, tmp_path: Path) -> Person:
     return logged_in(tmp_path / "home", server.url)
 
 
-def job_file(directory: Path, name: str, *commands: str) -> str:
-    """Write a job of one task in a container of the small image."""
+def job_file(directory: Path, name: str, *commands: str, image: str = IMAGE) -> str:
+    """Write a job of one task in a container, of the small image unless another is named."""
     role = {"dockerImage": "small", "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0}}
     job = {
         "protocolVersion": 2,
         "name": name,
         "type": "job",
-        "prerequisites": [{"type": "dockerimage", "name": "small", "uri": IMAGE}],
+        "prerequisites": [{"type": "dockerimage", "name": "small", "uri": image}],
         "taskRoles": {"main": role | {"commands": list(commands)}},
     }
     path = directory / f"{name}.yaml"
@@ -77,6 +79,20 @@ def test_a_job_runs_in_a_container_of_its_image_and_leaves_only_its_log(
     assert containers.there() == []
     programs = sorted(Path(target).name for target, _ in root_files() if target.startswith("/bin/"))
     assert pai("job", "logs", "hello").out.splitlines() == [*programs, "hello"], "what the image has, not this machine"
+
+
+def test_a_job_says_that_its_image_is_being_pulled(pai: Person, tmp_path: Path) -> None:
+    with serving() as registry:
+        registry.may_answer.clear()
+        assert pai("job", "submit", job_file(tmp_path, "patient", "exit 0", image=registry.image)).code == 0
+        assert registry.was_asked.wait(20)
+        told = f"1 of its tasks is being started on {socket.gethostname()}-0: pulling image {registry.image}"
+        (wait,) = pai("job", "why", "patient", "--json").json()["waits"]
+        assert (wait["code"], wait["told"]) == ("STARTING", told)
+        registry.may_answer.set()
+        assert pai("job", "wait", "patient").code == 0
+        remove_image(engine()[0], registry.image)
+    assert "does not wait" in pai("job", "why", "patient").out
 
 
 @pytest.mark.parametrize("ends", ["while the server is dead", "after the server is back"])

@@ -185,6 +185,7 @@ class TestImages:
         seen = await observed(backend, a_key())
         assert seen is not None
         assert (seen.started_at_ms, seen.exit) == (None, None)
+        assert seen.told == f"pulling image {registry.image}"
         await backend.apply([KillTask(a_key(), 30.0)])
         (report,) = await Watch(backend).until_over(a_key(), patience_s=5.0)
         assert (report.code, report.reason) == (143, ExitReason.EXITED)

@@ -7,11 +7,12 @@ other server it reaches the leader through the store's inbox.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from openpai.lifecycle.model import Fact, JobPhase, StartRequested, StopRequested
+from openpai.lifecycle.model import Fact, JobPhase, StartRequested, StopRequested, TaskPhase
 from openpai.lifecycle.planning import plan_of
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator import gangs
@@ -32,6 +33,7 @@ from openpai.orchestrator.submitting import (
     no_room,
     quotas_for,
 )
+from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import Submitted, Submitter
 from openpai.ports.settings import SettingsStore
@@ -172,7 +174,7 @@ class Wishes(SharingWishes):
         if found.job.phase is JobPhase.BACKING_OFF:
             return (_backing_off(found, self._clock.now_ms()),)
         waits = (office.scheduler.why(members.gang) for members in gangs.waiting(found.job))
-        return tuple(wait for wait in waits if wait is not None)
+        return (*(wait for wait in waits if wait is not None), *await _starting(found, office.backend))
 
     async def _remember(self, new: NewJob) -> None:
         office = self.office
@@ -249,6 +251,25 @@ def _refuse_over(found: JobRecord) -> None:
 def _without_effect(spec: JobSpec) -> tuple[str, ...]:
     named = dict.fromkeys(name for role in spec.task_roles for name in unsupported_plugins(spec, role.name))
     return tuple(f"the runtime plugin {name!r} has no effect yet" for name in named)
+
+
+async def _starting(found: JobRecord, backend: Backend) -> tuple[Wait, ...]:
+    """Return what keeps the tasks that were granted a place from running there, each reason once."""
+    job = found.job
+    starting = {job.key(task): task for task in job.tasks.values() if task.phase is TaskPhase.STARTING}
+    if not starting:
+        return ()
+    steps = {seen.key: seen.told for seen in await backend.observe() if seen.key in starting}
+    reasons = Counter((found.slots[task.id].node, steps.get(key, "")) for key, task in starting.items())
+    return tuple(
+        Wait(
+            f"{job.id}/{job.attempt}",
+            Why.STARTING,
+            f"{count} of its tasks {'is' if count == 1 else 'are'} being started on {node}{step and ': '}{step}",
+            "wait, or stop the job",
+        )
+        for (node, step), count in reasons.items()
+    )
 
 
 def _backing_off(found: JobRecord, now_ms: int) -> Wait:

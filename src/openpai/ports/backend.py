@@ -95,6 +95,8 @@ class TaskSeen:
     grant: int
     started_at_ms: int | None
     exit: ExitReport | None = None
+    told: str = ""
+    """What is being done so that it may begin, in a sentence; empty when there is nothing to say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,8 @@ class Why(StrEnum):
     NO_VIRTUAL_CLUSTER = "NO_VIRTUAL_CLUSTER"
     """The virtual cluster it was submitted to is not there, or was promised nothing."""
     BACKING_OFF = "BACKING_OFF"
+    STARTING = "STARTING"
+    """It has its devices; what it needs there, above all its image, is being fetched."""
     NOT_YET_LOOKED_AT = "NOT_YET_LOOKED_AT"
 
 

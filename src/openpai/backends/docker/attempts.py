@@ -19,6 +19,8 @@ class Attempt:
     grant: int = 0
     devices: tuple[int, ...] = ()
     started_at_ms: int | None = None
+    told: str = ""
+    """How far it is on its way."""
     exit: ExitReport | None = None
     told_to_end: asyncio.Event = field(default_factory=asyncio.Event)
     grace_s: float = 0.0
@@ -38,7 +40,8 @@ class Attempt:
 
     def seen(self) -> TaskSeen:
         """Return what the platform is told about the attempt."""
-        return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit)
+        told = self.told if self.started_at_ms is None and self.exit is None else ""
+        return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit, told)
 
     def end(self, report: ExitReport) -> None:
         """Settle how the attempt ended."""

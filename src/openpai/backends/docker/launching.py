@@ -46,7 +46,7 @@ class Launcher:
         """Return None once the container was started, or how the attempt ended without ever beginning."""
         try:
             logs = await asyncio.to_thread(self._prepare, attempt, action)
-            report = await self._start(attempt, action, _notes(logs))
+            report = await self._start(attempt, action, _notes(attempt, logs))
         except ImageMissing as error:
             report = ExitReport(1, ExitReason.IMAGE_MISSING, without_passwords(error, action))
         except EngineRefused as error:
@@ -152,10 +152,11 @@ def without_passwords(error: Exception, action: LaunchTask) -> str:
     return "(not shown here: it holds a password)" if any(piece in told for piece in pieces if piece) else told
 
 
-def _notes(logs: str) -> Callable[[str], None]:
-    """Return a way to say something in the attempt's `runtime` stream before its wrapper is there to do so."""
+def _notes(attempt: Attempt, logs: str) -> Callable[[str], None]:
+    """Return a way to say something of the attempt, also in its `runtime` stream, before its wrapper is there to."""
 
     def note(told: str) -> None:
+        attempt.told = told
         # After a lost answer the container may be there already, and make a link or a pipe of this.
         with contextlib.suppress(OSError):
             file = os.open(f"{logs}/runtime.log", _APPEND, 0o666)
