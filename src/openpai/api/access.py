@@ -29,16 +29,15 @@ def no_job(name: str) -> Refused:
     return Refused("NoJobError", f"there is no job {name!r}", "`pai job list` shows the jobs there are")
 
 
-async def job_for(request: Request, caller: Caller, name: str, action: str | None = None) -> JobRow:
+async def job_for(request: Request, caller: Caller, name: str) -> JobRow:
     """Return the job a path names; raise NoJobError, or ForbiddenUserError for what the caller may not do to it.
 
-    A name is `user~job`, `job` for one's own, or an id, which is the only way to an archived job. What the caller
-    wants to do is the action of the route, unless another is named. What a job's log says is left out of the job
-    for those who may not read its log.
+    A name is `user~job`, `job` for one's own, or an id, which is the only way to an archived job. What a job's log
+    says is left out of the job for those who may not read its log.
     """
     row = await find_job(desk(request), caller, name)
     about(request, target=f"{row.user}~{row.name}", owner=row.user)
-    check_job(caller, row, action)
+    check_job(caller, row)
     return row if may_read_logs(caller, row) else _without_quotes(row)
 
 
@@ -57,7 +56,7 @@ async def find_job(here: Desk, caller: Caller, name: str) -> JobRow:
 
 
 def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:
-    """Raise why the caller may not do something to a job, or why nobody can."""
+    """Raise why the caller may not do to a job what the route is for, or `action`, or why nobody can."""
     caller.check(thing_of(row), action)
     asked = ACTIONS[action or caller.action]
     if row.archived_at_ms is not None and asked.scope is not Scope.READ and asked.name not in _WITH_ARCHIVED:
