@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -14,7 +16,7 @@ from openpai.app.world import SystemClock
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.cgroups import FIRST, Home, find_home, processes_in
-from openpai.backends.process.memory import LEAST_MB
+from openpai.backends.process.memory import LEAST_MB, kill_all
 from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import KillTask
 from tests.contracts.process_harness import ProcessHarness
@@ -53,6 +55,15 @@ def directory_of(world: ProcessHarness) -> Path:
 
 def limit_of(home: Home, name: str) -> int:
     return int(Path(home.path, name, home.generation.limit).read_text())
+
+
+async def until_removed(cgroup: Path) -> None:
+    # What was killed takes a moment to leave, and the system tells nobody here.
+    async with asyncio.timeout(20):
+        while cgroup.exists():  # noqa: ASYNC240
+            with contextlib.suppress(OSError):
+                cgroup.rmdir()  # noqa: ASYNC240
+            await asyncio.sleep(0.01)
 
 
 async def test_who_uses_too_much_memory_is_killed_and_its_neighbour_is_not(world: ProcessHarness) -> None:
@@ -160,6 +171,30 @@ async def test_a_task_that_ran_through_a_restart_keeps_its_limit(world: ProcessH
     await world.tell(a_key(1))
     (report,) = await watch.until_over(a_key(1))
     assert report.reason is ExitReason.OOM_KILLED
+
+
+async def test_after_the_machine_was_restarted_no_cgroup_is_taken_for_a_former_tasks(
+    world: ProcessHarness, home: Home
+) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(1), world.programs.waits())])
+    await world.until_said(a_key(1), "ready")
+    await world.crash()
+    # A restart of the machine leaves the attempt's record, and neither its processes nor its cgroup.
+    kill_all(f"{home.path}/1")
+    await world.until_gone(a_key(1))
+    await until_removed(Path(home.path, "1"))
+    backend = await world.start()
+    watch = Watch(backend)
+    await backend.apply([a_launch(world, a_key(2), "echo ready\nwhile [ ! -e ../told ]; do sleep 0.02; done\nexit 4")])
+    await world.until_said(a_key(2), "ready")
+    (report,) = await watch.until_over(a_key(1))
+    assert report.code == 137
+    await forget(backend, a_key(1))
+    assert lent(home) == ["2"]
+    await world.tell(a_key(2))
+    (report,) = await watch.until_over(a_key(2))
+    assert report.code == 4
 
 
 async def test_what_left_its_session_and_its_environment_dies_with_its_task(

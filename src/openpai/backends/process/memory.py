@@ -39,7 +39,8 @@ class MemoryLimits:
         self._lent = set(in_use) - {""}
         self._leaving: set[str] = set()
         self._vacated: set[str] = set()
-        self._made = 0
+        # An attempt may remember a cgroup that went with a restart of the machine: its name is still taken.
+        self._made = max((int(name) for path in self._lent if (name := Path(path).name).isdecimal()), default=0)
         if home is not None:
             self._take_up(Path(home.path))
 
