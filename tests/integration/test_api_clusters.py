@@ -138,6 +138,7 @@ async def test_a_virtual_cluster_is_made_and_removed_while_everything_runs(share
         ("PUT", "/nodes/nowhere", {"drained": True}, (404, "NoNodeError")),
         ("PUT", "/nodes/node-01", {}, (400, "InvalidParametersError")),
         ("PUT", "/nodes/node-01", {"badDevices": [-1]}, (400, "InvalidParametersError")),
+        ("PUT", "/nodes/node-01", {"badDevices": [7, 8]}, (400, "InvalidParametersError")),
         ("DELETE", "/nodes/nowhere", None, (404, "NoNodeError")),
         ("PUT", "/scheduler/fairness", {"halfLifeHours": 0}, (400, "InvalidParametersError")),
         ("PUT", "/scheduler/fairness", {"halfLifeHours": 1, "version": 3}, (409, "ConflictSettingError")),
@@ -208,8 +209,8 @@ async def test_a_drained_node_keeps_what_runs_and_gets_nothing_new(shared: Shari
 
 async def test_bad_devices_are_counted_out_and_given_to_nobody(shared: Sharing) -> None:
     for node in await shared.get("/nodes"):
-        changed = await shared.put(f"/nodes/{node['name']}", {"badDevices": [2, 5]})
-        assert changed["badDevices"] == [2, 5]
+        changed = await shared.put(f"/nodes/{node['name']}", {"badDevices": [2, 5], "reason": " fell off\nthe bus"})
+        assert (changed["badDevices"], changed["badBecause"]) == ([2, 5], "fell off the bus")
     assert await gpus(shared) == {"default": 8, "speech": 8, "vision": 16}
     assert sum((await gpus(shared, "Guaranteed")).values()) < 32
     assert (await shared.get("/virtual-clusters?nodes"))["node-01"]["gpuAvailable"] == 6

@@ -116,7 +116,8 @@ def node_state(node: NodeView) -> str:
         because = f": {escape(node.drained_because)}" if node.drained_because else ""
         parts.append(f"[yellow]drained{because}[/]")
     if node.bad_devices:
-        parts.append(f"[red]bad GPUs {', '.join(map(str, node.bad_devices))}[/]")
+        because = f": {escape(node.bad_because)}" if node.bad_because else ""
+        parts.append(f"[red]bad GPUs {', '.join(map(str, node.bad_devices))}{because}[/]")
     return ", ".join(parts) or "[green]healthy[/]"
 
 

@@ -77,6 +77,7 @@ def mark_bad(
     devices: Annotated[
         str, typer.Argument(metavar="GPUS", help="Numbers of the bad GPUs, such as 0,3; `none` when all are good.")
     ],
+    reason: Reason = "",
     json: output.Json = False,
 ) -> None:
     """Say which GPUs of a machine are bad; nobody is given them.
@@ -85,7 +86,7 @@ def mark_bad(
     """
     numbers = _numbers(devices)
     with session.connect() as pai:
-        found = pai.change_node(node, bad_devices=numbers)
+        found = pai.change_node(node, bad_devices=numbers, reason=reason)
     bad = ", ".join(map(str, found.bad_devices))
     _told(found, f"Bad GPUs of {found.name}: {bad}." if bad else f"All GPUs of {found.name} are good.", json)
 

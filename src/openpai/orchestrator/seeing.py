@@ -75,4 +75,5 @@ def _view(node: NodeSeen, note: NodeNote, used: _Used) -> NodeView:
         is_drained=note.is_drained,
         drained_because=note.reason if note.is_drained else "",
         virtual_clusters=tuple(sorted(used.virtual_clusters)),
+        bad_because=note.bad_because,
     )

@@ -60,11 +60,15 @@ class SharingWishes:
         """Drain a node, give it back, or mark devices of it; see `Platform.change_node`."""
         office = await self._leading()
         note = await self._note(office, name)
+        # It is shown as a part of one line.
+        reason = " ".join(wish.reason.split())
         changes: dict[str, Any] = {"changed_by": by}
         if wish.is_drained is not None:
-            changes |= {"is_drained": wish.is_drained, "reason": wish.reason}
+            changes |= {"is_drained": wish.is_drained, "reason": reason}
         if wish.bad_devices is not None:
-            changes["bad_devices"] = wish.bad_devices
+            node = office.nodes.get(name)
+            _refuse_unknown(name, wish.bad_devices, note.gpus if node is None else node.gpus)
+            changes |= {"bad_devices": wish.bad_devices, "bad_because": reason if wish.bad_devices else ""}
         await self._settings.set_node_notes((replace(note, **changes),))
         await look_at_nodes(office)
         return next(view for view in node_views(office) if view.name == name)
@@ -147,6 +151,13 @@ class SharingWishes:
         if office is not None:
             async with office.sharing.turn:
                 await learn_limits(office)
+
+
+def _refuse_unknown(name: str, devices: frozenset[int], gpus: int) -> None:
+    unknown = sorted(device for device in devices if device >= gpus)
+    if unknown:
+        told = f"node {name!r} has no GPU {', '.join(map(str, unknown))}"
+        raise Refused("InvalidParametersError", told, f"its GPUs are 0 to {gpus - 1}" if gpus else "it has no GPUs")
 
 
 def _refuse_in_use(office: Office, virtual_cluster: str) -> None:

@@ -5,7 +5,7 @@ It reads everything anew each time, so it does not matter which server wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -90,7 +90,20 @@ def capacity(node: NodeSeen, note: NodeNote | None) -> Node:
         is_schedulable=node.is_healthy and not note.is_drained,
         bad_devices=node.bad_devices | note.bad_devices,
         gpu_model=node.gpu_model,
+        told="; ".join(_told(node, note)),
     )
+
+
+def _told(node: NodeSeen, note: NodeNote) -> Iterator[str]:
+    """Yield why not all of a node may be used."""
+    if not node.is_healthy:
+        yield node.told or "not healthy"
+    if note.is_drained:
+        yield f"drained: {note.reason}" if note.reason else "drained"
+    bad = sorted(node.bad_devices | note.bad_devices)
+    if bad:
+        told = f"bad GPUs {', '.join(map(str, bad))}"
+        yield f"{told}: {note.bad_because}" if note.bad_because else told
 
 
 def _tell_promises(office: Office) -> None:

@@ -74,6 +74,7 @@ class NodeView:
     drained_because: str = ""
     virtual_clusters: tuple[str, ...] = ()
     """Whose jobs hold something there."""
+    bad_because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class NodeWish:
     is_drained: bool | None = None
     bad_devices: frozenset[int] | None = None
     reason: str = ""
+    """Why, whichever of the two changes."""
 
 
 @dataclass(frozen=True, slots=True)

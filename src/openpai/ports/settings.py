@@ -38,7 +38,10 @@ class NodeNote:
     bad_devices: frozenset[int] = field(default=frozenset())
     """Devices an administrator marked as bad."""
     reason: str = ""
+    """Why it is drained."""
     changed_by: str = ""
+    bad_because: str = ""
+    """Why the administrator's devices are marked."""
 
 
 class SettingsStore(Protocol):

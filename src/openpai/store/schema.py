@@ -310,6 +310,7 @@ node_notes: Final = sa.Table(
     sa.Column("bad_devices", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("changed_by", sa.String(255), nullable=False),
+    sa.Column("bad_because", sa.Text, nullable=False, server_default=""),
 )
 
 storages: Final = sa.Table(

@@ -171,11 +171,12 @@ def test_inspection_without_cells_says_what_to_do(pai, platform):
 
 def test_nodes_show_who_takes_nothing_new_and_count_only_what_can_be_had(pai, platform):
     drained = NODE | {"name": "gpu-02", "drained": True, "drainedBecause": "new fan"}
-    broken = NODE | {"name": "gpu-03", "badDevices": [7]}
+    broken = NODE | {"name": "gpu-03", "badDevices": [7], "badBecause": "dust"}
     platform.on("GET", "/nodes", [NODE, drained, broken])
     told = pai("node", "list").out
     assert max(map(len, told.splitlines())) <= 80
     assert "drained: new fan" in told
+    assert "bad GPUs 7: dust" in told
     assert "free: 116 CPUs, 9 GPUs" in told
 
 
@@ -183,13 +184,13 @@ def test_a_node_is_drained_given_back_and_its_devices_marked(pai, platform):
     platform.on("PUT", "/nodes/gpu-01", NODE | {"drained": True}, NODE, NODE | {"badDevices": [0, 3]}, NODE)
     assert "2 tasks run there to the end" in pai("node", "drain", "gpu-01", "--reason", "new fan").out
     assert pai("node", "undrain", "gpu-01").code == 0
-    assert "0, 3" in pai("node", "mark-bad", "gpu-01", "3,0").out
+    assert "0, 3" in pai("node", "mark-bad", "gpu-01", "3,0", "--reason", "dust").out
     assert "All GPUs" in pai("node", "mark-bad", "gpu-01", "none").out
     sent = [json.loads(request.content) for request in platform.requests]
     assert sent == [
         {"drained": True, "reason": "new fan"},
         {"drained": False, "reason": ""},
-        {"badDevices": [0, 3], "reason": ""},
+        {"badDevices": [0, 3], "reason": "dust"},
         {"badDevices": [], "reason": ""},
     ]
 

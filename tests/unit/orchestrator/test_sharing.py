@@ -209,13 +209,22 @@ def test_a_drained_node_takes_nothing_new_and_loses_nothing() -> None:
 
 def test_devices_that_are_marked_as_bad_are_given_to_nobody() -> None:
     async def story(house: House) -> None:
-        view = await house.wishes.change_node("node-01", NodeWish(bad_devices=frozenset({0, 2})), "root")
-        assert view.bad_devices == (0, 2)
+        bad = NodeWish(bad_devices=frozenset({0, 2}), reason="fell off\nthe bus")
+        view = await house.wishes.change_node("node-01", bad, "root")
+        assert (view.bad_devices, view.bad_because) == ((0, 2), "fell off the bus")
         await house.submit("wide", gpus=4)
         submitted = await house.submit("narrow", gpus=2)
         await house.in_phase("narrow", "running")
         await house.in_phase("wide", "running")
         assert house.where(submitted.job) == {("node-01", (1, 3))}
+        await house.submit("later", gpus=4, instances=2)
+        await asyncio.sleep(1)
+        (wait,) = await house.wishes.why("ann", "later")
+        assert "node-01, bad GPUs 0, 2: fell off the bus" in wait.told
+        with pytest.raises(Refused, match="has no GPU 4, 9"):
+            await house.wishes.change_node("node-01", NodeWish(bad_devices=frozenset({1, 9, 4})), "root")
+        view = await house.wishes.change_node("node-01", NodeWish(bad_devices=frozenset()), "root")
+        assert (view.bad_devices, view.bad_because) == ((), "")
 
     live(story, virtual_nodes(2, 4))
 

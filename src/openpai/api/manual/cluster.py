@@ -30,6 +30,7 @@ class NodeDocument(Answer):
     memoryMB: Amounts
     gpus: Amounts
     badDevices: list[int] = Field(description="GPUs that nobody is given", examples=[[]])
+    badBecause: str = Field(description="why an administrator marked GPUs as bad", examples=[""])
     tasks: int = Field(description="task attempts that hold something there", examples=[1])
     virtualClusters: list[VcName]
 

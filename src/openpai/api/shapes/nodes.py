@@ -21,6 +21,7 @@ def node(view: NodeView) -> Document:
         "memoryMB": {"total": view.memory_mb_total, "used": view.memory_mb_used},
         "gpus": {"total": view.gpus_total, "used": view.gpus_used},
         "badDevices": view.bad_devices,
+        "badBecause": view.bad_because,
         "tasks": view.tasks,
         "virtualClusters": view.virtual_clusters,
     }

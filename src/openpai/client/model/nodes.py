@@ -37,6 +37,7 @@ class NodeView:
     is_drained: bool
     drained_because: str
     bad_devices: tuple[int, ...]
+    bad_because: str
     virtual_clusters: tuple[str, ...]
     """Whose jobs hold something there."""
     document: Document = field(repr=False, compare=False)
@@ -57,6 +58,7 @@ class NodeView:
             is_drained=bool(document.get("drained")),
             drained_because=text(document.get("drainedBecause")),
             bad_devices=tuple(amount(device) for device in document.get("badDevices") or ()),
+            bad_because=text(document.get("badBecause")),
             virtual_clusters=texts(document.get("virtualClusters")),
             document=document,
         )
