@@ -326,6 +326,7 @@ async def test_nodes_say_how_much_of_them_is_used(world: World) -> None:
             "memoryMB": {"total": 4096, "used": 64},
             "gpus": {"total": 2, "used": 1},
             "badDevices": [1],
+            "badBecause": "",
             "tasks": 1,
             "drained": False,
             "drainedBecause": "",
