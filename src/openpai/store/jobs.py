@@ -139,7 +139,7 @@ class SqlJobStore:
                 return None
             where = (task_attempts.c.job == job) & (task_attempts.c.job_attempt == row["attempt"])
             attempts = connection.execute(sa.select(task_attempts).where(where)).mappings().all()
-            return rows.record_from(_mapping(row), [_mapping(attempt) for attempt in attempts])
+            return rows.record_from(dict(row), [dict(attempt) for attempt in attempts])
 
         return await self._database.read(work)
 
@@ -158,9 +158,9 @@ class SqlJobStore:
         def work(connection: sa.Connection) -> tuple[JobRecord, ...]:
             attempts: dict[str, list[rows.Row]] = {}
             for row in connection.execute(attempts_query).mappings():
-                attempts.setdefault(row["job"], []).append(_mapping(row))
+                attempts.setdefault(row["job"], []).append(dict(row))
             found = connection.execute(query).mappings()
-            return tuple(rows.record_from(_mapping(row), attempts.get(row["id"], ())) for row in found)
+            return tuple(rows.record_from(dict(row), attempts.get(row["id"], ())) for row in found)
 
         return await self._database.read(work)
 
@@ -366,7 +366,3 @@ def _ended_columns(change: Change) -> dict[str, Any]:
         "started_at_ms": ended.attempt_started_at_ms,
         "ended_at_ms": ended.attempt_ended_at_ms,
     }
-
-
-def _mapping(row: Any) -> rows.Row:
-    return dict(row)
