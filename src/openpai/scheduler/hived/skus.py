@@ -124,10 +124,10 @@ def devices_for(ask: Ask, sku: SkuSpec | None) -> int | str:
     for wanted, each, noun in (
         (ask.gpus, sku.gpus, "GPUs"),
         (ask.cpus, sku.cpus, "CPUs"),
-        (ask.memory_mb, sku.memory_mb, "MB of memory"),
+        (ask.memory_mb, sku.memory_mb, "memory"),
     ):
         if wanted and not each:
-            return f"it asks for {wanted} {noun}, and a device of this type comes with none"
+            return f"it asks for {noun}, and the machines it may run on have none"
         if wanted:
             most = max(most, -(-wanted // each))
     return most
