@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -54,6 +55,23 @@ async def test_every_fault_of_a_job_file_is_told_with_its_line(world: World) -> 
     assert paths.keys() == {"taskRoles.worker.instances", "taskRoles.worker.dockerImage"}
     assert paths["taskRoles.worker.dockerImage"]["suggestion"] == "image"
     assert all(isinstance(fault["line"], int) for fault in paths.values())
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+async def test_a_job_file_of_the_greatest_length_keeps_no_other_request_waiting(world: World, method: str) -> None:
+    text = job_file().replace('["true"]', "[" + "a," * 300_000 + "]")
+    if method == "GET":
+        assert (await world.ask("POST", "/jobs", content=text.encode())).status_code == 202
+    path = "/jobs" if method == "POST" else "/jobs/ann~train/config"
+    clock = asyncio.get_running_loop().time
+    began = last = clock()
+    longest = 0.0
+    asked = asyncio.create_task(world.ask(method, path, content=text.encode() if method == "POST" else b""))
+    while not asked.done():
+        await asyncio.sleep(0)
+        longest, last = max(longest, clock() - last), clock()
+    assert asked.result().status_code in (200, 202)
+    assert longest < (clock() - began) / 2
 
 
 async def test_a_name_is_used_once_by_each_user(world: World) -> None:

@@ -6,6 +6,7 @@ other server it reaches the leader through the store's inbox.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable
@@ -44,7 +45,7 @@ from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import is_private, placement_of, time_limit_ms
 from openpai.protocol.priorities import PRIORITY_OF, asked_class, priority
-from openpai.protocol.reading import read_job
+from openpai.protocol.reading import LONG_JOB_BYTES, read_job
 from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.runtime.plugins import unsupported_plugins
 from openpai.scheduler.model import Wait, Why
@@ -76,7 +77,9 @@ class Wishes(SharingWishes):
             known = await self._store.submitted(by.user, by.idempotency_key)
             if known is not None:
                 return await self._again(by, text, *known)
-        read = read_job(text, await self._hidden_in(by) if by.clone_of else None)
+        taken = await self._hidden_in(by) if by.clone_of else None
+        is_long = len(text) > LONG_JOB_BYTES
+        read = await asyncio.to_thread(read_job, text, taken) if is_long else read_job(text, taken)
         spec = await with_storages(read.spec, by, self._storages)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
         quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster)

@@ -26,6 +26,8 @@ from openpai.protocol.templates import RENDERED_MAX, is_renderable
 from openpai.protocol.v1 import is_v1, upgrade
 
 MAX_JOB_BYTES: Final = 1024 * 1024
+LONG_JOB_BYTES: Final = 64 * 1024
+"""A longer file takes seconds to read or write, which belong into a thread beside everybody's requests."""
 WARNINGS_MAX: Final = 100
 TOLD_MAX: Final = 1000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -21,6 +22,7 @@ from openpai.api.shapes.events import event
 from openpai.api.shapes.nodes import wait
 from openpai.api.shapes.tasks import ssh_door
 from openpai.protocol.errors import Refused
+from openpai.protocol.reading import LONG_JOB_BYTES
 from openpai.protocol.writing import masked_yaml
 
 router = APIRouter(tags=["jobs"])
@@ -74,7 +76,8 @@ async def config(request: Request, caller: Annotated[Caller, doing("job.config")
     content = await desk(request).services.jobs.config(row.id)
     if content is None:
         raise Refused("NoJobConfigError", f"the file of job {row.user}~{row.name} was not kept")
-    return text(masked_yaml(content), YAML)
+    is_long = len(content) > LONG_JOB_BYTES
+    return text(await asyncio.to_thread(masked_yaml, content) if is_long else masked_yaml(content), YAML)
 
 
 @router.get("/api/v2/jobs/{job}/events")
