@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -13,6 +13,9 @@ from openpai.protocol.findings import listed
 from openpai.scheduler.hived.config import ChainSpec, HivedConfig, parse_text
 from openpai.scheduler.hived.planning import Wish
 from openpai.scheduler.hived.reading import read_config
+
+NUMBERS: Final = ("childCellNumber", "cellNumber", "gpu", "cpu")
+"""Keys whose values are numbers."""
 
 
 def changed(body: Mapping[str, Any] | None, name: str, wish: str | None) -> dict[str, Any]:
@@ -62,14 +65,29 @@ def _changed_config(text: str, name: str, wish: str | None) -> str:
         if name not in clusters:
             raise no_virtual_cluster(name)
         del clusters[name]
-        return yaml.safe_dump(document, sort_keys=False)
+        return _written(document)
     config = read_config(text)
     pinned = (clusters.get(name) or {}).get("pinnedCells")
     mine: dict[str, Any] = {"virtualCells": [], **({"pinnedCells": pinned} if pinned else {})}
     clusters[name] = mine
     for part in _parts(wish):
         _grant(document, mine["virtualCells"], wishes_in(f"{name}: {part}")[0], config)
-    return yaml.safe_dump(document, sort_keys=False)
+    return _written(document)
+
+
+def _written(document: Any) -> str:
+    """Return a configuration as text. It was read as text only; numbers become numbers again, as others expect."""
+    return yaml.safe_dump(_with_numbers(document), sort_keys=False)
+
+
+def _with_numbers(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {each: _with_numbers(below, each) for each, below in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(below) for below in value]
+    if key in NUMBERS and isinstance(value, str) and value.isdecimal():
+        return int(value)
+    return {"true": True, "false": False}.get(value, value) if key == "isNodeLevel" else value
 
 
 def _grant(document: Any, cells: list[dict[str, Any]], wish: Wish, config: HivedConfig) -> None:

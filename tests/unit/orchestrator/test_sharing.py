@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -254,6 +255,8 @@ def test_a_whole_configuration_is_taken_as_it_is() -> None:
         assert house.where(submitted.job) == {("node-01", (0, 1, 2, 3))}
         config = await house.wishes.promise("speech", "2 GPUs of K80", "root")
         assert promised(house) == {"default": 4, "speech": 2, "vision": 4}
+        numbers = re.findall(r"(?:Number|isNodeLevel): (.*)", config.hived)
+        assert set(numbers) == {"1", "2", "4", "true"}
         await house.wishes.promise("vision", "1 GPU", "root")
         assert promised(house) == {"default": 4, "speech": 2, "vision": 5}
         with pytest.raises(Refused):
