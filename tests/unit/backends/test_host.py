@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from structlog.testing import capture_logs
+
 from openpai.backends.host.grants import NewestGrants
-from openpai.backends.host.machine import Gpus, parse_gpus
+from openpai.backends.host.machine import Gpus, find_gpus, parse_gpus
 
 
 def test_a_line_that_a_dying_server_left_unfinished_is_no_grant(tmp_path: Path) -> None:
@@ -30,3 +33,17 @@ def test_gpus_are_read_from_the_drivers_list() -> None:
     )
     assert parse_gpus(listing) == Gpus(2, "NVIDIA H200")
     assert parse_gpus("No devices were found\n") == Gpus(0)
+
+
+async def test_a_driver_that_does_not_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho could not communicate with the driver >&2\nexit 9\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with capture_logs() as logs:
+        assert await find_gpus() == Gpus(0)
+    assert logs[0]["said"] == "could not communicate with the driver"
+    program.unlink()
+    with capture_logs() as logs:
+        assert await find_gpus() == Gpus(0)
+    assert logs == []

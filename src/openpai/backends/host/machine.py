@@ -11,7 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import structlog
+
 from openpai.ports.backend import NodeSeen
+
+log: Final = structlog.get_logger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"
 """All tasks of this backend run on one machine, so this is where each reaches the others."""
@@ -58,7 +62,7 @@ async def this_machine(
 
 
 async def find_gpus() -> Gpus:
-    """Return the GPUs the NVIDIA driver lists; none when it is not there or does not answer."""
+    """Return the GPUs the NVIDIA driver lists; none when it is not there, or does not answer, which is logged."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return Gpus(0)
@@ -67,15 +71,19 @@ async def find_gpus() -> Gpus:
         "-L",
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.STDOUT,
     )
     try:
         told, _ = await asyncio.wait_for(asked.communicate(), _GPU_PATIENCE_S)
     except TimeoutError:
         asked.kill()
         await asked.wait()
-        return Gpus(0)
-    return parse_gpus(told.decode(errors="replace"))
+        told = f"no answer within {_GPU_PATIENCE_S:g} s".encode()
+    found = parse_gpus(told.decode(errors="replace"))
+    if not found.total:
+        # Without a word a broken driver would look like a machine that has no GPUs.
+        log.warning("jobs get no GPUs, as nvidia-smi lists none", said=told.decode(errors="replace").strip()[:500])
+    return found
 
 
 def parse_gpus(listing: str) -> Gpus:

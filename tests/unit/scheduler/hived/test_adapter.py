@@ -103,7 +103,7 @@ def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> 
 @pytest.mark.parametrize(
     ("wish", "told"),
     [
-        (Gang("g", (Ask(1, 1, 1),), "cpu", sku_type="CPU"), "it asks for GPUs, and the machines it may run on have none"),
+        (Gang("g", (Ask(1, 1, 1),), "cpu", sku_type="CPU"), "it may run on have none"),
         (Gang("g", (Ask(1, 1, 5),), sku_type="V100"), "up to 5 on one node"),
         (Gang("g", (Ask(1, 1, 1),), "nowhere"), "no virtual cluster 'nowhere'"),
         (Gang("g", (Ask(1, 1, 1),), "cpu"), "it asks for GPUs, and the machines it may run on have none"),
