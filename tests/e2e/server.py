@@ -11,9 +11,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.told import Told
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "correct-horse-1"
@@ -69,19 +70,6 @@ class Server:
         """End it and return its exit code."""
         self.process.send_signal(how)
         return self.process.wait(20)
-
-
-@dataclass
-class Told:
-    """What a command said and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        """Return the one JSON document on standard output; fails when there is anything else."""
-        return json.loads(self.out)
 
 
 @dataclass

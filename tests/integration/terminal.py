@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -23,21 +22,9 @@ import pytest
 from openpai.cli import session
 from openpai.client import Client
 from tests.integration.api_world import PASSWORD, World, open_world
+from tests.told import Told, run_pai
 
 T = TypeVar("T")
-
-
-@dataclass
-class Told:
-    """What a command said and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        """Return the one JSON document on standard output; fails when there is anything else."""
-        return json.loads(self.out)
 
 
 class Bridge(httpx.BaseTransport):
@@ -90,17 +77,11 @@ class Terminal:
 
     def __call__(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Told:
         """Run `pai` to its end, as somebody who is logged in."""
-        from openpai.cli.main import run
-
         with self.monkeypatch.context() as patch:
             patch.setattr(session, "connect", lambda: self.client(user))
-            patch.setattr(sys, "argv", ["pai", *arguments])
             patch.setattr(sys, "stdin", io.StringIO(stdin or ""))
             patch.setenv("COLUMNS", "80")
-            with pytest.raises(SystemExit) as ended:
-                run()
-        told = self.capsys.readouterr()
-        return Told(int(ended.value.code or 0), told.out, told.err)
+            return run_pai(patch, self.capsys, *arguments)
 
     def ok(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Told:
         """Run `pai`; it must succeed, and fit a terminal of 80 columns."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
@@ -13,19 +12,7 @@ import pytest
 
 from openpai.cli import session
 from openpai.client import Client
-
-
-@dataclass
-class Told:
-    """What a command said and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        """Return the one JSON document on standard output; fails when there is anything else."""
-        return json.loads(self.out)
+from tests.told import Told, run_pai
 
 
 @dataclass
@@ -68,15 +55,5 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
 @pytest.fixture
 def pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
     """Return a function that runs `pai` with arguments and returns what it said."""
-    from openpai.cli.main import run
-
     monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*arguments: str) -> Told:
-        monkeypatch.setattr(sys, "argv", ["pai", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        told = capsys.readouterr()
-        return Told(int(ended.value.code or 0), told.out, told.err)
-
-    return call
+    return partial(run_pai, monkeypatch, capsys)

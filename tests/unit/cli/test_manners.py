@@ -1,0 +1,194 @@
+"""What all commands have in common: how they tell what went wrong, whom they ask, and whatever terminal they meet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "events", "why", "stop", "start", "config", "wait"])
+def test_a_job_that_is_not_there_is_told_in_both_voices(pai, platform, command):
+    told = pai("job", command, "nobody", "--json")
+    assert told.code == 3
+    assert told.json()["code"] == "NoJobError"
+    assert "nothing at" in told.err
+
+
+def test_wrong_use_is_told_with_where_help_is(pai):
+    told = pai("job", "submit", "--json")
+    assert told.code == 2
+    assert told.json()["code"] == "InvalidParametersError"
+    assert "pai job submit --help" in told.err
+
+
+def test_nobody_logged_in_is_told_how_to(pai, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("PAI_TOKEN", raising=False)
+    told = pai("--url", "http://pai.test", "job", "list")
+    assert told.code == 4
+    assert "pai login --url http://pai.test" in told.err
+
+
+def test_a_token_that_is_no_longer_good_is_told_how_to_get_another(pai, platform, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("PAI_TOKEN", raising=False)
+    advice = "log in and send `Authorization: Bearer TOKEN`"
+    body = {"code": "UnauthorizedUserError", "message": "this token has expired", "advice": advice}
+    platform.on("GET", "/nodes", body, status=401)
+    told = pai("--url", "http://pai.test", "node", "list")
+    assert (told.code, told.err) == (4, "this token has expired\npai login --url http://pai.test\n")
+    monkeypatch.setenv("PAI_TOKEN", "old")
+    assert "PAI_TOKEN" in pai("node", "list", "--json").json()["advice"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"), [(("usr", "list"), "user"), (("user", "ls"), "list"), (("job", "lgos", "x"), "logs")]
+)
+def test_a_misspelt_command_is_told_the_nearest(pai, arguments, near):
+    told = pai(*arguments)
+    assert told.code == 2
+    assert f"Did you mean {near}" in told.err
+
+
+def test_what_others_wrote_is_printed_as_they_wrote_it(pai, platform):
+    platform.on("PUT", "/jobs/ann~hello/tag", {})
+    told = pai("job", "tag", "[/x] [bold]:smile:", "hello")
+    assert (told.code, told.out.splitlines()[0]) == (0, "hello: tagged [/x] [bold]:smile:.")
+
+
+def test_in_a_pipe_each_row_is_one_line_however_long(pai, platform, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    name = "a-long-name" * 12
+    job = {"name": name, "username": "ann", "state": "RUNNING", "virtualCluster": "[/] :x: v" * 9}
+    platform.on("GET", "/jobs", {"totalCount": 2, "data": [job, job | {"name": "b"}]})
+    heading, first, second = pai("job", "list").out.splitlines()[:3]
+    assert first.startswith(f"{name}  RUNNING")
+    assert first.endswith(job["virtualCluster"])
+    assert second.index("RUNNING") == heading.index("STATE") == len(name) + 2
+
+
+def test_a_narrow_terminal_loses_no_column(pai, platform, monkeypatch):
+    platform.on("GET", "/jobs", {"totalCount": 1, "data": [{"name": "hello", "username": "ann", "state": "RUNNING"}]})
+    wide = pai("job", "list").out
+    monkeypatch.setenv("COLUMNS", "30")
+    assert pai("job", "list").out == wide
+
+
+def test_five_thousand_jobs_are_listed_before_anybody_gets_bored(pai, platform, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    jobs = [{"name": f"job-{number}", "username": "ann", "state": "RUNNING"} for number in range(5000)]
+    platform.on("GET", "/jobs", {"totalCount": 5000, "data": jobs})
+    begun = time.process_time()
+    told = pai("job", "list", "--limit", "5000")
+    assert len(told.out.splitlines()) == 5002
+    assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("command", [["vc", "list"], ["vc", "list", "--json"]])
+def test_a_terminal_that_knows_only_ascii_is_told_all_the_same(command, tmp_path):
+    total, used = ({"cpu": cpu, "memory": 0, "gpu": 0, "GPUs": 0, "CPUs": cpu} for cpu in (8, 4))
+    answer = {"ünï": {"resourcesTotal": total, "resourcesGuaranteed": total, "resourcesUsed": used, "skus": {}}}
+    program = (
+        "import sys, httpx, json; sys.argv = ['pai', *sys.argv[2:]]\n"
+        "from openpai.cli import main, session; from openpai.client import Client\n"
+        f"answer = httpx.MockTransport(lambda request: httpx.Response(200, json={answer!r}))\n"
+        "session.connect = lambda: Client('http://pai.test', 't', user='ann', transport=answer)\n"
+        "main.run()"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program, "--", *command],
+        env={"PATH": "", "PYTHONIOENCODING": "ascii", "HOME": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    if "--json" in command:
+        assert list(json.loads(told.stdout)) == ["ünï"]
+    else:
+        assert told.stdout.splitlines()[1].split()[0] == b"?n?"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vc remove vision",
+        "token revoke --logins",
+        "token revoke --programs",
+        "user remove bob",
+        "user revoke bob",
+        "group remove vision",
+        "storage remove data",
+        "storage rm data x -r",
+        "quota remove",
+        "job delete hello",
+        "job stop --where state=RUNNING",
+    ],
+)
+def test_what_cannot_be_undone_is_asked_about_unless_one_says_yes(pai, platform, monkeypatch, command):
+    asked = []
+
+    def refuse(question, yes, **_):
+        asked.append(yes)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("openpai.cli.prompts.check_sure", refuse)
+    platform.on("GET", "/jobs", {"totalCount": 3, "data": []})
+    assert pai(*command.split()).code == 130
+    assert asked == [False]
+    assert {method for method, _ in platform.asked} <= {"GET"}
+    assert "--yes" in pai(*command.split()[:2], "--help").out
+
+
+def test_a_no_changes_nothing_and_says_so(pai, platform, monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda question, **_: False)
+    told = pai("user", "remove", "bob")
+    assert (told.code, platform.asked) == (2, [])
+    assert "nothing was done" in told.out + told.err
+
+
+@pytest.mark.parametrize("command", ["user set bob", "group set vision", "quota set --user bob", "report --from today"])
+def test_a_change_of_nothing_and_a_day_that_is_none_are_refused(pai, platform, command):
+    assert pai(*command.split()).code == 2
+    assert platform.asked == []
+
+
+def test_bytes_that_are_no_text_are_refused(pai, platform):
+    told = pai("job", "tag", "\udcff", "hello")
+    assert told.code == 2
+    assert "is no text" in told.err
+
+
+def test_an_answer_that_makes_no_sense_is_no_traceback(pai, platform):
+    platform.on("GET", "/nodes", {"not": "a list"})
+    told = pai("node", "list")
+    assert told.code == 70
+    assert "Traceback" not in told.err
+    assert "GET /api/v2/nodes" in told.err
+
+
+def test_a_bug_of_ours_is_no_traceback(pai, platform, monkeypatch):
+    def broken():
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("openpai.cli.session.connect", broken)
+    told = pai("node", "list")
+    assert told.code == 70
+    assert "Traceback" not in told.err
+    assert "PAI_DEBUG=1" in told.err
+
+
+def test_help_tells_the_exit_codes(pai):
+    assert "the name is taken" in pai("--help").out
+
+
+def test_the_command_line_loads_no_http_library_before_it_needs_one():
+    late = ("httpx", "yaml", "rich.live", "fastapi")
+    program = f"import sys, openpai.cli.main; print([name for name in {late} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
