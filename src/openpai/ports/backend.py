@@ -112,7 +112,6 @@ class NodeSeen:
     is_healthy: bool = True
     bad_devices: frozenset[int] = frozenset()
     gpu_model: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
     told: str = ""
     """Why it is not healthy, in a sentence."""
 
