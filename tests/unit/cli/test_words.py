@@ -13,6 +13,7 @@ from openpai.cli.words import ago, counts, memory, plural, ran_for, span
         (-1, "0s"),
         (0, "0.0s"),
         (4.24, "4.2s"),
+        (10, "10s"),
         (12, "12s"),
         (59.6, "1m 00s"),
         (185, "3m 05s"),
