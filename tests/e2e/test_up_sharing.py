@@ -87,14 +87,18 @@ def test_shares_are_set_at_the_start_and_stay(tmp_path: Path) -> None:
     bare = Server.start(tmp_path, 0, "--backend", "simulated")
     with entered(bare.url) as http:
         assert gpus(http) == {"default": 13, "speech": 3, "vision": 16}
+        assert http.put("/virtual-clusters/speech", json={"wish": "4 GPUs"}).status_code in (200, 201)
+        assert gpus(http) == {"default": 12, "speech": 4, "vision": 16}
     bare.end()
+    assert "take the place" not in (tmp_path / "server.log").read_text()
     file = tmp_path / "cluster.yaml"
     file.write_text(HIVED)
     other = Server.start(tmp_path, 0, "--backend", "simulated", "--cluster", str(file))
     with entered(other.url) as http:
         assert gpus(http) == {"default": 8, "vision": 3}
         config = http.get("/cluster/config").json()
-        assert (config["version"], config["hived"]) == (2, HIVED)
+        assert (config["version"], config["hived"]) == (3, HIVED)
+        assert "take the place of those made while" in (tmp_path / "server.log").read_text()
         assert "node-03, node-04" in " ".join(config["problems"])
     other.end()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import structlog
 
 from openpai.app.settings import Settings
 from openpai.orchestrator.arranging import absent_machines, check, seen_machines
@@ -11,6 +13,9 @@ from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.settings import CLUSTER, SettingsStore
 from openpai.protocol.errors import Refused
+
+BY: Final = "pai up"
+log: Final = structlog.get_logger(__name__)
 
 
 def promised_at_start(settings: Settings) -> dict[str, Any] | None:
@@ -36,4 +41,7 @@ async def promise(body: Mapping[str, Any], store: SettingsStore, backend: Backen
         return
     there = {node.name: node for node in await backend.nodes()}
     check(body, [*seen_machines(there.values()), *absent_machines(await store.node_notes(), there)])
-    await store.set_setting(CLUSTER, body, by="pai up", at_ms=clock.now_ms())
+    if known is not None and known.changed_by != BY:
+        told = "the promises of the command line take the place of those made while the platform ran"
+        log.warning(told, made_by=known.changed_by, version=known.version)
+    await store.set_setting(CLUSTER, body, by=BY, at_ms=clock.now_ms())
