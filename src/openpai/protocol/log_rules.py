@@ -72,8 +72,13 @@ def _error(*names: str) -> str:
 
 
 LOG_RULES: Final[tuple[LogRule, ...]] = (
-    LogRule(220, r"command not found|: not found\s*$|No such file or directory", frozenset({127})),
-    LogRule(220, r"[Pp]ermission denied|[Cc]annot execute|Exec format error", frozenset({126})),
+    LogRule(220, r"command not found|: not found\s*$|No such file or directory|cannot execute: ", frozenset({127})),
+    LogRule(
+        220,
+        r"[Pp]ermission denied|[Cc]annot execute|Exec format error|bad interpreter: |: Argument list too long",
+        frozenset({126}),
+    ),
+    LogRule(231, r"^\S+: (?:line )?\d+: (?:[Ss]yntax error\b|unexpected EOF while looking for )", frozenset({2})),
     LogRule(223, r"CUDA_ERROR_ECC_UNCORRECTABLE|(?i:uncorrectable ecc error encountered)", UNLESS_KILLED),
     LogRule(
         226,
