@@ -50,6 +50,13 @@ def test_several_jobs_are_stopped_and_each_that_could_not_be_is_told(pai):
     assert sorted(listed(pai, "--state", "WAITING")) == ["c"]
 
 
+def test_a_job_that_is_over_is_not_said_to_stop(pai):
+    submit(pai, "one", "two")
+    finish(pai, "one")
+    assert "one is over: SUCCEEDED." in pai("job", "stop", "one").out
+    assert "is over" not in pai("job", "stop", "one", "--json").out
+
+
 def test_all_that_match_are_meant_only_when_one_is_sure(pai):
     submit(pai, "a", "b")
     submit(pai, "c", user="bob")

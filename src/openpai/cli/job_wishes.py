@@ -32,11 +32,15 @@ def stop(names: Names = None, where: Where = None, yes: prompts.Yes = False, jso
     if one := _alone(names, where):
         with session.connect() as pai:
             pai.stop(one)
-            if json:
-                output.document(pai.job(one).document)
-                return Exit.OK
-        output.say(f"{one} will stop; its tasks are asked to end and may save their work.")
-        output.next_step(f"pai job wait {one}", f"pai job start {one}")
+            job = pai.job(one)
+        if json:
+            output.document(job.document)
+        elif job.is_final:
+            output.say(f"{one} is over: {job.state}.")
+            output.next_step(f"pai job show {one}", f"pai job start {one}")
+        else:
+            output.say(f"{one} will stop; its tasks are asked to end and may save their work.")
+            output.next_step(f"pai job wait {one}", f"pai job start {one}")
         return Exit.OK
     return _many("stop", "will stop", names, where, yes, json)
 

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "protocol": ("openpai.cli.protocol:app", "The language of job files."),
 }
 EPILOG = f"""A first job: pai login, then pai job submit FILE --watch
+No platform to log in at? pai up runs one on this machine.
 
 \b
 Exit codes:
