@@ -17,8 +17,6 @@ class Role(IntEnum):
     """May run jobs."""
     ADMIN = 3
     """May do everything."""
-    NOBODY = 4
-    """For actions that are only open to those related to the thing."""
 
 
 class Scope(StrEnum):

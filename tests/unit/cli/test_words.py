@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 
-from openpai.cli.words import ago, counts, memory, plural, ran_for, span
+from openpai.cli.words import ago, clock_time, counts, memory, plural, ran_for, span
 
 
 @pytest.mark.parametrize(
@@ -45,3 +48,9 @@ def test_counts_begin_with_what_wants_attention():
 
 def test_one_is_not_plural():
     assert (plural(1, "node"), plural(0, "node"), memory(512), memory(4096)) == ("1 node", "0 nodes", "512 MB", "4 GB")
+
+
+def test_a_time_of_another_day_comes_with_its_date():
+    assert clock_time(None) == "-"
+    assert re.fullmatch(r"2023-11-\d\d \d\d:\d\d", clock_time(1_700_000_000_000))
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", clock_time(time.time_ns() // 1_000_000))
