@@ -51,7 +51,9 @@ class TaskUser:
     def require_way_to(self, directory: str) -> None:
         """Raise Refused unless tasks can become this user and then get to `directory`."""
         command = [*self.prefix("").split(), "test", "-x", directory]
-        asked = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603  # our own words
+        # The server's own environment may hold its secrets.
+        environment = {"PATH": os.environ.get("PATH", os.defpath)}
+        asked = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)  # noqa: S603
         if asked.returncode == 0:
             return
         why = asked.stderr.strip()
