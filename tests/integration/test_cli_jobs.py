@@ -53,8 +53,8 @@ def test_several_jobs_are_stopped_and_each_that_could_not_be_is_told(pai):
 def test_a_job_that_is_over_is_not_said_to_stop(pai):
     submit(pai, "one", "two")
     finish(pai, "one")
-    assert "one is over: SUCCEEDED." in pai("job", "stop", "one").out
-    assert "is over" not in pai("job", "stop", "one", "--json").out
+    assert "one is over: SUCCEEDED." in pai.ok("job", "stop", "one", user="ann").out
+    assert "two will stop" in pai.ok("job", "stop", "two", user="ann").out
 
 
 def test_all_that_match_are_meant_only_when_one_is_sure(pai):

@@ -36,7 +36,8 @@ COMMANDS: Final = {
     "alert": ("openpai.cli.alert:app", "Alerts: what wants attention."),
     "protocol": ("openpai.cli.protocol:app", "The language of job files."),
 }
-EPILOG = f"""A first job: pai login, then pai job submit FILE --watch
+EPILOG = f"""\b
+A first job: pai login, then pai job submit FILE --watch
 No platform to log in at? pai up runs one on this machine.
 
 \b
