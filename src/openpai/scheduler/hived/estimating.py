@@ -45,10 +45,15 @@ def estimate(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waiting], 
     return Estimate(earliest_ms, max(earliest_ms, latest_ms), basis)
 
 
-def is_out(state: SchedulerState, other: Waiting) -> bool:
-    """Return whether a gang ahead takes nothing away: it never fits, or its user is at a limit."""
+def is_out(state: SchedulerState, other: Waiting, waiting: Waiting) -> bool:
+    """Return whether a gang ahead takes nothing away: it never fits, or a limit that is not shared keeps it back."""
     answer = state.queue.lane_of(other.gang.id).answer
-    return (answer is not None and answer.code is Code.TOO_LARGE) or state.standing.limits.keeps_back(other.gang)
+    if answer is not None and answer.code is Code.TOO_LARGE:
+        return True
+    limits = state.standing.limits
+    limit = limits.limit_of((other.gang.virtual_cluster, other.gang.user))
+    is_within = limit is None or gpus_of(other.gang) <= limit.gpus
+    return limits.keeps_back(other.gang) and not (is_within and other.gang.user == waiting.gang.user)
 
 
 def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waiting], now_ms: int) -> Estimate:

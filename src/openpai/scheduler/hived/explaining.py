@@ -46,7 +46,7 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     if code in NEVER:
         return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
     # Whoever never fits, or is at a limit, lets others pass and is not ahead of them.
-    ahead = [other for other in state.queue.ahead_of(waiting, state.right) if not is_out(state, other)]
+    ahead = [other for other in state.queue.ahead_of(waiting, state.right) if not is_out(state, other, waiting)]
     names = tuple(dict.fromkeys(_name(other.gang) for other in reversed(ahead)))[:AHEAD_MAX]
     return Wait(gang, code, told, unblock, names, len(ahead) + 1, estimate(state, waiting, ahead, now_ms))
 
@@ -128,7 +128,7 @@ def _limit_reason(state: SchedulerState, gang: Gang) -> Reason:
     )
     if gpus_of(gang) > most:
         return Why.USER_LIMIT, told, "an administrator raising the limit"
-    return Why.USER_LIMIT, told, f"jobs of {user} finishing"
+    return Why.USER_LIMIT, told, f"jobs of {user} ending"
 
 
 def _name(gang: Gang) -> str:

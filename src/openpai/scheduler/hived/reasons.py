@@ -87,9 +87,9 @@ def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
         told = f"{devices} are free at the moment, but too few of them inside one {wish.cell_type}; this needs {need}"
     else:
         told = f"{devices} are free at the moment, but not together; this needs {largest} on one node"
-    unblock = "any jobs ending" + (", bad and drained hardware coming back," if chain.bad_boxes else "")
     counts = {"needed": need, "free": free}
-    unblock += " or a priority of 0 or more"
+    sound = "bad and drained hardware coming back, " if chain.bad_boxes else ""
+    unblock = f"any jobs ending, {sound}or a priority of 0 or more"
     return Wait(request.id, Code.NO_LEFTOVERS, told, unblock, counts, chain.spec.name if chain.bad_boxes else "")
 
 

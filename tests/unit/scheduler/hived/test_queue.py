@@ -93,6 +93,12 @@ def test_a_user_at_the_limit_waits_and_holds_nobody_up(scheduler: HivedScheduler
     assert why is not None
     assert why.code is Why.USER_LIMIT
     assert "ann may run 4 GPUs at a time in virtual cluster a and runs 3; this needs 2" in why.told
+    scheduler.add(gang("huge", 5, user="ann", submitted_at_ms=2))
+    scheduler.add(gang("three", 2, user="ann", submitted_at_ms=3))
+    behind = scheduler.why("three")
+    assert behind is not None
+    assert behind.position == 2
+    scheduler.cancel("three")
     scheduler.release("one")
     assert placed(scheduler, LONG_MS) == ["two", "guest"]
 
