@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from openpai.api.shapes.attempts import AttemptView
 from openpai.api.shapes.exits import Document, diagnostics, exit_messages, exit_spec
@@ -52,10 +52,6 @@ def summary(row: JobRow, now_ms: int) -> Document:
 
 def detail(row: JobRow, attempt: AttemptView, tasks: Iterable[TaskHistory], now_ms: int) -> Document:
     """Return a job with one of its attempts and that attempt's tasks, grouped by role in the job file's order."""
-    roles: dict[str, Document] = {}
-    for task in tasks:
-        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
-        role["taskStatuses"].append(task_status(row, attempt, task))
     return {
         "debugId": row.id,
         "name": row.name,
@@ -65,8 +61,16 @@ def detail(row: JobRow, attempt: AttemptView, tasks: Iterable[TaskHistory], now_
         "private": row.is_private,
         "archivedTime": row.archived_at_ms,
         "jobStatus": {**_status(row, now_ms), **_attempt_status(row, attempt)},
-        "taskRoles": roles,
+        "taskRoles": _by_role(tasks, lambda task: task_status(row, attempt, task)),
     }
+
+
+def _by_role(tasks: Iterable[TaskHistory], status: Callable[[TaskHistory], Document]) -> dict[str, Document]:
+    roles: dict[str, Document] = {}
+    for task in tasks:
+        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
+        role["taskStatuses"].append(status(task))
+    return roles
 
 
 def _attempt_status(row: JobRow, attempt: AttemptView) -> Document:
@@ -98,15 +102,11 @@ def _ending(outcome: Outcome | None) -> Document:
     }
 
 
-def old_attempt(row: JobRow, attempt: AttemptView, tasks: Sequence[TaskHistory]) -> Document:
+def old_attempt(row: JobRow, attempt: AttemptView, tasks: Iterable[TaskHistory]) -> Document:
     """Return an attempt in the shape of the deprecated `job-attempts` routes."""
     ending = _ending(attempt.outcome)
     messages = ending["appExitMessages"]
     told = messages and {"runtime": messages["runtime"], "launcher": messages["launcher"]}
-    roles: dict[str, Document] = {}
-    for task in tasks:
-        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
-        role["taskStatuses"].append(short_task(row, attempt, task))
     return {
         "jobName": row.name,
         "frameworkName": row.id,
@@ -127,6 +127,6 @@ def old_attempt(row: JobRow, attempt: AttemptView, tasks: Sequence[TaskHistory])
         "totalTaskNumber": row.tasks_total,
         "totalTaskRoleNumber": row.roles_total,
         "jobPriority": row.priority_class,
-        "taskRoles": roles,
+        "taskRoles": _by_role(tasks, lambda task: short_task(row, attempt, task)),
         "isLatest": attempt.is_latest,
     }
