@@ -453,6 +453,17 @@ async def test_without_an_engine_opening_says_what_to_do(tmp_path: Path) -> None
     assert "--docker-url" in refused.value.advice
 
 
+async def test_an_engine_that_is_not_ours_to_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(_engine: object, url: str) -> None:
+        raise ValueError(f"Cannot connect to unix socket {url} [Permission denied]")
+
+    monkeypatch.setattr(Engine, "__init__", closed)
+    backend = DockerBackend(tmp_path / "t", tmp_path / "l", SystemClock(), url="unix:///run/docker.sock")
+    with pytest.raises(Unavailable, match="Permission denied") as refused:
+        await backend.open()
+    assert "--groups docker" in refused.value.advice
+
+
 async def test_two_servers_do_not_share_a_root(harness: DockerHarness) -> None:
     await harness.start()
     second = DockerBackend(harness.root, harness.logs, SystemClock(), url=harness.url)

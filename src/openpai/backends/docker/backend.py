@@ -297,7 +297,7 @@ def _engine(url: str | None) -> Engine:
 
 
 def _unavailable(url: str | None, told: str) -> Unavailable:
-    return Unavailable(
-        f"the container Engine{f' at {url}' if url else ''} cannot be used: {told}",
-        "start Docker or Podman, or name it with --docker-url or DOCKER_HOST",
-    )
+    advice = "start Docker or Podman, or name it with --docker-url or DOCKER_HOST"
+    if "Permission denied" in told:
+        advice = "let the server's user use its socket: sudo usermod --append --groups docker USER, and log in anew"
+    return Unavailable(f"the container Engine{f' at {url}' if url else ''} cannot be used: {told}", advice)
