@@ -76,7 +76,8 @@ def report_sentences(report: Report) -> list[str]:
         sentences.append(f"{total.never_started} jobs never started.")
     if total.refused:
         reason, count = next(iter(report.refusals.items()))
-        sentences.append(f"{total.refused} jobs can never run here; the commonest reason ({count}): {reason}")
+        jobs = "1 job" if total.refused == 1 else f"{total.refused} jobs"
+        sentences.append(f"{jobs} can never run here; the commonest reason ({count}): {reason}")
     return [*sentences, *report.notes]
 
 

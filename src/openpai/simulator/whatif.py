@@ -75,6 +75,11 @@ def _devices(config: HivedConfig, chain: ChainSpec, gpus: int) -> int:
     return gpus // per
 
 
+def _named(config: HivedConfig, chain: ChainSpec, gpus: int) -> str:
+    has_others = any(other.leaf_type != chain.leaf_type for other in config.chains.values())
+    return f"{gpus} GPUs of {chain.leaf_type}" if has_others else f"{gpus} GPUs"
+
+
 def _give(before: Changed, name: str, gpus: int) -> Changed:
     config = before.config
     chain = _main_chain(config, name)
@@ -86,11 +91,11 @@ def _give(before: Changed, name: str, gpus: int) -> Changed:
             extra.append(QuotaSpec(chain.name, level, number))
     promised = _with_quota(config, name, (*config.virtual_clusters[name].quota, *extra))
     if _fits(promised, chain.name):
-        note = f"{name} has {gpus} GPUs more, that nobody was promised"
+        note = f"{name} has {_named(config, chain, gpus)} more, that nobody was promised"
         return Changed(promised, before.absent, (*before.notes, note))
     grown, added, absent = _grown(promised, chain, -(-_devices(config, chain, gpus) // chain.leaves(chain.node_level)))
     count = "1 node was" if added == 1 else f"{added} nodes were"
-    note = f"{name} has {gpus} GPUs more; {count} added to the cluster"
+    note = f"{name} has {_named(config, chain, gpus)} more; {count} added to the cluster"
     return Changed(grown, before.absent | absent, (*before.notes, note))
 
 
@@ -117,7 +122,7 @@ def _take(before: Changed, name: str, gpus: int) -> Changed:
     if left:
         told = f"--what-if: {name} does not have {gpus} GPUs of {chain.leaf_type} to give away"
         raise Refused("NoEnoughQuotaError", told, "take fewer; pinned cells stay where they are")
-    note = f"{name} has {gpus} GPUs less"
+    note = f"{name} has {_named(config, chain, gpus)} less"
     return Changed(_with_quota(config, name, quota), before.absent, (*before.notes, note))
 
 

@@ -91,6 +91,19 @@ def test_parts_of_nodes_and_skus_of_several_gpus_can_move() -> None:
         changed(read_config(SKUS), {"a": 3})
 
 
+def test_where_there_are_several_kinds_the_kind_is_told() -> None:
+    document = json.loads(SKUS)
+    physical = document["physicalCluster"]
+    physical["skuTypes"]["MONO"] = {"gpu": 1, "cpu": 5, "memory": "32Gi"}
+    physical["cellTypes"]["BOX"] = {"childCellType": "MONO", "childCellNumber": 4, "isNodeLevel": True}
+    physical["physicalCells"].append({"cellType": "BOX", "cellAddress": "m0"})
+    document["virtualClusters"]["b"] = {"virtualCells": [{"cellType": "BOX", "cellNumber": 1}]}
+    assert changed(read_config(json.dumps(document)), {"a": 2, "b": -2}).notes == (
+        "b has 2 GPUs of MONO less",
+        "a has 2 GPUs of DUO more, that nobody was promised",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -68,7 +68,7 @@ def test_a_comparison_numbers_its_columns(reports: list[Report]) -> None:
 def test_sentences_tell_what_tables_do_not(reports: list[Report]) -> None:
     told = " ".join(report_sentences(reports[0]))
     assert "401 jobs" in told
-    assert "1 jobs can never run here" in told
+    assert "1 job can never run here" in told
 
 
 def test_a_report_is_json(reports: list[Report]) -> None:
