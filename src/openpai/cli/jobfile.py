@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openpai.protocol.errors import Fault, Refused, harmless
+from openpai.protocol.json_text import is_json, without_comments
 from openpai.protocol.scalars import resolve
 
 if TYPE_CHECKING:
@@ -106,11 +107,13 @@ def changed(content: bytes, name: str | None, assignments: Iterable[str]) -> byt
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Refused("InvalidProtocolError", "the job file is not UTF-8 text", "save it as UTF-8") from error
-    document = _compose(text)
-    parameters = _child(document, "parameters")
+    document = _compose(without_comments(text) if is_json(text) else text)
+    # A file of version 1 has other words for the same.
+    name_key = "jobName" if _child(document, "jobName") else "name"
+    parameters = _child(document, "parameters") or _child(document, "jobEnvs")
     targets = [(_target(parameters, key, "parameter"), value) for key, value in wanted]
     if name is not None:
-        targets.append((_target(document, "name", "key"), name))
+        targets.append((_target(document, name_key, "key"), name))
     edits = [(node.start_mark.index, node.end_mark.index, _scalar(value)) for node, value in targets]
     for start, end, value in sorted(edits, reverse=True):
         text = text[:start] + value + text[end:]

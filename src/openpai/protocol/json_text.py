@@ -13,6 +13,7 @@ _BLANK: Final = rf"(?:\s|//[^\n]*+|{_BLOCK})*+"
 _START: Final = re.compile(rf"{_BLANK}\{{{_BLANK}[\"}}]")
 # A string's closing quote is optional so that text with an open one is still scanned once only.
 _TOKEN: Final = re.compile(rf'"(?:[^"\\\n]|\\.)*+"?|(?<![:\w])//[^\n]*+|{_BLOCK}|\t', re.DOTALL)
+_NO_BREAK: Final = re.compile(r"[^\n]")
 _ESCAPE: Final = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.DOTALL)
 
 
@@ -23,16 +24,18 @@ def is_json(text: str) -> bool:
 
 def as_yaml(text: str) -> str:
     """Return JSON text as YAML of the same lines: no comments, no tabs, no escaped surrogate pairs."""
+    blanked = without_comments(text)
+    return _ESCAPE.sub(_escape, blanked) if "\\u" in blanked else blanked
+
+
+def without_comments(text: str) -> str:
+    """Return JSON text with blanks for its comments and tabs, so that all else stays at its place."""
     return _TOKEN.sub(_token, text)
 
 
 def _token(match: re.Match[str]) -> str:
     found = match.group()
-    if found.startswith('"'):
-        return _ESCAPE.sub(_escape, found) if "\\u" in found else found
-    if found == "\t":
-        return " "
-    return " " + "\n" * found.count("\n")
+    return found if found.startswith('"') else _NO_BREAK.sub(" ", found)
 
 
 def _escape(match: re.Match[str]) -> str:

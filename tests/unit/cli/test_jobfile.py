@@ -63,6 +63,15 @@ def test_json_files_can_be_changed_too():
     assert yaml.safe_load(after) == {"name": "y", "parameters": {"a": 2}}
 
 
+def test_files_of_version_1_can_be_changed_with_their_comments():
+    old = """{
+        // which \\ud83d one
+        "image": "\\ud83d\\ude00", /* a
+\tcomment */ "jobName": "x",\t"jobEnvs": {"a": 1}
+    }"""
+    assert changed(old.encode(), "y", ["a=2"]).decode() == old.replace('"x"', '"y"').replace("1}", "2}")
+
+
 def test_an_unknown_parameter_is_refused_with_the_nearest_one():
     with pytest.raises(Refused, match="no parameter 'step'") as caught:
         changed(FILE, None, ["step=1"])
