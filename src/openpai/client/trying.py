@@ -136,6 +136,10 @@ def error_of(response: httpx.Response) -> PaiError:
         return busy
     if faults := _faults(body):
         return InvalidProtocol(faults)
+    if status == 413 and code is None:
+        # The server would have said who it is.
+        told = "a proxy before the server takes nothing as large"
+        return Refused("RequestTooLargeError", told, "its administrator can let it: nginx with client_max_body_size 0")
     if (status >= 500 and code != "NotImplementedError") or code is None:
         broken = Broken(told)
         if status < 500:

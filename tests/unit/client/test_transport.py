@@ -149,6 +149,12 @@ def test_all_faults_of_a_file_arrive(scripted):
     assert (first.path, first.line, first.allowed, second.line) == ("taskRoles.w.instances", 7, ">= 1", None)
 
 
+def test_a_proxy_that_takes_nothing_as_large_is_told(scripted):
+    with pytest.raises(Refused) as caught:
+        scripted(httpx.Response(413, text="<html>nginx</html>")).client().submit("x")
+    assert "client_max_body_size" in caught.value.advice
+
+
 def test_a_stranger_that_answers_is_not_taken_for_the_platform(scripted):
     with pytest.raises(Broken) as caught:
         scripted(httpx.Response(404, text="<html>nginx</html>")).client().nodes()
