@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,11 +10,12 @@ pytest.importorskip("aiodocker", reason="the docker backend needs the package 'a
 
 from aiodocker.exceptions import DockerError
 
-from openpai.backends.docker import engine
+from openpai.backends.docker import engine, machine
 from openpai.backends.docker.containers import Limits, attempt_of, config_of, name_of, verdict
 from openpai.backends.docker.engine import ContainerState
 from openpai.backends.docker.images import full_name
 from openpai.backends.docker.launching import without_passwords
+from openpai.backends.host.machine import Gpus
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount, RegistryAuth
 
@@ -45,6 +46,32 @@ def a_state(code: int = 0, *, status: str = "exited", oom: bool = False, **label
 
 def made(launch: LaunchTask, limits: Limits = PLAIN) -> dict[str, Any]:
     return config_of(launch, "/data/task", "/data/logs", limits)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "gpus", "model", "are_real"),
+    [
+        (None, Gpus(8, "NVIDIA H200"), 8, "NVIDIA H200", True),
+        (3, Gpus(8, "NVIDIA H200"), 3, "NVIDIA H200", True),
+        (0, Gpus(8, "NVIDIA H200"), 0, "", False),
+        (9, Gpus(8, "NVIDIA H200"), 9, "virtual", False),
+        (4, Gpus(0), 4, "virtual", False),
+        (None, Gpus(0), 0, "", False),
+    ],
+)
+async def test_fewer_gpus_than_the_driver_has_are_real_ones(
+    wanted: int | None, there: Gpus, gpus: int, model: str, are_real: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def find_gpus() -> Gpus:
+        return there
+
+    class Told:
+        async def info(self) -> dict[str, Any]:
+            return {"Name": "vm", "NCPU": 2, "MemTotal": 1 << 30}
+
+    monkeypatch.setattr(machine, "find_gpus", find_gpus)
+    found = await machine.machine_of(cast("engine.Engine", Told()), 1, wanted, None, "127.0.0.1")
+    assert (found.nodes[0].gpus, found.nodes[0].gpu_model, found.has_nvidia) == (gpus, model, are_real)
 
 
 class TestConfig:

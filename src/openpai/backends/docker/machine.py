@@ -21,10 +21,12 @@ class Found:
 async def machine_of(
     engine: Engine, nodes: int, gpus_per_node: int | None, cpus_per_node: int | None, address: str
 ) -> Found:
-    """Return the Engine's machine. `gpus_per_node` replaces what the driver says; such devices are only numbers."""
+    """Return the Engine's machine. `gpus_per_node` replaces what the driver says; more than it has are only numbers."""
     info = await engine.info()
-    driven = await find_gpus() if gpus_per_node is None else None
-    gpus = driven.total if driven is not None else gpus_per_node or 0
+    driven = await find_gpus()
+    gpus = driven.total if gpus_per_node is None else gpus_per_node
+    # Fewer than there are leaves some to others; more than there are is for trying things out.
+    are_real = 0 < gpus <= driven.total
     name, cpus, memory_mb = str(info["Name"]), int(info["NCPU"]), int(info["MemTotal"]) >> 20
     found = tuple(
         NodeSeen(
@@ -33,8 +35,8 @@ async def machine_of(
             cpus=cpus_offered(cpus, cpus_per_node),
             memory_mb=memory_mb,
             gpus=gpus,
-            gpu_model=driven.model if driven is not None else "virtual" * bool(gpus),
+            gpu_model=driven.model if are_real else "virtual" * bool(gpus),
         )
         for index in range(nodes)
     )
-    return Found(found, cpus, has_nvidia=driven is not None and driven.total > 0)
+    return Found(found, cpus, has_nvidia=are_real)
