@@ -1,0 +1,27 @@
+"""Fixtures that several integration tests share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+if TYPE_CHECKING:
+    from tests.contracts.docker_harness import DockerHarness
+
+
+@pytest_asyncio.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[DockerHarness]:
+    """A docker backend over a directory of its own, and a real Engine; nothing is left of its containers."""
+    from tests.contracts.docker_harness import DockerHarness
+
+    if why_not := DockerHarness.why_not():
+        pytest.skip(why_not)
+    made = DockerHarness(tmp_path)
+    try:
+        yield made
+    finally:
+        await made.destroy()
