@@ -8,7 +8,7 @@ after it had the effect and never heard of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -103,8 +103,3 @@ class Through:
             return answer
 
         return through
-
-
-def gates_of(turnstiles: Iterator[Turnstile]) -> list[Gate]:
-    """Return every call that waits at any of these turnstiles."""
-    return [gate for turnstile in turnstiles for gate in turnstile.gates()]

@@ -81,7 +81,6 @@ def task(name: str = "worker", index: int = 0) -> TaskId:
     return TaskId(name, index)
 
 
-PLATFORM = Behavior.TRANSIENT
 USER = Behavior.PERMANENT
 UNKNOWN = Behavior.UNKNOWN
-__all__ = ["PLATFORM", "UNKNOWN", "USER", "Diagnosis", "Story", "role", "task"]
+__all__ = ["UNKNOWN", "USER", "Diagnosis", "Story", "role", "task"]
