@@ -51,6 +51,14 @@ def test_follow_gives_up_on_a_server_that_stays_away(scripted):
     assert len(server.requests) == 1 + TRIES_IN_A_ROW
 
 
+def test_follow_gives_up_with_what_a_server_said_that_could_never_serve_it(scripted):
+    full = httpx.Response(503, json={"code": "TooManyFollowersError", "message": "200 logs are followed already"})
+    server = scripted(PLACES, full)
+    with pytest.raises(Unavailable, match="200 logs are followed already"):
+        follow(server)
+    assert len(server.requests) == 1 + TRIES_IN_A_ROW
+
+
 def test_follow_passes_a_refusal_on_at_once(scripted):
     server = scripted(PLACES, httpx.Response(404, json={"code": "NoTaskLogError", "message": "too old"}))
     with pytest.raises(Refused, match="too old"):
