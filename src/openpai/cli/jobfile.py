@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from openpai.protocol.errors import Fault, Refused, harmless
 from openpai.protocol.json_text import is_json, without_comments
@@ -20,6 +20,8 @@ from openpai.protocol.scalars import resolve
 
 if TYPE_CHECKING:
     import yaml
+
+EXCERPT_WIDTH: Final = 110
 
 
 def read(file: str) -> bytes:
@@ -130,12 +132,15 @@ def excerpt(text: str, fault: Fault) -> str:
     start = line.find(word) if word else -1
     if start < 0:
         start, word = len(line) - len(line.lstrip()), line.strip()
+    # A file of one long line is shown from shortly before what is meant.
+    left = max(0, start - EXCERPT_WIDTH // 2) if start + len(word) > EXCERPT_WIDTH else 0
     shown = [
-        f"{number:>5} | {harmless(lines[number - 1].expandtabs(1)[:110])}"
+        f"{number:>5} | {harmless(lines[number - 1].expandtabs(1)[left : left + EXCERPT_WIDTH])}"
         for number in (fault.line - 1, fault.line)
         if number
     ]
-    return "\n".join([*shown, f"      | {' ' * start}{'^' * max(1, len(word))}"])
+    marked = min(max(1, len(word)), EXCERPT_WIDTH - (start - left))
+    return "\n".join([*shown, f"      | {' ' * (start - left)}{'^' * marked}"])
 
 
 def told(text: str, faults: Iterable[Fault]) -> str:

@@ -102,6 +102,16 @@ def test_the_caret_stands_under_the_word():
     assert caret.count("^") == len("instanses")
 
 
+def test_of_a_long_line_the_part_is_shown_that_is_meant():
+    for path in ("taskRoles.w.instanses", "elsewhere"):
+        shown = excerpt('{"a": "' + "x" * 5000 + '", "instanses": 2}', Fault(path, "unknown key", 1))
+        line, caret = shown.splitlines()
+        assert len(line) < 130
+        assert len(caret) < 130
+        assert ("instanses" in line) == (path != "elsewhere")
+    assert excerpt(" " * 5000 + "x", Fault("", "odd", 1)).splitlines()[1].endswith(" ^")
+
+
 def test_a_fault_without_a_line_needs_none():
     assert excerpt("a: 1", Fault("name", "is missing")) == ""
     assert excerpt("a: 1", Fault("name", "is missing", 9)) == ""
