@@ -38,18 +38,37 @@ class Round:
         state.hear()
         state.standing.settle(self._now_ms)
         decisions = self._take_reserved(limit)
-        for head in state.queue.heads(state.right, state.core.cluster.freed, state.standing.ledger.given):
-            if len(decisions) >= limit:
-                break
-            decision = self._look_at(head)
-            if decision is not None:
-                decisions.append(decision)
+        self._look_through(decisions, limit)
+        while len(decisions) < limit and self._take_back_displaced():
+            self._look_through(decisions, limit)
         for group, blocker in self._blockers.items():
             state.held_up.pop(group, None)
             if blocker is not None:
                 state.held_up[group] = blocker.gang.id
         state.standing.settle_use(self._now_ms)
         return tuple(decisions)
+
+    def _look_through(self, decisions: list[Decision], limit: int) -> None:
+        state = self._state
+        for head in state.queue.heads(state.right, state.core.cluster.freed, state.standing.ledger.given):
+            if len(decisions) >= limit:
+                break
+            decision = self._look_at(head)
+            if decision is not None:
+                decisions.append(decision)
+
+    def _take_back_displaced(self) -> bool:
+        """Let those wait again whose reserved devices went to somebody with more right; return whether there are."""
+        state, gangs = self._state, self._state.core.cluster.gangs
+        displaced = [
+            waiting
+            for waiting in state.reserving.values()
+            if any(portion.request.id not in gangs for portion in waiting.portions)
+        ]
+        for waiting in displaced:
+            state.give_up(waiting)
+            state.queue.add(waiting)
+        return bool(displaced)
 
     def _look_at(self, head: Head) -> Decision | None:
         state, (lane, waiting) = self._state, head

@@ -203,6 +203,19 @@ def test_each_victim_is_told_why_it_must_leave(scheduler: HivedScheduler) -> Non
     assert "opportunistic" in why
 
 
+def test_who_loses_what_was_reserved_waits_again_at_once(scheduler: HivedScheduler) -> None:
+    scheduler.add(Gang("guest", (Ask(1, 1, 4), Ask(1, 1, 4)), "cpu", -1, sku_type="V100"))
+    placed(scheduler)
+    scheduler.commit("guest")
+    scheduler.add(gang("low", 4, priority=10))
+    assert isinstance(placed(scheduler)["low"], Preempt)
+    scheduler.add(gang("high", 4, priority=100))
+    assert set(placed(scheduler)) == {"high"}
+    why = scheduler.why("low")
+    assert why is not None
+    assert why.told == "virtual cluster default uses 4 of its 4 V100 devices; this needs 4"
+
+
 def test_a_cancelled_preemption_spares_its_victims(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("low", 4, priority=10))
     placed(scheduler)
