@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.logs.retention import Kept, Limits, Retention, plan, scan
+from openpai.logs.retention import Kept, Limits, Retention, plan, scan, suspects
 from openpai.ports.queries import JobQueries, TaskAttemptRow
 from tests.rights import locked, open_directory
 
@@ -38,6 +38,13 @@ def test_the_oldest_go_until_the_rest_is_small_enough() -> None:
     assert plan(logs, 130, Limits(24 * HOUR_MS, 115), NOW_MS) == (key(1), key(2))
     assert plan(logs, 130, Limits(24 * HOUR_MS, 130), NOW_MS) == ()
     assert plan(logs, 130, Limits(24 * HOUR_MS, 0), NOW_MS) == (key(1), key(2), key(0))
+
+
+def test_nobody_is_asked_about_logs_that_may_stay() -> None:
+    logs = [Kept(key(hours), 10, NOW_MS - hours * HOUR_MS) for hours in (1, 24, 25, 30)]
+    limits = Limits(24 * HOUR_MS, 1000)
+    assert [each.key for each in suspects(logs, 40, limits, NOW_MS)] == [key(30), key(25)]
+    assert [each.key for each in suspects(logs, 1001, limits, NOW_MS)] == [key(30), key(25), key(24), key(1)]
 
 
 ENDS = st.lists(st.tuples(st.none() | st.integers(0, 100), st.integers(0, 50)), max_size=20)
