@@ -13,7 +13,7 @@ from aiodocker.exceptions import DockerError
 from openpai.backends.docker import engine, machine
 from openpai.backends.docker.containers import Limits, attempt_of, config_of, name_of, verdict
 from openpai.backends.docker.engine import ContainerState
-from openpai.backends.docker.images import full_name
+from openpai.backends.docker.images import full_name, tagged
 from openpai.backends.docker.launching import without_passwords
 from openpai.backends.host.machine import Gpus
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
@@ -190,15 +190,17 @@ def test_times(when: str | None, ms: int | None) -> None:
 @pytest.mark.parametrize(
     ("image", "full"),
     [
-        ("ubuntu", "docker.io/library/ubuntu"),
+        ("ubuntu", "docker.io/library/ubuntu:latest"),
+        ("ubuntu@sha256:12", "docker.io/library/ubuntu@sha256:12"),
+        ("ubuntu:22.04", "docker.io/library/ubuntu:22.04"),
         ("team/tool:1", "docker.io/team/tool:1"),
-        ("ghcr.io/team/tool", "ghcr.io/team/tool"),
-        ("localhost/tool", "localhost/tool"),
-        ("host:5000/tool", "host:5000/tool"),
+        ("ghcr.io/team/tool", "ghcr.io/team/tool:latest"),
+        ("localhost/tool", "localhost/tool:latest"),
+        ("host:5000/tool", "host:5000/tool:latest"),
     ],
 )
 def test_full_names(image: str, full: str) -> None:
-    assert full_name(image) == full
+    assert full_name(tagged(image)) == full
 
 
 @pytest.mark.parametrize(

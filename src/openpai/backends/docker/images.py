@@ -117,9 +117,10 @@ class Images:
         began = told = time.monotonic()
         progress = _Progress()
         header = _credentials(auth)
+        named = full_name(tagged(image)) if header else tagged(image)
         try:
             async with asyncio.timeout(SILENCE_S) as patience:
-                async for said in self._engine.pull(full_name(image) if header else image, header):
+                async for said in self._engine.pull(named, header):
                     patience.reschedule(asyncio.get_running_loop().time() + SILENCE_S)
                     progress.learn(said)
                     if time.monotonic() - told > _TELL_EVERY_S and progress.total:
@@ -133,6 +134,11 @@ class Images:
         pull = self._pulls.get((image, auth))
         for note in list(pull.notes) if pull is not None else ():
             note(told)
+
+
+def tagged(image: str) -> str:
+    """Return the image's name with a tag or a digest: without one an Engine would pull all tags there are."""
+    return image if re.search(r"[:@][^/]*$", image) else f"{image}:latest"
 
 
 def full_name(image: str) -> str:
