@@ -69,7 +69,7 @@ def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
     if name not in cluster.views:
         there = ", ".join(sorted(cluster.views)) or "none"
         told = f"there is no virtual cluster {name!r}; there are {there}"
-        return Why.NO_VIRTUAL_CLUSTER, told, "an administrator creating it, or moving the job to another"
+        return Why.NO_VIRTUAL_CLUSTER, told, "an administrator creating it, or submitting the job to another"
     if gang.priority >= 0 and not sum(view.size for view in cluster.views_of(name)):
         told = f"virtual cluster {name!r} was promised nothing"
         return Why.NO_VIRTUAL_CLUSTER, told, "an administrator promising it something, or an opportunistic priority"
