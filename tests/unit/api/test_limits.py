@@ -43,6 +43,21 @@ def test_a_client_that_keeps_to_its_rate_is_never_refused() -> None:
         clock.at_ms += 100
 
 
+def test_who_is_refused_is_told_when_the_next_request_may_come() -> None:
+    clock = Clock()
+    buckets = Buckets(Rate(0.25, 1), clock, "too fast")
+    buckets.take("client")
+    clock.at_ms += 2000
+    with pytest.raises(TooMany) as refused:
+        buckets.take("client")
+    clock.at_ms += refused.value.retry_after_s * 1000 - 1
+    assert refused.value.retry_after_s == 2
+    with pytest.raises(TooMany):
+        buckets.take("client")
+    clock.at_ms += 1
+    buckets.take("client")
+
+
 def test_clients_do_not_share_and_the_quietest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CLIENTS_MAX", 2)
     buckets = Buckets(Rate(1, 2), Clock(), "too fast")
@@ -70,6 +85,16 @@ def test_failures_are_remembered_for_a_minute_and_successes_not_at_all() -> None
     failures.begin("ann")
     with pytest.raises(TooMany):
         failures.begin("ann")
+
+
+def test_of_clients_that_failed_the_quietest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLIENTS_MAX", 2)
+    failures = Failures(1, Clock())
+    for client in ("a", "b", "c"):
+        failures.begin(client)
+    with pytest.raises(TooMany):
+        failures.begin("b")
+    failures.begin("a")
 
 
 def test_a_clock_that_is_set_back_locks_nobody_out() -> None:
