@@ -7,6 +7,7 @@ from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.deciding import candidate_chains, candidate_views
 from openpai.scheduler.hived.leftovers import free_of
 from openpai.scheduler.hived.model import OPPORTUNISTIC, Code, GangRequest, Wait
+from openpai.scheduler.hived.refusing import chain_could_hold, could_hold
 from openpai.scheduler.hived.seeking import room_of
 from openpai.scheduler.hived.view import View
 
@@ -16,7 +17,8 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     if request.priority == OPPORTUNISTIC:
         return _leftover_reason(cluster, request)
     views = candidate_views(cluster, request)
-    view = max(views, key=lambda view: view.size - view.claimed)
+    able = [view for view in views if could_hold(view, request)] if len(views) > 1 else views
+    view = max(able or views, key=lambda view: view.size - view.claimed)
     need = sum(count * leaves for count, leaves in request.members)
     free = view.size - view.claimed
     kind = view.chain.spec.leaf_type
@@ -76,7 +78,9 @@ def _is_spoilt(view: View, request: GangRequest) -> bool:
 
 
 def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
-    chain = max(candidate_chains(cluster, request), key=_free_in)
+    chains = candidate_chains(cluster, request)
+    able = [chain for chain in chains if chain_could_hold(chain, request)] if len(chains) > 1 else chains
+    chain = max(able or chains, key=_free_in)
     free = _free_in(chain)
     need, largest = sum(count * leaves for count, leaves in request.members), _largest(request)
     devices = _devices(free, chain.spec.leaf_type)

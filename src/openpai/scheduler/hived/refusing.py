@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.model import OPPORTUNISTIC, PRIORITY_MAX, GangRequest
@@ -62,11 +64,10 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
     largest = max(leaves for _, leaves in request.members)
     if request.priority == OPPORTUNISTIC:
         chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
-        roomy = [chain for chain in chains if _fits_boxes(request, chain.shape.leaves, len(chain.boxes))]
-        if any(_fits_wish(chain, request, need) for chain in roomy):
+        if any(chain_could_hold(chain, request) for chain in chains):
             return None
-        if roomy and request.topology is not None:
-            return _outside(request.topology.cell_type, need)
+        if request.topology is not None and any(_fits_boxes(chain, request) for chain in chains):
+            return _outside(chains, request.topology.cell_type, need)
         most = max((len(chain.boxes) * chain.shape.leaves for chain in chains), default=0)
         return f"the gang needs {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
     if request.pinned_cell is not None:
@@ -77,11 +78,10 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
             for view in cluster.views[request.virtual_cluster].values()
             if request.leaf_type in (None, view.chain.spec.leaf_type)
         ]
-    holding = [view for view in views if _could_hold(view, request, need, largest)]
-    if any(_fits_wish(view.chain, request, need) for view in holding):
+    if any(could_hold(view, request) for view in views):
         return None
-    if holding and request.topology is not None:
-        return _outside(request.topology.cell_type, need)
+    if request.topology is not None and any(_is_large_enough(view, request) for view in views):
+        return _outside([view.chain for view in views], request.topology.cell_type, need)
     if not any(view.size for view in views):
         return f"virtual cluster {request.virtual_cluster!r} was promised nothing: only opportunistic jobs run in it"
     size = max((view.size for view in views), default=0)
@@ -93,8 +93,20 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
     )
 
 
-def _outside(cell_type: str, need: int) -> str:
-    return f"the gang needs {need} devices inside one {cell_type}, which is not as large"
+def could_hold(view: View, request: GangRequest) -> bool:
+    """Return whether what a view was promised could hold a gang, if everything were free and healthy."""
+    return _is_large_enough(view, request) and _fits_wish(view.chain, request)
+
+
+def chain_could_hold(chain: Chain, request: GangRequest) -> bool:
+    """Return whether a whole chain could hold a gang, if everything were free and healthy."""
+    return _fits_boxes(chain, request) and _fits_wish(chain, request)
+
+
+def _outside(chains: Sequence[Chain], cell_type: str, need: int) -> str:
+    if any(cell_type in chain.spec.types for chain in chains):
+        return f"the gang needs {need} devices inside one {cell_type}, which is not as large"
+    return f"no {' and no '.join(sorted({chain.spec.leaf_type for chain in chains}))} device is inside a {cell_type}"
 
 
 def _pins_besides(cluster: Cluster, request: GangRequest) -> str:
@@ -103,19 +115,22 @@ def _pins_besides(cluster: Cluster, request: GangRequest) -> str:
     return f", beside the pinned cells {_list(own)}" if own and request.pinned_cell is None else ""
 
 
-def _could_hold(view: View, request: GangRequest, need: int, largest: int) -> bool:
+def _is_large_enough(view: View, request: GangRequest) -> bool:
+    need = sum(count * leaves for count, leaves in request.members)
+    largest = max(leaves for _, leaves in request.members)
     if need > view.size or largest > _largest_part(view):
         return False
     count = sum(count for count, leaves in request.members if leaves == largest)
     return count <= _places(view, largest)
 
 
-def _fits_wish(chain: Chain, request: GangRequest, need: int) -> bool:
+def _fits_wish(chain: Chain, request: GangRequest) -> bool:
     """Return whether a cell of the type the gang must stay inside is large enough for it."""
     wish = request.topology
     if wish is None or not wish.is_required:
         return True
     types = chain.spec.types
+    need = sum(count * leaves for count, leaves in request.members)
     return wish.cell_type in types and need <= chain.spec.leaves(types.index(wish.cell_type) + 1)
 
 
@@ -136,7 +151,8 @@ def _places(view: View, number: int) -> int:
     return total
 
 
-def _fits_boxes(request: GangRequest, leaves: int, boxes: int) -> bool:
+def _fits_boxes(chain: Chain, request: GangRequest) -> bool:
+    leaves, boxes = chain.shape.leaves, len(chain.boxes)
     largest = max(number for _, number in request.members)
     need = sum(count * number for count, number in request.members)
     count = sum(count for count, number in request.members if number == largest)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.core import Hived
 from openpai.scheduler.hived.model import Bind, Code, GangRequest, Wait
 from openpai.scheduler.model import Spot, Topology
 
@@ -210,6 +211,33 @@ def test_reasons_name_the_numbers_and_the_cure(racks: Make) -> None:
     leftover = desk.ask("crumbs", "b", 2, 2, 2, priority=-1)
     assert isinstance(leftover, Wait)
     assert leftover.code is Code.NO_LEFTOVERS
+
+
+def test_the_reason_is_about_cells_that_could_hold_the_gang(racks: Make) -> None:
+    desk = racks(1, {"a": {"RACK": 1, "NODE": 1}}, loose=1)
+    desk.run("whole", "a", 4, 4)
+    wait = desk.ask("next", "a", 4, 4)
+    assert isinstance(wait, Wait)
+    assert wait.told == "virtual cluster a uses 8 of its 8 GPU devices; this needs 8"
+    desk.core.set_node("loose0", is_healthy=False)
+    wait = desk.ask("other", "a", 4, 4)
+    assert isinstance(wait, Wait)
+    assert wait.code is Code.QUOTA_USED
+
+
+def test_a_wish_for_a_cell_without_such_devices_is_told_as_that() -> None:
+    core = Hived.from_text("""
+physicalCluster:
+  cellTypes:
+    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+    BOX: {childCellType: CPU, childCellNumber: 2, isNodeLevel: true}
+  physicalCells: [{cellType: NODE, cellAddress: n}, {cellType: BOX, cellAddress: c}]
+virtualClusters:
+  a: {virtualCells: [{cellType: NODE, cellNumber: 1}]}
+""")
+    for priority in (0, -1):
+        request = GangRequest("g", "a", ((1, 2),), priority, leaf_type="GPU", topology=Topology("BOX", True))
+        assert core.refusal(request) == "no GPU device is inside a BOX"
 
 
 def test_a_failed_attempt_is_remembered_until_something_is_freed(racks: Make) -> None:
