@@ -58,6 +58,10 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
         victims |= {state.outward(victim) for victim in record.victims} if record is not None else set()
     held = state.standing.held
     names = sorted({_name(held[victim].gang) if victim in held else victim for victim in victims})
+    if not names:
+        # The last of them has left since the scheduler looked.
+        soon = Estimate(now_ms, None, "what is free now")
+        return Wait(gang, Why.NOT_YET_LOOKED_AT, "its devices are free now", "a moment's patience", (), 1, soon)
     told = f"its devices are reserved; it waits for {_some(names)} to leave, with less right to them"
     soon = Estimate(now_ms, None, "it starts as soon as they have left")
     return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these jobs ending, as they were told to", (), 1, soon)

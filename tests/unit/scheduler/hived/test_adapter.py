@@ -182,6 +182,9 @@ def test_preemption_is_proposed_once_and_then_carried_out(scheduler: HivedSchedu
     assert why is not None
     assert "waits for low to leave" in why.told
     scheduler.release("low")
+    why = scheduler.why("high")
+    assert why is not None
+    assert why.told == "its devices are free now"
     assert isinstance(placed(scheduler)["high"], Place)
 
 
