@@ -51,6 +51,8 @@ class UserHarness(ProcessHarness):
         self._data = open_data_dir(self._place, may_pass=True)
         for name in ("secret.key", "openpai.db", "database"):
             (self._place / name).write_text("a secret")
+        # A server does not start with a key that others may read.
+        (self._place / "secret.key").chmod(0o600)
         settings = Settings(self._place, gpus_per_node=4, task_user=USER)
         backend = make_backend(settings, self._data, SystemClock())
         assert isinstance(backend, ProcessBackend)

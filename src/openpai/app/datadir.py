@@ -14,7 +14,8 @@ from openpai.store.database import place_of
 
 _OTHERS: Final = 0o007
 _PASS: Final = 0o001
-_FILES: Final = ("lock", "visitors", "database", "secret.key*", "openpai.db*")
+# The key itself is not among them: that it was open is for a person to hear, not to be hidden.
+_FILES: Final = ("lock", "visitors", "database", "secret.key.*", "openpai.db*")
 
 
 @dataclass(frozen=True, slots=True)
