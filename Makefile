@@ -8,7 +8,7 @@ RUN := $(VENV)/bin
 INSTALL = $(RUN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && \
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check -e .
 
-.PHONY: help demo test check format bench simulate docs clean
+.PHONY: help demo test lint check format bench simulate docs clean
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -45,11 +45,13 @@ demo: $(VENV)/.demo ## set up, start the platform, run a real distributed traini
 test: $(VENV)/.installed $(VENV)/generator/.installed ## the whole test suite
 	$(RUN)/python -m pytest
 
-check: $(VENV)/.installed ## format, lint, types, import contracts, unit tests
+lint: $(VENV)/.installed ## format, lint, types, import contracts
 	$(RUN)/ruff format --check .
 	$(RUN)/ruff check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
+
+check: lint ## the same, and unit tests
 	$(RUN)/python -m pytest -q -n auto tests/unit tests/properties tests/architecture -m "not slow"
 
 docs: $(VENV)/.installed ## write the pages of docs/ that are made from the tables

@@ -119,10 +119,11 @@ async def test_the_address_of_a_log_opens_that_log_alone_for_two_minutes(world: 
     uri = (await addresses(world))["stdout"]
     path, _, ticket = uri.partition("?")
     detail = "/api/v2/jobs/ann~train"
-    wrong = [f"{path}?ticket={'A' * 200}", f"{path}?ticket=", f"{path}?ticket=%ff", f"{path[:-6]}stderr?{ticket}"]
-    for other in wrong:
-        answer = await world.http.get(other)
-        assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError"), other
+    for none in ("A" * 200, "", "%ff"):
+        answer = await world.http.get(f"{path}?ticket={none}")
+        assert (answer.status_code, answer.json()["code"]) == (401, "UnauthorizedUserError"), none
+    answer = await world.http.get(f"{path[:-6]}stderr?{ticket}")
+    assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError")
     for elsewhere in (f"{detail}?{ticket}", f"{path.rpartition('/')[0]}?{ticket}", path):
         assert (await world.http.get(elsewhere)).status_code == 401, elsewhere
     assert (await world.http.delete(uri)).status_code == 405

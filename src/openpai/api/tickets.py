@@ -43,9 +43,14 @@ class Tickets:
         return sealed.data.decode()
 
     async def caller(self, ticket: str, path: str) -> Caller:
-        """Return who asked for a ticket. Raises ForbiddenUserError for one that is over, or for another path."""
+        """Return who asked for a ticket.
+
+        Raises ForbiddenUserError for one that is over or for another path, UnauthorizedUserError for what is none.
+        """
         said = self._opened(ticket)
-        if said is None or said.path != path or self._clock.now_ms() >= said.until_ms:
+        if said is None:
+            raise Refused("UnauthorizedUserError", "this ticket is none", "ask where the logs are again, or log in")
+        if said.path != path or self._clock.now_ms() >= said.until_ms:
             told = "this address of a log was for two minutes and for this log only"
             raise Refused("ForbiddenUserError", told, "ask where the logs are again, or log in")
         return await self._sessions.holder(said.digest)
