@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -172,3 +173,28 @@ async def test_a_total_that_took_long_is_believed_for_a_while() -> None:
     now_s += 2.0
     took_s = 0.01
     assert [await totals.of("all", count), await totals.of("all", count)] == [3, 4]
+
+
+async def test_the_newest_jobs_are_read_off_an_index_that_holds_all_a_list_needs(
+    database: Database, queries: SqlJobQueries
+) -> None:
+    asked: list[tuple[str, Any]] = []
+    sa.event.listen(
+        database.engine,
+        "before_cursor_execute",
+        lambda _1, _2, statement, values, _3, _4: asked.append((statement, values)),
+    )
+    await queries.jobs(JobFilter(limit=5), count=False)
+    statement, values = next(each for each in asked if "ORDER BY" in each[0])
+
+    def explain(connection: sa.Connection) -> str:
+        # PostgreSQL would read so few rows one after the other.
+        if not database.is_sqlite:
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        how = "EXPLAIN QUERY PLAN " if database.is_sqlite else "EXPLAIN "
+        return "\n".join(str(row) for row in connection.exec_driver_sql(how + statement, values))
+
+    plan = await database.read(explain)
+    assert "ix_jobs_listing" in plan
+    assert "TEMP B-TREE" not in plan
+    assert "Sort" not in plan

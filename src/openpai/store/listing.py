@@ -9,6 +9,7 @@ columns whose own index would lead it through the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -28,9 +29,12 @@ _ORDERS: Final[Mapping[str, Any]] = {
     "retries": jobs.c.retries_counted + jobs.c.retries_free,
     "totalTaskNumber": jobs.c.tasks_total,
     "totalGpuNumber": jobs.c.gpus_total,
-    "state": sa.func.coalesce(jobs.c.phase, ""),
+    "state": jobs.c.phase,
     "completionTime": jobs.c.ended_at_ms,
     "jobPriority": jobs.c.priority_class,
+}
+_PAGE: Final[Mapping[str, Any]] = {
+    name: getattr(JobFilter(), name) for name in ("order", "is_ascending", "offset", "limit", "after")
 }
 _NULLABLE: Final = frozenset({"completionTime", "jobPriority"})
 
@@ -44,16 +48,19 @@ class Manner(NamedTuple):
     """The same value, in a form by which the database does not choose an index."""
     untagged: Condition
     """What spares a look at the tags; nothing where the database joins them at once."""
+    counts_unseen: bool
+    """Whether it counts all rows of a table without looking at any."""
 
 
 OF_SQLITE: Final = Manner(
     lambda name, word: sa.func.instr(name, word) > 0,
     lambda column: sa.func.coalesce(column, ""),
     sa.not_(jobs.c.is_tagged),
+    counts_unseen=True,
 )
 # Its LIKE tells capitals from small letters, unlike SQLite's, and takes half as long as its strpos.
 OF_POSTGRESQL: Final = Manner(
-    lambda name, word: name.contains(word, autoescape=True), lambda column: column, sa.false()
+    lambda name, word: name.contains(word, autoescape=True), lambda column: column, sa.false(), counts_unseen=False
 )
 
 
@@ -79,6 +86,15 @@ def condition(where: JobFilter, manner: Manner) -> Condition:
     if where.tags_none:
         parts.append(sa.or_(manner.untagged, sa.not_(_has_tag(where.tags_none))))
     return sa.and_(*parts)
+
+
+def counting(where: JobFilter, matching: Condition, manner: Manner) -> sa.Select[int]:
+    """Return the query for how many jobs match."""
+    count = sa.select(sa.func.count()).select_from(jobs)
+    if not manner.counts_unseen or replace(where, **_PAGE) != JobFilter():
+        return count.where(matching)
+    archived = count.where(_archived(JobFilter(is_archived=True), None))
+    return sa.select(count.scalar_subquery() - archived.scalar_subquery())
 
 
 def _archived(where: JobFilter, apart: Manner | None) -> Condition:
@@ -124,9 +140,10 @@ class Listed(NamedTuple):
     id: Any
 
 
-def of_jobs(where: JobFilter) -> Listed:
+def of_jobs(where: JobFilter, manner: Manner) -> Listed:
     """Return what the list is ordered by."""
-    return Listed(_ORDERS[_name(where)], jobs.c.id)
+    key = _ORDERS[_name(where)]
+    return Listed(manner.apart(key) if key is jobs.c.phase else key, jobs.c.id)
 
 
 def after(where: JobFilter, cursor: Cursor, of: Any) -> Condition:

@@ -43,23 +43,23 @@ class SqlJobQueries:
             if where.keyword:
                 return await self._page_of_selection(where, matching)
             # Both read the whole index, so neither waits for the other.
-            page, total = await asyncio.gather(self._page(where, matching), self._total(matching))
+            page, total = await asyncio.gather(self._page(where, matching), self._total(where, matching))
             return replace(page, total=total)
         page = await self._page(where, matching)
         if not count:
             return page
         is_all = page.end is None and where.after is None and (page.jobs or where.offset == 0) and where.limit > 0
-        total = where.offset + len(page.jobs) if is_all else await self._total(matching)
+        total = where.offset + len(page.jobs) if is_all else await self._total(where, matching)
         return replace(page, total=total)
 
     async def _page(self, where: JobFilter, matching: listing.Condition) -> JobPage:
-        of = listing.of_jobs(where)
+        of = listing.of_jobs(where, self._manner)
         query = _paged(sa.select(of.id, of.key.label("key")).where(matching), where, of)
         return await self._database.read(lambda connection: _read_page(connection, query, where))
 
     async def _page_of_selection(self, where: JobFilter, matching: listing.Condition) -> JobPage:
         """Return a page with its total out of one search: searching names is most of the work."""
-        of = listing.of_jobs(where)
+        of = listing.of_jobs(where, self._manner)
         found = sa.select(of.id, of.key.label("key")).where(matching).cte("found")
         query = _paged(sa.select(found), where, listing.Listed(found.c.key, found.c.id))
         total = sa.select(sa.func.count()).select_from(found).scalar_subquery()
@@ -72,12 +72,13 @@ class SqlJobQueries:
 
         return await self._database.read(work)
 
-    async def _total(self, matching: listing.Condition) -> int:
-        compiled = matching.compile(self._database.engine)
+    async def _total(self, where: JobFilter, matching: listing.Condition) -> int:
+        query = listing.counting(where, matching, self._manner)
+        compiled = query.compile(self._database.engine)
         asked = f"{compiled} {sorted(compiled.params.items())}"
 
         async def counted() -> int:
-            return await self._database.read(lambda connection: _count(connection, matching))
+            return await self._database.read(lambda connection: connection.execute(query).scalar_one())
 
         return await self._totals.of(asked, counted)
 

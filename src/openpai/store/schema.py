@@ -103,8 +103,8 @@ jobs: Final = sa.Table(
     *_listing("ix_jobs_archived", *_NEWEST, whole=("owner", *_LISTED, "archive_key"), where="archive_key > ''"),
     *_listing("ix_jobs_of_owner", "owner", "archive_key", *_NEWEST, whole=_LISTED),
     sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
-    # The smallest there can be: all jobs are counted in it.
-    sa.Index("ix_jobs_archive_key", "archive_key"),
+    # The smallest there can be: all jobs are counted in it. SQLite would look for the newest jobs by it.
+    sa.Index("ix_jobs_archive_key", "archive_key", info={"dialect": "postgresql"}).ddl_if(dialect="postgresql"),
     # How many of somebody's jobs wait or run is asked at each submission, whatever else waits.
     sa.Index(
         "ix_jobs_unfinished",

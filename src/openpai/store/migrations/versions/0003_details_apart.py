@@ -43,8 +43,9 @@ def _narrow_jobs() -> None:
         table.create_unique_constraint("uq_jobs_owner_name_archive_key", ["owner", "name", "archive_key"])
         table.create_check_constraint(op.f("ck_jobs_phase"), f"phase IN ({_PHASES})")
     op.create_index("ix_jobs_phase_submitted", "jobs", ["phase", "submitted_at_ms"])
-    op.create_index("ix_jobs_archive_key", "jobs", ["archive_key"])
     is_sqlite = op.get_bind().dialect.name == "sqlite"
+    if not is_sqlite:
+        op.create_index("ix_jobs_archive_key", "jobs", ["archive_key"])
     listed = ["name", "virtual_cluster", "phase", "priority_class", "is_tagged", "gpus_total", "tasks_total"]
     listed += ["retries_counted", "retries_free", "ended_at_ms"]
     newest = ["submitted_at_ms", "id"]
