@@ -72,7 +72,7 @@ def test_an_unlisted_code_keeps_its_number(code: int, phrase: str) -> None:
         (126, "user.sh: line 4: /bin/true: Argument list too long\n", 220),
         (2, "user.sh: line 4: syntax error near unexpected token `then'\nuser.sh: line 4: `if then fi'\n", 231),
         (2, "user.sh: line 4: unexpected EOF while looking for matching `\"'\n", 231),
-        (2, '/work/user.sh: 4: Syntax error: "then" unexpected\n', 231),
+        (2, '/data/user.sh: 4: Syntax error: "then" unexpected\n', 231),
         (2, 'user.sh: line 4: syntax error: unexpected "then"\n', 231),
         (1, "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC.cu:58\n", 226),
         (1, TRACEBACK + "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n", 226),
