@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from heapq import merge
 from typing import Any
 
 import pytest
@@ -314,6 +315,17 @@ class Histories(RuleBasedStateMachine):
             is_there = self.gangs[gang].virtual_cluster in self.scheduler.core.cluster.views
             assert is_there or wait.code is Why.NO_VIRTUAL_CLUSTER
         assert json.dumps(self.scheduler.snapshot(), sort_keys=True) == before
+
+    @rule()
+    def ask_who_is_ahead(self) -> None:
+        """Counted line by line, it is what sorting everybody gives."""
+        state = self.scheduler.state
+        ranked = sorted(state.queue.all(), key=state.right)
+        for place, waiting in enumerate(ranked):
+            owner = waiting.gang.virtual_cluster
+            ahead = [stretch.nearest_first() for stretch in state.queue.ahead_of(waiting, state.right)]
+            nearest_first = list(merge(*ahead, key=state.right, reverse=True))
+            assert nearest_first == [other for other in ranked[:place] if other.gang.virtual_cluster == owner][::-1]
 
     @precondition(lambda self: self.gangs.keys() - self.running.keys())
     @rule(data=st.data())

@@ -20,6 +20,7 @@ _WIDTH: Final = 120
 _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 # PyYAML's own writer, used where libyaml is missing, loses line separators beyond ASCII unless it escapes them.
 _IS_FAST: Final = hasattr(yaml, "CSafeDumper")
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def to_document(spec: JobSpec) -> dict[str, Any]:
@@ -72,10 +73,6 @@ def _masked(spec: JobSpec) -> dict[str, Any]:
 def dump_spec(spec: JobSpec) -> str:
     """Return the job as compact JSON without its secrets, for `load_spec`."""
     return _json(document_of(replace(spec, secrets={})))
-
-
-def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 def load_spec(text: str, secrets: Mapping[str, Any]) -> JobSpec:

@@ -1,4 +1,4 @@
-"""Remembering jobs: submissions, saved steps, grants, the inbox and the right to lead."""
+"""Remembering jobs: submissions, saved steps, grants and the inbox."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from sqlalchemy import exc
 from sqlalchemy.dialects import postgresql, sqlite
 
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
-from openpai.ports.store import AlreadySubmitted, Change, JobRecord, LeaseLost, NewJob, Saved
+from openpai.ports.store import AlreadySubmitted, Change, JobRecord, NewJob, Saved
 from openpai.ports.usage import BeyondQuota
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
 from openpai.store.admitting import beyond, lock_of
 from openpai.store.database import Database
+from openpai.store.leases import SqlLeases
 from openpai.store.months import count_ends, ends_of
 from openpai.store.schema import (
     audit,
@@ -26,12 +27,10 @@ from openpai.store.schema import (
     job_attempts,
     job_details,
     jobs,
-    lease,
     task_attempts,
 )
 from openpai.store.usage import audit_columns
 
-LEADER: Final = "leader"
 _ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
 _CHANGING: Final = (
     "version",
@@ -52,6 +51,13 @@ _CHANGING: Final = (
     "rank",
     "checkpoint_at_ms",
 )
+# Made once: making and recognising a statement takes longer than carrying it out.
+_ADD_JOB: Final = jobs.insert()
+_ADD_DETAILS: Final = job_details.insert()
+_ADD_EVENT: Final = events.insert()
+_ADD_AUDIT: Final = audit.insert()
+_ADD_NEWS: Final = inbox.insert()
+_ADD_GRANT: Final = grants.insert()
 _TASK_KEY: Final = ("job", "job_attempt", "role", "task_index", "attempt")
 
 _WHOLE: Final = sa.select(jobs, job_details).join(job_details, job_details.c.job == jobs.c.id)
@@ -74,11 +80,11 @@ class _Stale(Exception):
     """A job's version is not the one the change started from."""
 
 
-class SqlJobStore:
+class SqlJobStore(SqlLeases):
     """`ports.store.JobStore` over SQLite or PostgreSQL."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._upsert_task = _upsert(dialect, task_attempts, _TASK_KEY)
         self._upsert_attempt = _upsert(dialect, job_attempts, ("job", "attempt"))
@@ -98,20 +104,20 @@ class SqlJobStore:
             if new.idempotency_key:
                 _claim_key(connection, new)
             try:
-                connection.execute(jobs.insert(), columns)
+                connection.execute(_ADD_JOB, columns)
             except exc.IntegrityError as error:
                 raise Refused(
                     "ConflictJobError",
                     f"{new.record.user} already has a job named {new.record.name!r}",
                     f"archive the old one: `pai job archive {new.record.name}`, or choose another name",
                 ) from error
-            connection.execute(job_details.insert(), details)
-            connection.execute(events.insert(), first)
+            connection.execute(_ADD_DETAILS, details)
+            connection.execute(_ADD_EVENT, first)
             if new.audit is not None:
-                connection.execute(audit.insert(), audit_columns(new.audit, target=new.record.full_name))
+                connection.execute(_ADD_AUDIT, audit_columns(new.audit, target=new.record.full_name))
             # A server that is no longer the leader must not keep the job to itself.
             if epoch is None or self._newest_epoch(connection) != epoch:
-                connection.execute(inbox.insert(), {"job": new.record.job.id})
+                connection.execute(_ADD_NEWS, {"job": new.record.job.id})
             return None
 
         # Raised out there: within, it would undo the submissions of others and have each of them run alone.
@@ -204,51 +210,6 @@ class SqlJobStore:
         )
         return await self._database.write(work) if waiting else ()
 
-    async def lease(self, holder: str, now_ms: int, ttl_ms: int, url: str = "") -> int | None:
-        """Take or renew the right to lead; see `JobStore.lease`."""
-
-        def work(connection: sa.Connection) -> int | None:
-            row = connection.execute(sa.select(lease).where(lease.c.name == LEADER).with_for_update()).first()
-            if row is None:
-                first = {"name": LEADER, "holder": holder, "epoch": 1, "until_ms": now_ms + ttl_ms, "url": url}
-                connection.execute(lease.insert(), first)
-                return 1
-            if not _is_free(row, holder, now_ms):
-                return None
-            epoch = int(row.epoch) if row.holder == holder else int(row.epoch) + 1
-            renewed = {"holder": holder, "epoch": epoch, "until_ms": now_ms + ttl_ms, "url": url}
-            connection.execute(sa.update(lease).where(lease.c.name == LEADER).values(renewed))
-            return epoch
-
-        return await self._database.write(work)
-
-    async def leader_url(self, now_ms: int) -> str:
-        """Return where the leading server is; see `JobStore.leader_url`."""
-        query = sa.select(lease.c.url).where(
-            lease.c.name == LEADER, lease.c.holder.is_not(None), lease.c.until_ms > now_ms
-        )
-        return await self._database.read(lambda connection: connection.execute(query).scalar()) or ""
-
-    async def check_lease(self, epoch: int) -> None:
-        """Raise LeaseLost when another server leads; see `JobStore.check_lease`."""
-        await self._database.read(lambda connection: self._check_lease(connection, epoch))
-
-    async def release_lease(self, holder: str) -> None:
-        """Give the right to lead back; see `JobStore.release_lease`."""
-        mine = sa.update(lease).where(lease.c.name == LEADER, lease.c.holder == holder).values(holder=None, until_ms=0)
-        await self._database.write(lambda connection: connection.execute(mine))
-
-    def _check_lease(self, connection: sa.Connection, epoch: int) -> None:
-        newest = self._newest_epoch(connection)
-        if newest != epoch:
-            raise LeaseLost(f"epoch {epoch} is over, {newest} leads")
-
-    def _newest_epoch(self, connection: sa.Connection) -> int | None:
-        query = sa.select(lease.c.epoch).where(lease.c.name == LEADER)
-        # A share lock keeps a new leader from taking over between this look and our commit.
-        newest = connection.execute(query if self._database.is_sqlite else query.with_for_update(read=True)).scalar()
-        return None if newest is None else int(newest)
-
     def _save_alone(self, connection: sa.Connection, change: Change, *, notify: bool) -> Saved:
         try:
             with connection.begin_nested():
@@ -283,7 +244,7 @@ class SqlJobStore:
         _execute(connection, _RELEASE, released)
         _execute(
             connection,
-            grants.insert(),
+            _ADD_GRANT,
             [
                 {"node": node, "device": device, "grant_number": number, "job": change.after.job.id}
                 for change in changes
@@ -301,9 +262,9 @@ class SqlJobStore:
         )
         _execute(connection, self._count_ends, ends_of(changes))
         _execute(connection, self._upsert_attempt, [_ended_columns(change) for change in changes if change.ended])
-        _execute(connection, events.insert(), [rows.event_columns(e) for change in changes for e in change.events])
+        _execute(connection, _ADD_EVENT, [rows.event_columns(e) for change in changes for e in change.events])
         if notify:
-            _execute(connection, inbox.insert(), [{"job": change.after.job.id} for change in changes])
+            _execute(connection, _ADD_NEWS, [{"job": change.after.job.id} for change in changes])
 
 
 def _check_key(connection: sa.Connection, new: NewJob) -> None:
@@ -330,13 +291,6 @@ def _claim_key(connection: sa.Connection, new: NewJob) -> None:
 
 def _submitted(user: str, key: str) -> sa.Select[Any]:
     return sa.select(idempotency.c.job, idempotency.c.name).where(idempotency.c.owner == user, idempotency.c.key == key)
-
-
-def _is_free(row: Any, holder: str, now_ms: int) -> bool:
-    if row.holder is None or row.holder == holder or row.until_ms <= now_ms:
-        return True
-    # Only one process at a time may use a place, so another one there is dead: no need to wait for its lease.
-    return str(row.holder).rpartition("/")[0] == holder.rpartition("/")[0] != ""
 
 
 def _upsert(dialect: Any, table: sa.Table, key: Sequence[str]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from openpai.lifecycle.model import (
     AttemptKey,
@@ -31,8 +31,7 @@ from openpai.ports.store import Event, JobRecord, NewJob, Sealed, Slot
 Row = Mapping[str, Any]
 
 
-def _dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+_dump: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def plan_text(plan: Plan) -> str:

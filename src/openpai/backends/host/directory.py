@@ -18,7 +18,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
@@ -50,6 +50,10 @@ class LaunchRecord:
     boot: str
     cgroup: str = ""
 
+    def text(self) -> str:
+        """Return it as a JSON object, for `TaskDirectory.record`."""
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+
 
 class TaskDirectory:
     """The files of one task attempt."""
@@ -77,7 +81,7 @@ class TaskDirectory:
             make_directory(self._file(WORK_DIRECTORY))
         _write(self._file(HOSTS_FILE), hosts, _OVER)
         _write(self._file(SCRIPT_FILE), script, _OVER)
-        _write(self._file(RECORD_FILE), json.dumps(asdict(record)), _OVER)
+        _write(self._file(RECORD_FILE), record.text(), _OVER)
 
     def fence(self) -> None:
         """Make sure that no wrapper begins any more, unless one already has."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
+from openpai.scheduler.hived.ahead import Ahead
 from openpai.scheduler.hived.limiting import gpus_of
-from openpai.scheduler.hived.model import Code
 from openpai.scheduler.hived.portions import Portions
 from openpai.scheduler.hived.queueing import Waiting
 from openpai.scheduler.hived.rehearsing import Rehearsal
@@ -29,15 +29,16 @@ AHEAD_MAX: Final = 50
 """With more gangs ahead than that, counts have to do."""
 
 
-def estimate(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waiting], now_ms: int) -> Estimate:
+def estimate(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: int) -> Estimate:
     """Return when a gang may start if nothing comes between; `ahead` are those that take something away before it."""
     if len(ahead) > AHEAD_MAX:
         return _from_counts(state, waiting, ahead, now_ms)
-    good = _Course(state, waiting, ahead, now_ms, is_good=True)
+    nearest_first = list(ahead.nearest_first())
+    good = _Course(state, waiting, nearest_first, now_ms, is_good=True)
     earliest_ms = good.play()
     if earliest_ms is None:
         return Estimate(None, None, "unknown: nothing says when enough of what runs now will end")
-    bad = _Course(state, waiting, ahead, now_ms, is_good=False)
+    bad = _Course(state, waiting, nearest_first, now_ms, is_good=False)
     latest_ms = bad.play()
     basis = " and ".join(sorted(good.sources | bad.sources)) or "what is free now"
     if latest_ms is None:
@@ -45,18 +46,7 @@ def estimate(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waiting], 
     return Estimate(earliest_ms, max(earliest_ms, latest_ms), basis)
 
 
-def is_out(state: SchedulerState, other: Waiting, waiting: Waiting) -> bool:
-    """Return whether a gang ahead takes nothing away: it never fits, or a limit that is not shared keeps it back."""
-    answer = state.queue.lane_of(other.gang.id).answer
-    if answer is not None and answer.code is Code.TOO_LARGE:
-        return True
-    limits = state.standing.limits
-    limit = limits.limit_of((other.gang.virtual_cluster, other.gang.user))
-    is_within = limit is None or gpus_of(other.gang) <= limit.gpus
-    return limits.keeps_back(other.gang) and not (is_within and other.gang.user == waiting.gang.user)
-
-
-def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waiting], now_ms: int) -> Estimate:
+def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: int) -> Estimate:
     """Guess from how many devices those ahead want, and how long devices are usually kept."""
     gang = waiting.gang
     name = gang.virtual_cluster
@@ -65,15 +55,11 @@ def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Sequence[Waitin
     if typical is None or not size:
         told = f"unknown: {len(ahead)} gangs go first, and too few have finished to say how long that takes"
         return Estimate(None, None, told)
-    wanted = sum(_devices(other.portions) for other in (*ahead, waiting))
+    wanted = ahead.devices() + waiting.devices
     rounds = wanted / size
     earliest_ms = now_ms + int(max(0.0, rounds - 1) * typical[0])
     basis = f"{len(ahead)} gangs ahead want {wanted} devices; {name} has {size}; run times of its finished jobs"
     return Estimate(earliest_ms, now_ms + int((rounds + 1) * typical[1]), basis)
-
-
-def _devices(portions: Portions) -> int:
-    return sum(sum(portion.request.sizes()) for portion in portions)
 
 
 @dataclass(slots=True)
@@ -82,7 +68,8 @@ class _Course:
 
     state: SchedulerState
     waiting: Waiting
-    ahead: Sequence[Waiting]
+    nearest_first: Sequence[Waiting]
+    """Who goes before it."""
     now_ms: int
     is_good: bool
     sources: set[str] = field(default_factory=set)
@@ -102,7 +89,7 @@ class _Course:
             return self._play(rehearsal)
 
     def _play(self, rehearsal: Rehearsal) -> int | None:
-        at_ms, left = self.now_ms, list(reversed(self.ahead))
+        at_ms, left = self.now_ms, list(self.nearest_first)
         for _ in range(LEAVES_MAX):
             while left and self._start(rehearsal, left[-1], at_ms):
                 left.pop()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from openpai.scheduler.hived.estimating import estimate, is_out
+from openpai.scheduler.hived.ahead import Ahead
+from openpai.scheduler.hived.estimating import estimate
 from openpai.scheduler.hived.limiting import gpus_of
 from openpai.scheduler.hived.model import Code
 from openpai.scheduler.hived.queueing import Waiting, group_of
@@ -46,9 +47,19 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     if code in NEVER:
         return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
     # Whoever never fits, or is at a limit, lets others pass and is not ahead of them.
-    ahead = [other for other in state.queue.ahead_of(waiting, state.right) if not is_out(state, other, waiting)]
-    names = tuple(dict.fromkeys(_name(other.gang) for other in reversed(ahead)))[:AHEAD_MAX]
-    return Wait(gang, code, told, unblock, names, len(ahead) + 1, estimate(state, waiting, ahead, now_ms))
+    ahead = Ahead(state, waiting)
+    place = len(ahead) + 1
+    return Wait(gang, code, told, unblock, _nearest(ahead), place, estimate(state, waiting, ahead, now_ms))
+
+
+def _nearest(ahead: Ahead) -> tuple[str, ...]:
+    """Return the names of the jobs right before, the nearest first."""
+    names: dict[str, None] = {}
+    for other in ahead.nearest_first():
+        names[_name(other.gang)] = None
+        if len(names) == AHEAD_MAX:
+            break
+    return tuple(names)
 
 
 def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:

@@ -9,7 +9,7 @@ wishes and users, however many gangs wait.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -41,6 +41,11 @@ class Waiting:
         """Return what decides between gangs of one user in one lane: rank, then age."""
         return -self.gang.rank, self.gang.submitted_at_ms, self.number
 
+    @property
+    def devices(self) -> int:
+        """Return how many devices it asks for."""
+        return sum(sum(portion.request.sizes()) for portion in self.portions)
+
 
 @dataclass(slots=True)
 class Lane:
@@ -61,6 +66,22 @@ class Head(NamedTuple):
 
     lane: Lane
     waiting: Waiting
+
+
+class Stretch(NamedTuple):
+    """So many gangs from the beginning of a line."""
+
+    line: Sequence[tuple[Order, Waiting]]
+    gangs: int
+
+    @property
+    def first(self) -> Waiting:
+        """Return the first of them; all of them ask for the same, for the same user."""
+        return self.line[0][1]
+
+    def nearest_first(self) -> Iterator[Waiting]:
+        """Yield them from the last to the first."""
+        return (self.line[place][1] for place in range(self.gangs - 1, -1, -1))
 
 
 def group_of(gang: Gang) -> str:
@@ -160,12 +181,17 @@ class Queue:
         self._seen.update(worth)
         self._touched -= worth.keys()
 
-    def ahead_of(self, waiting: Waiting, right: Callable[[Waiting], Right]) -> list[Waiting]:
-        """Return the gangs of its virtual cluster that go before it, in order."""
-        owner = waiting.gang.virtual_cluster
-        own = right(waiting)
-        ranked = [(right(other), other) for other in self._waiting.values() if other.gang.virtual_cluster == owner]
-        return [other for _, other in sorted((item for item in ranked if item[0] < own), key=lambda item: item[0])]
+    def ahead_of(self, waiting: Waiting, right: Callable[[Waiting], Right]) -> Iterator[Stretch]:
+        """Yield the gangs of its virtual cluster that go before it."""
+        owner, own = waiting.gang.virtual_cluster, right(waiting)
+        for group in (owner, ""):
+            for lane in self._groups.get(group, {}).values():
+                for line in lane.lines.values():
+                    # Nothing but rank and age sets the gangs of a line apart, so it stands in their order.
+                    if line[0][1].gang.virtual_cluster == owner:
+                        count = bisect_left(line, own, key=lambda item: right(item[1]))
+                        if count:
+                            yield Stretch(line, count)
 
 
 def _order(item: tuple[Order, Waiting]) -> Order:

@@ -1,0 +1,73 @@
+"""The right to lead: one server has it at a time, and each change of hands has a number, the epoch."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from openpai.ports.store import LeaseLost
+from openpai.store.database import Database
+from openpai.store.schema import lease
+
+LEADER: Final = "leader"
+_EPOCH: Final = sa.select(lease.c.epoch).where(lease.c.name == LEADER)
+# A share lock keeps a new leader from taking over between a look and the commit that follows it.
+_LOCKED_EPOCH: Final = _EPOCH.with_for_update(read=True)
+
+
+class SqlLeases:
+    """The part of `ports.store.JobStore` that says who leads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def lease(self, holder: str, now_ms: int, ttl_ms: int, url: str = "") -> int | None:
+        """Take or renew the right to lead; see `JobStore.lease`."""
+
+        def work(connection: sa.Connection) -> int | None:
+            row = connection.execute(sa.select(lease).where(lease.c.name == LEADER).with_for_update()).first()
+            if row is None:
+                first = {"name": LEADER, "holder": holder, "epoch": 1, "until_ms": now_ms + ttl_ms, "url": url}
+                connection.execute(lease.insert(), first)
+                return 1
+            if not _is_free(row, holder, now_ms):
+                return None
+            epoch = int(row.epoch) if row.holder == holder else int(row.epoch) + 1
+            renewed = {"holder": holder, "epoch": epoch, "until_ms": now_ms + ttl_ms, "url": url}
+            connection.execute(sa.update(lease).where(lease.c.name == LEADER).values(renewed))
+            return epoch
+
+        return await self._database.write(work)
+
+    async def leader_url(self, now_ms: int) -> str:
+        """Return where the leading server is; see `JobStore.leader_url`."""
+        query = sa.select(lease.c.url).where(
+            lease.c.name == LEADER, lease.c.holder.is_not(None), lease.c.until_ms > now_ms
+        )
+        return await self._database.read(lambda connection: connection.execute(query).scalar()) or ""
+
+    async def check_lease(self, epoch: int) -> None:
+        """Raise LeaseLost when another server leads; see `JobStore.check_lease`."""
+        await self._database.read(lambda connection: self._check_lease(connection, epoch))
+
+    async def release_lease(self, holder: str) -> None:
+        """Give the right to lead back; see `JobStore.release_lease`."""
+        mine = sa.update(lease).where(lease.c.name == LEADER, lease.c.holder == holder).values(holder=None, until_ms=0)
+        await self._database.write(lambda connection: connection.execute(mine))
+
+    def _check_lease(self, connection: sa.Connection, epoch: int) -> None:
+        newest = self._newest_epoch(connection)
+        if newest != epoch:
+            raise LeaseLost(f"epoch {epoch} is over, {newest} leads")
+
+    def _newest_epoch(self, connection: sa.Connection) -> int | None:
+        newest = connection.execute(_EPOCH if self._database.is_sqlite else _LOCKED_EPOCH).scalar()
+        return None if newest is None else int(newest)
+
+
+def _is_free(row: Any, holder: str, now_ms: int) -> bool:
+    if row.holder is None or row.holder == holder or row.until_ms <= now_ms:
+        return True
+    # Only one process at a time may use a place, so another one there is dead: no need to wait for its lease.
+    return str(row.holder).rpartition("/")[0] == holder.rpartition("/")[0] != ""
