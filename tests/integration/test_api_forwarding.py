@@ -15,8 +15,10 @@ from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
 from openpai.api.app import create_api
-from openpai.api.forwarding import FORWARDED, Forwarder
+from openpai.api.forwarding import Forwarder
+from openpai.api.origins import FORWARDED
 from openpai.ports.platform import NodeView, NotLeading
+from openpai.ports.store import Sealed
 from openpai.scheduler.model import Wait
 
 from .api_world import Here, World, open_world
@@ -32,6 +34,9 @@ class Elsewhere(Here):
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         await self._find(user, name)
+        raise NotLeading(self.leader)
+
+    async def stop(self, user: str, name: str, by: str) -> None:
         raise NotLeading(self.leader)
 
 
@@ -52,7 +57,7 @@ async def follower(
     api = create_api(replace(desk.services, platform=platform))
     asked = leader or world.api
     transport = asked if isinstance(asked, httpx.AsyncBaseTransport) else httpx.ASGITransport(asked)
-    api.state.forwarder = Forwarder(transport)
+    api.state.forwarder = Forwarder(desk.services.sealer, transport)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://follower") as http:
         yield http
     await api.state.forwarder.close()
@@ -140,5 +145,22 @@ async def test_the_leader_gets_the_question_and_the_credentials_and_nothing_else
     [(method, target, asked, body)] = seen
     assert (method, target, body) == ("GET", "/api/v2/jobs/ann%7Esecond/why?a=%2F&a=b", b"")
     assert (asked["authorization"], asked["accept"]) == (headers["Authorization"], "text/csv")
-    assert (asked["host"], asked[FORWARDED]) == ("leader", "1")
+    assert asked["host"] == "leader"
+    assert world.api.state.desk.services.sealer.open(Sealed(asked[FORWARDED].encode())) == {
+        "address of a caller": "127.0.0.1"
+    }
     assert not {"cookie", "x-forwarded-for"} & set(asked)
+
+
+async def test_the_leader_writes_down_where_a_deed_came_from_and_believes_nobody_else_about_it(world: World) -> None:
+    headers = await world.login("ann")
+    await world.submit("train")
+    async with follower(world) as http:
+        http._transport = httpx.ASGITransport(http._transport.app, client=("10.9.8.7", 1))  # type: ignore[attr-defined]
+        wish = {"value": "STOP"}
+        stopped = await http.put("/api/v2/jobs/train/executionType", json=wish, headers=headers)
+        assert stopped.status_code == 202
+    forged = {**headers, FORWARDED: "10.1.1.1"}
+    assert (await world.http.put("/api/v2/jobs/train/executionType", json=wish, headers=forged)).status_code == 202
+    found = (await world.get("/audit", action="job.stop"))["entries"]
+    assert [entry["address"] for entry in found] == ["192.0.2.7", "10.9.8.7"]

@@ -14,8 +14,8 @@ from fastapi import Request
 
 from openpai.api.bodies import invalid
 from openpai.api.context import Desk, desk
-from openpai.api.gate import address_of
 from openpai.api.memberships import Groups, named, vouched
+from openpai.api.origins import address_of
 from openpai.api.people import UserWish, fulfilled
 from openpai.api.sessions import digest_of
 from openpai.api.shapes.exits import Document

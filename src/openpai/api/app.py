@@ -114,7 +114,7 @@ def create_api(services: Services) -> FastAPI:
     )
     for module in ROUTERS:
         api.include_router(module.router)
-    api.state.forwarder = Forwarder()
+    api.state.forwarder = Forwarder(services.sealer)
     api.add_exception_handler(NotLeading, _passed_on)
     api.add_exception_handler(PaiError, _told)
     api.add_exception_handler(RequestValidationError, _invalid)
@@ -123,6 +123,7 @@ def create_api(services: Services) -> FastAPI:
     api.add_middleware(
         Gate,
         sessions=desk.sessions,
+        sealer=services.sealer,
         requests=Buckets(settings.requests, services.clock, _TOO_FAST),
         body_max_bytes=settings.body_max_bytes,
         upload_max_bytes=settings.upload_max_bytes,

@@ -21,8 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from openpai.access.model import Scope as Reach
 from openpai.access.table import ACTIONS, open_action
 from openpai.api.context import action_of
-from openpai.api.gate import address_of
 from openpai.api.limits import Buckets, TooMany, place_of
+from openpai.api.origins import address_of
 from openpai.api.services import Rate, Services
 from openpai.api.sessions import Caller, digest_of
 from openpai.ports.usage import AuditEntry

@@ -3,7 +3,8 @@
 Why a job waits and what is free on the nodes stands in the leader's memory. A server that does not lead sends such
 a question on as it came, with the caller's own credentials and nothing of ours, and returns what the leader said.
 A request that was passed on once is not passed on again: during a change of leaders two servers may each believe
-that the other one leads.
+that the other one leads. It carries, sealed, the address that the caller came from: the leader counts and writes down
+that one.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import httpx
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
+from openpai.api.origins import FORWARDED, address_of, sealed_address
+from openpai.ports.identity import Sealer
 from openpai.ports.platform import NotLeading
 from openpai.protocol.errors import Unavailable
 
-FORWARDED: Final = "x-pai-forwarded"
 ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
 _ASKED: Final = frozenset(
     {"authorization", "content-type", "accept", "idempotency-key", "last-event-id", "if-match", "if-none-match"}
@@ -33,7 +35,8 @@ _CONNECTIONS: Final = httpx.Limits(max_connections=64, max_keepalive_connections
 class Forwarder:
     """Asks the leading server on behalf of callers."""
 
-    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, sealer: Sealer, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._sealer = sealer
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
 
@@ -43,7 +46,8 @@ class Forwarder:
             raise Unavailable("no server leads at the moment", "ask again in a few seconds")
         path = request.scope.get("raw_path", b"").decode("ascii", "replace").partition("?")[0] or request.url.path
         url = httpx.URL(error.url).copy_with(raw_path=_target(path, request.scope["query_string"]))
-        headers = [*_chosen(request.headers.items(), _ASKED), (FORWARDED, "1"), ("accept-encoding", "identity")]
+        mark = FORWARDED, sealed_address(self._sealer, address_of(request.scope))
+        headers = [*_chosen(request.headers.items(), _ASKED), mark, ("accept-encoding", "identity")]
         asked = self._open().build_request(request.method, url, headers=headers, content=await request.body())
         try:
             answer = await self._open().send(asked, stream=True)

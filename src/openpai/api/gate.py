@@ -16,7 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from openpai.api.addresses import as_described, is_file
 from openpai.api.answers import refusal
 from openpai.api.limits import Buckets, TooMany, place_of
+from openpai.api.origins import address_of, with_origin
 from openpai.api.sessions import Sessions
+from openpai.ports.identity import Sealer
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
 _log = structlog.get_logger(__name__)
@@ -40,9 +42,17 @@ class Gate:
     """ASGI middleware around the whole API."""
 
     def __init__(
-        self, app: ASGIApp, *, sessions: Sessions, requests: Buckets, body_max_bytes: int, upload_max_bytes: int
+        self,
+        app: ASGIApp,
+        *,
+        sessions: Sessions,
+        sealer: Sealer,
+        requests: Buckets,
+        body_max_bytes: int,
+        upload_max_bytes: int,
     ) -> None:
         self._app = app
+        self._sealer = sealer
         self._sessions = sessions
         self._requests = requests
         self._body_max_bytes = body_max_bytes
@@ -53,7 +63,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope = {**scope, "path": as_described(scope["path"])}
+        scope = with_origin({**scope, "path": as_described(scope["path"])}, self._sealer)
         limit_bytes = self._upload_max_bytes if _is_upload(scope) else self._body_max_bytes
         passage = _Passage(scope, receive, send, limit_bytes)
         try:
@@ -88,12 +98,6 @@ class Gate:
 def _is_upload(scope: Scope) -> bool:
     """Return whether a request puts a file into a storage: its body goes there piece by piece and is never held."""
     return scope["method"] == "PUT" and is_file(scope["path"])
-
-
-def address_of(scope: Scope) -> str:
-    """Return the address a request came from."""
-    client = scope.get("client")
-    return client[0] if client else "local"
 
 
 class _Passage:

@@ -12,7 +12,7 @@ from openpai.api.accounts import USER_NAME, sign_in, wrong_password
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import Desk, desk, doing
-from openpai.api.gate import address_of
+from openpai.api.origins import address_of
 from openpai.api.passwords import PASSWORD_MAX
 from openpai.api.sessions import Caller
 from openpai.api.signon import let_in

@@ -1,0 +1,41 @@
+"""Where a request came from, also when another server of ours passed it on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.types import Scope
+
+from openpai.ports.identity import Sealer
+from openpai.ports.store import Sealed
+from openpai.protocol.errors import Refused
+
+FORWARDED: Final = "x-pai-forwarded"
+# Other things are sealed with the same key.
+_ADDRESS: Final = "address of a caller"
+
+
+def address_of(scope: Scope) -> str:
+    """Return the address a request came from."""
+    client = scope.get("client")
+    return client[0] if client else "local"
+
+
+def sealed_address(sealer: Sealer, address: str) -> str:
+    """Return an address as only servers of this platform can write it."""
+    sealed = sealer.seal({_ADDRESS: address})
+    if sealed is None:
+        raise ValueError("nothing was sealed")
+    return sealed.data.decode()
+
+
+def with_origin(scope: Scope, sealer: Sealer) -> Scope:
+    """Return a request as one from whom it was passed on for, if a server of this platform says so."""
+    told: Any = next((value for name, value in scope["headers"] if name == FORWARDED.encode()), None)
+    if told is None:
+        return scope
+    try:
+        address = sealer.open(Sealed(told)).get(_ADDRESS)
+    except Refused:
+        return scope
+    return {**scope, "client": (address, 0)} if isinstance(address, str) else scope
