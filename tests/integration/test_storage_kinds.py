@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -133,6 +135,51 @@ async def test_directories_are_not_files_and_files_not_directories(it: Shelf) ->
         await area.write("dir/file/below", pieces(b"x"))
     await area.remove("dir", recursive=True)
     assert await area.list("") == ()
+
+
+async def test_removing_a_directory_removes_no_other(it: Shelf) -> None:
+    area = await it.area()
+    # Patterns to fsspec, names to everybody else.
+    names = ["ab", "b", "[ab]"] + (["a*", "a?"] if "password" not in it.said["data"] else [])
+    for name in names:
+        await area.write(f"{name}/file", pieces(b"x"))
+    for gone in sorted(names):
+        await area.remove(gone, recursive=True)
+        names.remove(gone)
+        assert [entry.name for entry in await area.list("")] == sorted(names)
+
+
+async def test_no_name_means_another_file(it: Shelf) -> None:
+    area = await it.area()
+    await area.write("file", pieces(b"as it was"))
+    with contextlib.suppress(Refused):
+        await area.write("file?versionId=1", pieces(b"other"))
+    assert await all_of(area, "file") == b"as it was"
+
+
+async def test_of_several_uploads_at_once_one_stays_and_nothing_else(it: Shelf) -> None:
+    area = await it.area()
+    said = [bytes([letter]) * 300_000 for letter in b"abcdef"]
+    sizes = await asyncio.gather(*(area.write("same", pieces(*([each] * 5))) for each in said))
+    assert sizes == [1_500_000] * len(said)
+    assert await all_of(area, "same") in [each * 5 for each in said]
+    opened = await it.shelf._open(await it.shelf.get("it"))
+    assert opened.connection
+    assert [entry.name for entry in opened.connection.driver("").list(())] == ["same"]
+
+
+async def test_nobody_reads_half_of_one_file_and_half_of_another(it: Shelf) -> None:
+    area = await it.area()
+    old, new = b"o" * len(BIG) * 2, b"n" * len(BIG) * 2
+    await area.write("file", pieces(old))
+    reading = area.read("file", 0, len(old))
+    read = [await anext(reading)]
+    with contextlib.suppress(PaiError):
+        await area.write("file", pieces(new))
+    with contextlib.suppress(PaiError):
+        read += [piece async for piece in reading]
+    await reading.aclose()
+    assert set(b"".join(read)) == {ord("o")}
 
 
 async def test_everybody_has_a_folder_of_their_own(it: Shelf) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from openpai.ports.storages import Storage
@@ -62,7 +62,14 @@ def _s3(name: str, data: Said, secrets: Said) -> Connection:
         config_kwargs={"connect_timeout": CONNECT_S, "read_timeout": READ_S, "retries": {"max_attempts": 2}},
         **_FRESH,
     )
-    return RemoteConnection(files, f"{data['bucket']}/{data.get('prefix', '').strip('/')}")
+
+    def remove(paths: Sequence[str]) -> None:
+        keys = [{"Key": path.removeprefix(f"{data['bucket']}/")} for path in paths]
+        answer = files.call_s3("delete_objects", Bucket=data["bucket"], Delete={"Objects": keys, "Quiet": True})
+        for error in answer.get("Errors", ()):
+            raise PermissionError(f"{error.get('Key')}: {error.get('Message') or error.get('Code')}")
+
+    return RemoteConnection(files, f"{data['bucket']}/{data.get('prefix', '').strip('/')}", remove)
 
 
 def _azure_blob(name: str, data: Said, secrets: Said) -> Connection:
@@ -70,7 +77,11 @@ def _azure_blob(name: str, data: Said, secrets: Said) -> Connection:
     from openpai.storage.azure import open_azure
 
     files = open_azure(data, secrets, (CONNECT_S, READ_S))
-    return RemoteConnection(files, f"{data['containerName']}/{data.get('prefix', '').strip('/')}")
+
+    def remove(paths: Sequence[str]) -> None:
+        files.rm(list(paths), expand_path=False)
+
+    return RemoteConnection(files, f"{data['containerName']}/{data.get('prefix', '').strip('/')}", remove)
 
 
 def _webhdfs(name: str, data: Said, secrets: Said) -> Connection:
@@ -78,7 +89,7 @@ def _webhdfs(name: str, data: Said, secrets: Said) -> Connection:
     from openpai.storage.webhdfs import open_webhdfs
 
     files = open_webhdfs(data, secrets, (CONNECT_S, READ_S))
-    return RemoteConnection(files, data["path"], renames=True)
+    return RemoteConnection(files, data["path"])
 
 
 _FRESH: Final = {"skip_instance_cache": True, "use_listings_cache": False}

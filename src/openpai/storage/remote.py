@@ -8,8 +8,9 @@ marked as closed without being finished.
 from __future__ import annotations
 
 import contextlib
+import errno
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,19 +18,26 @@ from openpai.ports.storages import Entry
 from openpai.storage.driver import PART_PREFIX, Names
 
 BLOCK_BYTES = 8 << 20
+REMOVED_AT_ONCE = 1000
+RENAMES_MAX = 10
+_VERSION_MARK = "?versionid="
+
+RemoveObjects = Callable[[Sequence[str]], object]
+"""Removes up to `REMOVED_AT_ONCE` objects of an object store by their names."""
 
 
 class RemoteConnection:
-    """A file system of fsspec as a storage. `renames` says that files are made under another name first."""
+    """A file system of fsspec as a storage: an object store when there is `remove_objects`, else one that renames."""
 
-    def __init__(self, files: Any, base: str, *, renames: bool = False) -> None:
+    def __init__(self, files: Any, base: str, remove_objects: RemoveObjects | None = None) -> None:
         self._files = files
         self._base = base.rstrip("/")
-        self._renames = renames
+        self._remove_objects = remove_objects
 
     def driver(self, folder: str) -> RemoteDriver:
         """Return what sees one folder; see `Connection.driver`."""
-        return RemoteDriver(self._files, f"{self._base}/{folder}" if folder else self._base, renames=self._renames)
+        base = f"{self._base}/{folder}" if folder else self._base
+        return RemoteDriver(self._files, base, self._remove_objects)
 
     def probe(self) -> None:
         """Look; see `Connection.probe`. An object store knows no directory with nothing in it."""
@@ -41,19 +49,22 @@ class RemoteConnection:
     def close(self) -> None:
         """Let go of the connections of the library that keeps some."""
         close = getattr(getattr(self._files, "session", None), "close", None)
-        if self._renames and close is not None:
+        if self._remove_objects is None and close is not None:
             close()
 
 
 class RemoteDriver:
     """One folder of a file system of fsspec."""
 
-    def __init__(self, files: Any, base: str, *, renames: bool) -> None:
+    def __init__(self, files: Any, base: str, remove_objects: RemoveObjects | None) -> None:
         self._files = files
         self._base = base
-        self._renames = renames
+        self._remove_objects = remove_objects
 
     def _path(self, names: Names) -> str:
+        # The libraries for object stores take what follows for the version of another object.
+        if self._remove_objects and any(_VERSION_MARK in name.lower() for name in names):
+            raise OSError(errno.EINVAL, "no such name")
         return "/".join((self._base, *names)) or "/"
 
     def list(self, names: Names) -> Iterator[Entry]:
@@ -87,7 +98,7 @@ class RemoteDriver:
         for depth in range(1, len(names)):
             if self._files.isfile(self._path(names[:depth])):
                 raise NotADirectoryError
-        part = f"{path.rpartition('/')[0]}/{PART_PREFIX}{secrets.token_hex(8)}" if self._renames else ""
+        part = f"{path.rpartition('/')[0]}/{PART_PREFIX}{secrets.token_hex(8)}" if self._remove_objects is None else ""
         return RemoteWriter(self._files, path, part)
 
     def remove(self, names: Names, *, recursive: bool) -> None:
@@ -99,8 +110,19 @@ class RemoteDriver:
             self._files.rm_file(path)
             return
         if not recursive and any(True for _ in self.list(names)):
-            raise OSError(39, "the directory is not empty")
-        self._files.rm(path, recursive=True)
+            raise OSError(errno.ENOTEMPTY, "the directory is not empty")
+        self._remove_tree(path)
+        if self._files.exists(path):
+            raise PermissionError("not all of it could be removed")
+
+    def _remove_tree(self, path: str) -> None:
+        if self._remove_objects is None:
+            self._files.rm(path, recursive=True)
+            return
+        # The libraries for object stores would read `*` in a name as a pattern, and remove what is called otherwise.
+        found = sorted({*self._files.find(path), *([path] if self._files.isfile(path) else ())})
+        for start in range(0, len(found), REMOVED_AT_ONCE):
+            self._remove_objects(found[start : start + REMOVED_AT_ONCE])
 
 
 class RemoteReader:
@@ -135,10 +157,15 @@ class RemoteWriter:
     def commit(self) -> None:
         """Finish it."""
         self._file.close()
-        if self._part:
+        for _ in range(RENAMES_MAX if self._part else 0):
             if self._files.exists(self._path):
                 self._files.rm_file(self._path)
             self._files.mv(self._part, self._path)
+            # A name that somebody else took meanwhile is left to them without a word.
+            if not self._files.exists(self._part):
+                return
+        if self._part:
+            raise OSError(errno.EBUSY, "others write the same file all the time")
 
     def discard(self) -> None:
         """Give it up."""

@@ -7,13 +7,26 @@ would share whichever came first. Here each storage has its own.
 from __future__ import annotations
 
 import contextlib
+import errno
 import secrets
 import stat
-from collections.abc import Iterator
-from typing import Any
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from openpai.ports.storages import Entry
 from openpai.storage.driver import PART_PREFIX, Names
+
+RENAMES_MAX: Final = 10
+RENAME_AGAIN_S: Final = 0.2
+# What the library calls unknown, by the numbers of [MS-ERREF].
+_ERRNO_OF: Final[Mapping[int, tuple[int, str]]] = {
+    0xC0000022: (errno.EACCES, "access denied"),
+    0xC0000033: (errno.EINVAL, "no such name"),
+    0xC0000043: (errno.EBUSY, "somebody else has it open"),
+    0xC0000044: (errno.EDQUOT, "quota exceeded"),
+    0xC000007F: (errno.ENOSPC, "the disk is full"),
+}
 
 
 class SmbConnection:
@@ -119,6 +132,8 @@ def _as_usual() -> Iterator[None]:
     except OSError as error:
         if error.errno is None or type(error).__module__ == "builtins":
             raise
+        if known := _ERRNO_OF.get(getattr(error, "ntstatus", 0)):
+            raise OSError(*known) from None
         raise OSError(error.errno, error.strerror or str(error)) from None
 
 
@@ -158,7 +173,18 @@ class SmbWriter:
         """Let it be there."""
         with _as_usual():
             self._file.close()
-            self._smb.replace(self._part, self._path, **self._login)
+        for tries in range(1, RENAMES_MAX + 1):
+            try:
+                with _as_usual():
+                    self._smb.replace(self._part, self._path, **self._login)
+                return
+            except OSError as error:
+                # Servers do not replace a file that is open, as it is while somebody else's upload is being renamed.
+                if error.errno not in (errno.EACCES, errno.EBUSY):
+                    raise
+                if tries == RENAMES_MAX:
+                    raise OSError(error.errno, f"{error.strerror}; perhaps somebody is reading what is there") from None
+            time.sleep(RENAME_AGAIN_S)
 
     def discard(self) -> None:
         """Remove it."""
