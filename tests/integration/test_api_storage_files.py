@@ -68,6 +68,17 @@ async def test_parts_of_a_file(place: Place, asked: str, status: int, told: str 
         assert got.content == content
 
 
+async def test_parts_of_two_versions_are_never_put_together(place: Place) -> None:
+    path = "/storages/data/files/digits"
+    (place.root / "digits").write_text("0123456789")
+    mark = (await place.ask("GET", path)).headers["etag"]
+    for known, content in ((mark, b"89"), ('"of-another-version"', b"0123456789")):
+        got = await place.ask("GET", path, headers={"Range": "bytes=8-", "If-Range": known})
+        assert got.content == content
+    assert (await place.ask("PUT", path, content=b"x", headers={"Content-Range": "bytes 3-3/10"})).status_code == 400
+    assert (place.root / "digits").read_text() == "0123456789"
+
+
 async def test_an_empty_file_can_be_stored_and_fetched(place: Place) -> None:
     assert (await place.ask("PUT", "/storages/data/files/empty", content=b"")).json()["size"] == 0
     got = await place.ask("GET", "/storages/data/files/empty")

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from openpai.protocol.errors import Refused
+from openpai.storage.driver import PART_PREFIX
 
 PATH_MAX: Final = 2048
 NAME_MAX: Final = 255
@@ -20,6 +21,8 @@ def parts(path: str) -> tuple[str, ...]:
     found = tuple(part for part in path.split("/") if part not in ("", "."))
     if ".." in found:
         raise _bad(path, "'..' is not allowed in it")
+    if any(part.startswith(PART_PREFIX) for part in found):
+        raise _bad(path, f"names that begin with {PART_PREFIX} are those of uploads that are not complete")
     if len(path.encode()) > PATH_MAX or any(len(part.encode()) > NAME_MAX for part in found):
         raise _bad(path[:40] + "...", f"it is longer than {PATH_MAX} bytes, or a name in it longer than {NAME_MAX}")
     return found

@@ -53,7 +53,8 @@ def test_credentials_are_apart_from_what_is_shown() -> None:
     assert "pw" not in repr(draft)
 
 
-@pytest.mark.parametrize("path", ["..", "a/../b", "a\\b", "a\0", "a\nb", "\ud800", "x" * 256, "a/" * 2000 + "b"])
+@pytest.mark.parametrize("path", ["..", "a/../b", "a\\b", "a\0", "a\nb", "\ud800", "x" * 256, "a/" * 2000 + "b",
+                                  ".pai-upload-mine", "a/.pai-upload-1/b"])  # fmt: skip
 def test_paths_that_lead_out_or_mean_something_else_are_refused(path: str) -> None:
     with pytest.raises(Refused):
         parts(path)

@@ -60,13 +60,17 @@ async def download(
         told = f"{path or '/'} in storage {name} is a directory"
         raise Refused("InvalidParametersError", told, "list it with `?path=`, and download the files in it one by one")
     headers = _headers(found)
-    asked = _asked(request.headers.get("range"), found.size)
+    wanted = request.headers.get("range")
+    if request.headers.get("if-range") not in (None, headers.get("ETag")):
+        # Whoever has the beginning of another version gets all of this one.
+        wanted = None
+    asked = _asked(wanted, found.size)
     if asked is None:
         told = f"{path} has {found.size} bytes, and none of those that were asked for"
         body = {"code": "InvalidParametersError", "message": told}
         return reply(body, 416, {"Content-Range": f"bytes */{found.size}"})
     start, end = asked
-    is_part = "range" in request.headers and (start, end) != (0, found.size)
+    is_part = wanted is not None and (start, end) != (0, found.size)
     if is_part:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{found.size}"
     headers["Content-Length"] = str(end - start)
@@ -81,6 +85,8 @@ async def download(
 )
 async def upload(request: Request, caller: Annotated[Caller, doing("storage.write")], name: str, path: str) -> Response:
     """Make or replace a file with the body of the request; nobody sees it before it is complete."""
+    if "content-range" in request.headers:
+        raise invalid("a file is put as a whole, and Content-Range says that this is a part of one")
     area = await _area(request, caller, name)
     size = await area.write(path, request.stream())
     return reply({"storage": name, "path": path.strip("/"), "size": size}, 201)
