@@ -29,7 +29,7 @@ def refusal(who: Principal, action: str, thing: Thing = NOTHING) -> Refused | No
     what = f"{who.name} may not {asked.told}"
     if thing.owner == who.name and not who.owns(thing):
         what += ", which is of somebody who had this name before"
-    return Refused("ForbiddenUserError", f"{what}: {thing.label}" if thing.label else what, _advice(asked, thing))
+    return Refused("ForbiddenUserError", f"{what}: {thing.label}" if thing.label else what, _advice(who, asked, thing))
 
 
 def _unfit(who: Principal, asked: Action) -> Refused | None:
@@ -66,10 +66,11 @@ def _is_related(who: Principal, asked: Action, thing: Thing) -> bool:
     return thing.storage in who.storages if thing.storage else thing.virtual_cluster in who.virtual_clusters
 
 
-def _advice(asked: Action, thing: Thing) -> str:
+def _advice(who: Principal, asked: Action, thing: Thing) -> str:
     doors = ["administrators"]
-    if asked.is_open_to_owner:
-        doors.insert(0, "its owner" if not thing.owner else thing.owner)
+    # To somebody who only has the owner's name, that name would be no advice.
+    if asked.is_open_to_owner and thing.owner != who.name:
+        doors.insert(0, thing.owner or "its owner")
     if asked.is_open_to_manager:
         doors.append("managers of its virtual cluster")
     if asked.is_open_to_granted:

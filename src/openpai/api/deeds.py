@@ -11,6 +11,7 @@ from typing import Final
 
 from openpai.access.deciding import refusal
 from openpai.access.model import Role
+from openpai.api.access import thing_of
 from openpai.api.context import Desk
 from openpai.api.histories import spec_of
 from openpai.api.principals import rights_of
@@ -97,6 +98,8 @@ async def _check_owner(here: Desk, row: JobRow) -> None:
     if owner is None:
         raise _not_again(row, "who has no account any more")
     who = rights_of(owner)
+    if not who.owns(thing_of(row)):
+        raise _not_again(row, "who has no account any more: somebody else has that name now")
     if refusal(who, "job.submit") is not None:
         raise _not_again(row, "who may only look")
     if not who.may_use(row.virtual_cluster):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Request
@@ -25,8 +26,9 @@ async def alerts(request: Request, caller: Annotated[Caller, doing("alert.list")
     for more than half an hour, that do not begin, or that do not end. At most 1,000 jobs are looked at, oldest first.
     """
     services = desk(request).services
-    users = () if caller.is_admin else (caller.user,)
-    where = JobFilter(users=users, phases=shapes.WATCHED, is_ascending=True, limit=JOBS_MAX)
+    where = JobFilter(phases=shapes.WATCHED, is_ascending=True, limit=JOBS_MAX)
+    if not caller.is_admin:
+        where = replace(where, users=(caller.user,), submitted_from_ms=caller.principal.since_ms)
     page = await services.jobs.jobs(where, count=False)
     nodes = await services.platform.nodes() if caller.is_admin else ()
     now_ms = services.clock.now_ms()

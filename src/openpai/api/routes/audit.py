@@ -41,12 +41,14 @@ async def audit(
     sees_all = refusal(caller.principal, "audit.read", NOTHING) is None
     if not sees_all and concerning not in ("", caller.user):
         caller.check(NOTHING, "audit.read")
+    from_ms = moment(from_, "from", 0) if from_ else None
     where = AuditFilter(
         actors=tuple(actor or ()),
         actions=tuple(action or ()),
         target=target,
         concerning=concerning if sees_all else caller.user,
-        from_ms=moment(from_, "from", 0) if from_ else None,
+        # What is older than their account is about somebody who had their name before.
+        from_ms=from_ms if sees_all else max(from_ms or 0, caller.principal.since_ms),
         to_ms=moment(to, "to", 0) if to else None,
         before_id=before,
         limit=limit,

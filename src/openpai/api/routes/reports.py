@@ -94,8 +94,10 @@ async def _rows(
     if others and not managed:
         caller.check(Thing(label=f"what {others[0]} used"), "report.read")
     found: dict[tuple[str, str, str], UseRow] = {}
-    if not users or who.name in users:
-        for row in await usage.use(*period, users=[who.name], virtual_clusters=virtual_clusters):
+    # What was used before their account was made, somebody used who had their name before.
+    own = max(period[0], who.since_ms), period[1]
+    if own[0] < own[1] and (not users or who.name in users):
+        for row in await usage.use(*own, users=[who.name], virtual_clusters=virtual_clusters):
             found[row.day, row.user, row.virtual_cluster] = row
     if managed:
         for row in await usage.use(*period, users=users, virtual_clusters=managed):

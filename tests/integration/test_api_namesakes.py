@@ -1,0 +1,83 @@
+"""Somebody is removed, and somebody else is given the name: what the first one left behind is not the second one's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from openpai.lifecycle.model import AttemptKey
+
+from .api_world import PASSWORD, World, open_world
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path) as world:
+        yield world
+
+
+async def succeed(world: World) -> None:
+    """Let somebody else have the name of ann, an hour after she did what she did."""
+    world.clock.at_ms += HOUR_MS
+    assert (await world.ask("DELETE", "/users/ann", "root")).status_code == 200
+    world.clock.at_ms += HOUR_MS
+    new = {"username": "ann", "password": PASSWORD}
+    assert (await world.ask("POST", "/users", "root", json=new)).status_code == 201
+    del world.tokens["ann"]
+
+
+async def ended(world: World) -> None:
+    """Let a job of ann hold a GPU for an hour and end."""
+    key = AttemptKey(await world.submit("train", gpus=1), 0, "worker", 0, 0)
+    await world.grant()
+    await world.started(key)
+    world.clock.at_ms += HOUR_MS
+    await world.exited(key)
+
+
+async def test_what_was_done_by_or_to_the_first_is_not_told_to_the_second(world: World) -> None:
+    await world.submit("train")
+    await world.ask("PUT", "/users/ann/grouplist", "root", json={"grouplist": []})
+    assert len((await world.get("/audit"))["entries"]) == 3
+    await succeed(world)
+    entries = (await world.get("/audit", **{"from": "0"}))["entries"]
+    assert [entry["action"] for entry in entries] == ["login", "user.add"]
+    everything = (await world.get("/audit", "root", concerning="ann"))["entries"]
+    assert {"job.submit", "user.change", "user.remove"} < {entry["action"] for entry in everything}
+
+
+async def test_what_the_first_used_is_not_told_to_the_second(world: World) -> None:
+    await ended(world)
+    assert (await world.get("/reports/use"))["total"]["gpuHours"] > 0
+    await succeed(world)
+    assert (await world.get("/reports/use"))["rows"] == []
+    assert (await world.get("/reports/use", to=str(world.clock.at_ms - 2 * HOUR_MS)))["rows"] == []
+    assert (await world.get("/reports/use", "root"))["total"]["gpuHours"] > 0
+
+
+async def test_the_second_is_not_alerted_about_jobs_of_the_first(world: World) -> None:
+    await world.submit("train")
+    world.clock.at_ms += HOUR_MS
+    assert [alert["labels"]["job_name"] for alert in await world.get("/alerts")] == ["ann~train"]
+    await succeed(world)
+    assert await world.get("/alerts") == []
+
+
+async def test_a_job_of_the_first_does_not_run_again_in_the_name_of_the_second(world: World) -> None:
+    await ended(world)
+    await succeed(world)
+    answer = await world.ask("PUT", "/jobs/ann~train/executionType", "root", json={"value": "START"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError")
+    assert "somebody else has that name now" in answer.json()["message"]
+
+
+async def test_nobody_is_sent_to_themselves_for_what_has_their_name(world: World) -> None:
+    await ended(world)
+    await succeed(world)
+    answer = await world.ask("GET", "/jobs/train/ssh")
+    assert "of somebody who had this name before" in answer.json()["message"]
+    assert answer.json()["advice"] == "only administrators may"
