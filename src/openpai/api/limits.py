@@ -92,20 +92,24 @@ class Failures:
 
     def begin(self, client: Hashable) -> None:
         """Count a try as failed until `succeeded` says otherwise; raise TooMany after too many failures."""
-        now_ms = self._clock.now_ms()
+        self.check(client)
         failed = self._failed.pop(client, None)
         if failed is None:
             failed = deque()
             if len(self._failed) >= CLIENTS_MAX:
                 del self._failed[next(iter(self._failed))]
         self._failed[client] = failed
+        failed.append(self._clock.now_ms())
+
+    def check(self, client: Hashable) -> None:
+        """Raise TooMany after too many failures of a client; nothing is counted."""
+        failed, now_ms = self._failed.get(client, deque()), self._clock.now_ms()
         # A clock that was set back must not lock anybody out until it is where it was.
         while failed and not 0 <= now_ms - failed[0] < _MINUTE_MS:
             failed.popleft()
         if len(failed) >= self._per_min:
             wait_s = (failed[0] + _MINUTE_MS - now_ms) / 1000
             raise TooMany("too many failed logins", wait_s, self._per_min)
-        failed.append(now_ms)
 
     def succeeded(self, client: Hashable) -> None:
         """Take back the latest try of a client: it did not fail."""
@@ -132,21 +136,28 @@ class Guesses:
 
     def begin(self, user: str, address: str) -> None:
         """Count a try as failed until `succeeded` says otherwise; raise TooMany after too many failures."""
-        user, address = user.lower(), place_of(address)
-        self._pairs.begin((user, address))
-        self._addresses.begin(address)
-        if (user, address) not in self._known:
-            self._users.begin(user)
+        counts = self._counts(user, address)
+        # Who is refused did not try: it counts nowhere, and takes nobody else's place in a memory.
+        for failures, client in counts:
+            failures.check(client)
+        for failures, client in counts:
+            failures.begin(client)
+
+    def undecided(self, user: str, address: str) -> None:
+        """Take back the latest try: nobody could say whether it failed."""
+        for failures, client in self._counts(user, address):
+            failures.succeeded(client)
 
     def succeeded(self, user: str, address: str) -> None:
         """Take back the latest try: it did not fail. The user is known at this address from now on."""
-        user, address = user.lower(), place_of(address)
-        self._pairs.succeeded((user, address))
-        self._addresses.succeeded(address)
-        if (user, address) in self._known:
-            del self._known[(user, address)]
-        else:
-            self._users.succeeded(user)
+        self.undecided(user, address)
+        pair = user.lower(), place_of(address)
+        self._known.pop(pair, None)
         if len(self._known) >= CLIENTS_MAX:
             del self._known[next(iter(self._known))]
-        self._known[(user, address)] = None
+        self._known[pair] = None
+
+    def _counts(self, user: str, address: str) -> list[tuple[Failures, Hashable]]:
+        pair = user.lower(), place_of(address)
+        counts: list[tuple[Failures, Hashable]] = [(self._pairs, pair), (self._addresses, pair[1])]
+        return counts if pair in self._known else [*counts, (self._users, pair[0])]

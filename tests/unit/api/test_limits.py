@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,6 +165,41 @@ def test_where_a_user_has_logged_in_they_are_not_kept_waiting_by_others() -> Non
         one.begin("ann", "home")
     with pytest.raises(TooMany):
         one.begin("ann", "home")
+
+
+def test_a_try_that_is_refused_counts_nowhere() -> None:
+    one = guesses(Clock())
+    for at in range(10):
+        one.begin("ann", f"there-{at}")
+    for _ in range(20):
+        with pytest.raises(TooMany):
+            one.begin("ann", "yonder")
+    for at in range(8):
+        one.begin(f"user-{at}", "yonder")
+
+
+def test_who_is_refused_crowds_nobody_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLIENTS_MAX", 20)
+    one = guesses(Clock())
+    for _ in range(5):
+        one.begin("ann", "here")
+    for at in range(100):
+        with contextlib.suppress(TooMany):
+            one.begin(f"user-{at}", "here")
+    with pytest.raises(TooMany) as refused:
+        one.begin("ann", "here")
+    assert refused.value.limit == 5
+
+
+def test_a_try_that_nobody_could_judge_is_taken_back() -> None:
+    one = guesses(Clock())
+    for _ in range(20):
+        one.begin("ann", "here")
+        one.undecided("ann", "here")
+    for at in range(10):
+        one.begin("ann", f"there-{at}")
+    with pytest.raises(TooMany):
+        one.begin("ann", "here")
 
 
 def test_neither_capital_letters_nor_addresses_of_one_network_give_more_guesses() -> None:

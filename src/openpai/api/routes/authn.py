@@ -17,6 +17,7 @@ from openpai.api.passwords import PASSWORD_MAX
 from openpai.api.sessions import Caller
 from openpai.api.signon import let_in
 from openpai.ports.accounts import User
+from openpai.protocol.errors import Unavailable
 
 router = APIRouter(tags=["authentication"])
 
@@ -52,7 +53,11 @@ async def login(request: Request) -> Response:
     address = address_of(request.scope)
     # Counted before the hash is computed, so that many tries at once are many tries.
     here.logins.begin(asked.username, address)
-    user = await _who(here, asked.username, asked.password)
+    try:
+        user = await _who(here, asked.username, asked.password)
+    except Unavailable:
+        here.logins.undecided(asked.username, address)
+        raise
     if user is None:
         raise wrong_password()
     login = await sign_in(here, user, asked.expiration)
