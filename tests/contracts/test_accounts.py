@@ -220,3 +220,13 @@ async def test_a_new_token_takes_away_those_that_expired(accounts: SqlAccountSto
     for letter, at, until in (("a", 1, 10), ("b", 2, 11), ("c", 3, None), ("d", 10, 20)):
         await accounts.add_token(Token(letter * 64, "ann", False, at, until))
     assert [token.digest[0] for token in await accounts.tokens("ann")] == ["b", "c", "d"]
+
+
+async def test_a_foretold_token_is_remembered_once_whatever_became_of_it(accounts: SqlAccountStore) -> None:
+    await accounts.add_user(user("ann"))
+    token = Token("a" * 64, "ann", False, 1, None)
+    await accounts.add_token(token, is_foretold=True)
+    assert await refused(lambda: accounts.add_token(token, is_foretold=True)) == "ConflictTokenError"
+    assert await accounts.revoke(token.digest)
+    assert await refused(lambda: accounts.add_token(token, is_foretold=True)) == "ConflictTokenError"
+    assert await accounts.tokens("ann") == ()

@@ -12,13 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
+from openpai.api.app import create_api
 from openpai.identity import provider as provider_module
 from openpai.identity.provider import Provider
 from openpai.ports.accounts import Group
 from openpai.protocol.errors import Unavailable
 
 from .api_world import World, open_world
-from .sign_on import Browser, Liar, query_of, sign_on_with
+from .sign_on import VERIFIER, Browser, Liar, query_of, sign_on_with
 from .test_oidc import finished
 
 
@@ -208,6 +209,33 @@ async def test_a_code_brings_no_login_back_that_was_ended(world: World, liar: Li
     assert (await world.http.delete("/api/v2/authn/basic/logout", headers=headers)).status_code == 200
     assert (await browser.redeem(code)).status_code == 401
     assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 401
+    # Nor does it at another server over the same database.
+    desk = world.api.state.desk
+    other = create_api(desk.services)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(other), base_url="http://pai") as http:
+        again = await http.post("/api/v2/authn/oidc/token", json={"code": code, "verifier": VERIFIER})
+        assert (again.status_code, again.json()["code"]) == (401, "UnauthorizedUserError")
+
+
+async def test_a_code_lets_nobody_in_who_was_given_the_name_since(world: World, liar: Liar) -> None:
+    code = (await finished(world, liar))["code"]
+    assert (await world.ask("DELETE", "/users/carol", "root")).status_code == 200
+    world.clock.at_ms += 1
+    new = {"username": "carol", "password": "secret", "admin": True}
+    assert (await world.ask("POST", "/users", "root", json=new)).status_code == 201
+    assert (await Browser(world).redeem(code)).status_code == 401
+
+
+async def test_who_is_turned_away_leaves_their_groups_here_too(world: World) -> None:
+    liar = Liar(world)
+    sign_on_with(world, liar.provider(), is_group_required=True)
+    await world.users.add_group(Group("bosses", external_name="team-a", is_admin=True))
+    code = (await finished(world, liar))["code"]
+    headers = {"Authorization": f"Bearer {(await Browser(world).redeem(code)).json()['token']}"}
+    assert (await world.http.get("/api/v2/users/ann/tokens", headers=headers)).status_code == 200
+    liar.claims = {"groups": []}
+    assert "none of the groups" in (await finished(world, liar))["errorMessage"]
+    assert (await world.http.get("/api/v2/users/ann/tokens", headers=headers)).status_code == 403
 
 
 async def test_a_right_that_the_provider_took_away_ends_with_the_next_login(world: World, liar: Liar) -> None:

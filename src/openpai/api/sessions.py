@@ -22,7 +22,6 @@ from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused
 
 BELIEVED_MAX: Final = 10_000
-FORETOLD_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,6 @@ class Sessions:
         self._cache_ms = cache_ms
         self._believed: dict[str, _Believed] = {}
         self._doubts = 0
-        self._foretold: dict[str, None] = {}
-        """Tokens that were made up before and opened here, the latest last."""
 
     async def caller(self, authorization: str | None) -> Caller:
         """Return who sent an Authorization header; raise UnauthorizedUserError for nobody we know."""
@@ -143,18 +140,11 @@ class Sessions:
         """
         now_ms = self._clock.now_ms()
         until_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
-        if token:
-            self._foretell(digest_of(token))
+        is_foretold = bool(token)
         token = token or secrets.token_urlsafe(32)
-        await self._users.add_token(Token(digest_of(token), user, is_application, now_ms, until_ms, scope, name))
+        remembered = Token(digest_of(token), user, is_application, now_ms, until_ms, scope, name)
+        await self._users.add_token(remembered, is_foretold=is_foretold)
         return token
-
-    def _foretell(self, digest: str) -> None:
-        if digest in self._foretold:
-            raise Refused("ConflictTokenError", "there was such a token already", "make a new one")
-        if len(self._foretold) >= FORETOLD_MAX:
-            del self._foretold[next(iter(self._foretold))]
-        self._foretold[digest] = None
 
     async def revoke(self, digest: str) -> bool:
         """Forget a token; return whether there was one."""

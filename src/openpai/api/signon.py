@@ -18,7 +18,7 @@ from openpai.api.accounts import welcome
 from openpai.api.context import Desk
 from openpai.api.services import SignOn
 from openpai.api.shapes.exits import Document
-from openpai.ports.accounts import User
+from openpai.ports.accounts import AccountStore, User
 from openpai.ports.identity import Sealer, Vouched
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
@@ -61,21 +61,34 @@ def onward(target: str, **values: str) -> str:
 
 async def let_in(desk: Desk, sign_on: SignOn, person: Vouched) -> User:
     """Return the user behind somebody a provider vouches for; raise ForbiddenUserError if they are not wanted."""
-    if sign_on.is_group_required:
-        known = {group.external_name for group in await desk.services.users.groups() if group.external_name}
-        if not known & person.groups:
-            told = f"{person.name} is in none of the groups that may use this platform"
-            raise Refused("ForbiddenUserError", told, "ask an administrator which group to join")
-    user = await welcome(desk.services.users, person, desk.services.clock.now_ms())
+    users = desk.services.users
+    is_wanted = not sign_on.is_group_required or await _is_in_a_group(users, person)
+    # Who was let in before leaves their groups here also when they are turned away: their tokens go on.
+    if not is_wanted and await users.user_of_subject(person.source, person.subject) is None:
+        raise _unwanted(person)
+    user = await welcome(users, person, desk.services.clock.now_ms())
     # Groups may have changed; what their other logins may do changes with them.
     desk.sessions.forget(user.name)
+    if not is_wanted:
+        raise _unwanted(person)
     return user
+
+
+async def _is_in_a_group(users: AccountStore, person: Vouched) -> bool:
+    known = {group.external_name for group in await users.groups() if group.external_name}
+    return bool(known & person.groups)
+
+
+def _unwanted(person: Vouched) -> Refused:
+    told = f"{person.name} is in none of the groups that may use this platform"
+    return Refused("ForbiddenUserError", told, "ask an administrator which group to join")
 
 
 def code_for(desk: Desk, user: User, challenge: str) -> str:
     """Return a code that whoever knows the secret behind `challenge` may turn into a user's token within a minute."""
     until_ms = desk.services.clock.now_ms() + CODE_MS
-    said = {"user": user.name, "token": secrets.token_urlsafe(32), "challenge": challenge, "until_ms": until_ms}
+    who = {"user": user.name, "since_ms": user.created_at_ms}
+    said = {**who, "token": secrets.token_urlsafe(32), "challenge": challenge, "until_ms": until_ms}
     sealed = desk.services.sealer.seal({_CODE: said})
     if sealed is None:
         raise ValueError("nothing was sealed")
@@ -91,11 +104,11 @@ async def redeem(desk: Desk, code: str, verifier: str) -> Document:
     if not hmac.compare_digest(challenge_of(verifier), said["challenge"]):
         raise wrong
     user = await desk.services.users.user(said["user"])
-    if user is None:
+    if user is None or user.created_at_ms != said.get("since_ms"):
         raise wrong
     lifetime_s = desk.services.settings.token_lifetime_s
     try:
-        # The token was made up with the code, so a second use of the code finds it there.
+        # The token was made up with the code, so a second use of the code is known everywhere.
         token = await desk.sessions.open(user.name, lifetime_s=lifetime_s, token=said["token"])
     except Refused as error:
         raise wrong from error

@@ -135,8 +135,11 @@ class AccountStore(Protocol):
         """Forget a group; its members are members no longer. Raises NoGroupError and RemoveAdminError."""
         ...
 
-    async def add_token(self, token: Token) -> None:
-        """Remember a token, and forget those of its owner that have expired. Raises NoUserError."""
+    async def add_token(self, token: Token, *, is_foretold: bool = False) -> None:
+        """Remember a token, and forget those of its owner that have expired. Raises NoUserError.
+
+        Raises ConflictTokenError for one that is there already, and for a foretold one also if it was there before.
+        """
         ...
 
     async def token(self, digest: str) -> tuple[Token, User] | None:

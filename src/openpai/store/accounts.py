@@ -149,7 +149,7 @@ class SqlAccountStore:
 
         await self._database.write(work)
 
-    async def add_token(self, token: Token) -> None:
+    async def add_token(self, token: Token, *, is_foretold: bool = False) -> None:
         """Remember a token; see `AccountStore.add_token`."""
         columns = {name: getattr(token, name) for name in _TOKEN} | {"owner": token.user}
         expired = sa.delete(tokens).where(tokens.c.owner == token.user, tokens.c.expires_at_ms <= token.created_at_ms)
@@ -163,6 +163,8 @@ class SqlAccountStore:
             try:
                 with connection.begin_nested():
                     connection.execute(tokens.insert(), columns)
+                    if is_foretold:
+                        connection.execute(idempotency.insert(), _opened_once(token))
             except exc.IntegrityError as error:
                 raise Refused("ConflictTokenError", "there is such a token already", "make a new one") from error
 
@@ -209,6 +211,11 @@ def no_user(name: str) -> Refused:
 def no_group(name: str) -> Refused:
     """Return the error for a group that does not exist."""
     return Refused("NoGroupError", f"there is no group named {name!r}", "`pai group list` shows the groups there are")
+
+
+def _opened_once(token: Token) -> dict[str, Any]:
+    """Return what stays of a token when it is revoked. Keys of clients have no space in them."""
+    return {"owner": token.user, "key": f"token {token.digest}", "job": "", "name": "", "at_ms": token.created_at_ms}
 
 
 def _held_user(name: str) -> sa.Select[Any]:
