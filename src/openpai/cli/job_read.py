@@ -61,7 +61,7 @@ def list_(
             limit=limit,
             username="" if all_ else user or own,
             submittedFrom=None if since is None else moment_ms(since, time.time()),
-            archived="true" if archived else "",
+            archived=archived,
             **where,
         )
     if json:

@@ -13,13 +13,13 @@ from functools import update_wrapper, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
-from openpai.protocol.errors import Broken, PaiError
+from openpai.protocol.errors import Broken, PaiError, Refused
 
 if TYPE_CHECKING:
     import httpx
 
 API: Final = "/api/v2"
-HARMLESS_TWICE: Final = frozenset({"GET", "PUT", "DELETE"})
+HARMLESS_TWICE: Final = frozenset({"GET", "PUT"})
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -220,6 +220,13 @@ def as_it_came(response: httpx.Response) -> Any:
 def as_text(response: httpx.Response) -> str:
     """Return the answer's text."""
     return response.text
+
+
+def known(where: Mapping[str, object], filters: type, of: str) -> None:
+    """Raise Refused for a filter there is not: the API takes no notice of one, and everything would match."""
+    if strange := sorted(where.keys() - filters.__annotations__.keys()):
+        told = f"{strange[0]!r} is no filter of {of}"
+        raise Refused("InvalidParametersError", told, f"use {', '.join(filters.__annotations__)}")
 
 
 def said(**params: Any) -> dict[str, str]:

@@ -35,8 +35,8 @@ class AsyncAttemptLogs:
         while True:
             try:
                 async with self.transport.stream(**follower.request()) as response:
-                    async for line in response.aiter_lines():
-                        if (piece := follower.take(line)) is not None:
+                    async for arrived in response.aiter_bytes():
+                        for piece in follower.take(arrived):
                             yield piece
                         if follower.is_over:
                             return

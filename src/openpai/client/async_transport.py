@@ -46,6 +46,8 @@ class AsyncTransport:
                     content=call.content,
                     headers=call.headers,
                 )
+            except (ValueError, httpx.LocalProtocolError) as error:
+                raise trying.unsendable(call, error) from error
             except httpx.TransportError as error:
                 await self.sleep(trying.after_failure(self.url, call, attempt, error))
                 continue

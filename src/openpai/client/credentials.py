@@ -87,7 +87,8 @@ def load(url: str | None = None, environment: Mapping[str, str] = os.environ) ->
     content = _read(credentials_file(environment))
     address = normal_url(url or environment.get("PAI_URL") or content.get("current") or URL_DEFAULT)
     kept = (content.get("servers") or {}).get(address) or {}
-    token = environment.get("PAI_TOKEN")
+    # A secret that was made of a file often ends with that file's last line break.
+    token = environment.get("PAI_TOKEN", "").strip()
     if token:
         return Credentials(address, None, token)
     return Credentials(address, kept.get("user"), kept.get("token"))

@@ -1,4 +1,4 @@
-"""A log followed over broken connections and restarted servers: what to ask next, and what each line means.
+"""A log followed over broken connections and restarted servers: what to ask next, and what arrives means.
 
 It asks nothing itself, so that both clients follow in the same way.
 """
@@ -6,6 +6,7 @@ It asks nothing itself, so that both clients follow in the same way.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,16 +37,16 @@ class Follower:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last_id} if self._last_id else {})
         return {"url": self.uri, "params": {"follow": "true"}, "headers": headers}
 
-    def take(self, line: str) -> LogPiece | None:
-        """Take one line of the answer and return the piece of the log it completes, if any."""
-        event = self._reader.take(line)
-        if event is None:
-            return None
-        self._failures = 0
-        self._last_id = event.id or self._last_id
-        if event.event == "end":
-            self.is_over = True
-        return _piece(event.data) if event.event == "log" else None
+    def take(self, arrived: bytes) -> Iterator[LogPiece]:
+        """Yield each piece of the log that is complete with what arrived, until the log is over."""
+        for event in self._reader.feed(arrived):
+            self._failures = 0
+            self._last_id = event.id or self._last_id
+            if event.event == "end":
+                self.is_over = True
+                return
+            if event.event == "log":
+                yield _piece(event.data)
 
     def ended_early(self) -> float:
         """Return how long to wait after a stream ended in good order without the event `end`."""

@@ -41,9 +41,8 @@ class AttemptLogs:
         while True:
             try:
                 with self.transport.stream(**follower.request()) as response:
-                    for line in response.iter_lines():
-                        if (piece := follower.take(line)) is not None:
-                            yield piece
+                    for arrived in response.iter_bytes():
+                        yield from follower.take(arrived)
                         if follower.is_over:
                             return
                 pause_s = follower.ended_early()

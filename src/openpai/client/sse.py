@@ -1,8 +1,8 @@
-"""Server-Sent Events, read line by line: the format in which the platform streams logs."""
+"""Server-Sent Events, read as they arrive: the format in which the platform streams logs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 
@@ -17,14 +17,22 @@ class ServerSentEvent:
 
 @dataclass(slots=True)
 class EventReader:
-    """Makes events of lines; comments (keep-alives) and unfinished events are dropped."""
+    """Makes events of what arrives; comments (keep-alives) and unfinished events are dropped."""
 
+    _begun: bytes = b""
     _kind: str = ""
     _data: list[str] = field(default_factory=list)
     _last_id: str | None = None
 
-    def take(self, line: str) -> ServerSentEvent | None:
-        """Take one line and return the event it completes, if any."""
+    def feed(self, arrived: bytes) -> Iterator[ServerSentEvent]:
+        """Yield each event that is complete with what arrived."""
+        # Only these end a line here: a log may hold any other of the characters at which Python splits lines.
+        *lines, self._begun = (self._begun + arrived).split(b"\n")
+        for line in lines:
+            if (event := self._take(line.removesuffix(b"\r").decode(errors="replace"))) is not None:
+                yield event
+
+    def _take(self, line: str) -> ServerSentEvent | None:
         if not line:
             event = ServerSentEvent(self._kind or "message", "\n".join(self._data), self._last_id)
             has_data = bool(self._data)
@@ -43,11 +51,3 @@ class EventReader:
                 # A comment has an empty name, and the format says that unknown fields are to be ignored.
                 pass
         return None
-
-
-def read_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
-    """Yield each complete event of a stream of lines."""
-    reader = EventReader()
-    for line in lines:
-        if (event := reader.take(line)) is not None:
-            yield event

@@ -33,7 +33,10 @@ LOOK: Final = "it may have been done nevertheless: look before you repeat it"
 
 
 def options(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    """Return how to set up the HTTP library for one server and one token."""
+    """Return how to set up the HTTP library for one server and one token; raise Refused for what can be neither."""
+    if token and not (token.isascii() and token.isprintable()):
+        told = "the token holds a line break or another character that no token has"
+        raise Refused("InvalidParametersError", told, "copy it anew, without what stands around it")
     return {
         "base_url": url,
         "headers": {"Authorization": f"Bearer {token}"} if token else {},
@@ -49,7 +52,11 @@ def options(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
 
 def is_loopback(url: str) -> bool:
     """Return whether an address is this machine's own."""
-    host = httpx.URL(url).host
+    try:
+        host = httpx.URL(url).host
+    except httpx.InvalidURL as error:
+        told = f"{url!r} is not the address of a server: {error}"
+        raise Refused("InvalidParametersError", told, "write it like http://host:9186") from error
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -58,7 +65,7 @@ def is_loopback(url: str) -> bool:
 
 def pause_s(attempt: int, retry_after: str | None = None) -> float:
     """Return how long to wait before try number `attempt` + 1: as told by the server, else longer each time."""
-    if retry_after and retry_after.isdigit():
+    if retry_after and retry_after.isascii() and retry_after.isdigit():
         return min(float(retry_after), PAUSE_MAX_S)
     # Spread out, so that a thousand clients of a restarted server do not come back in the same instant.
     return float(min(PAUSE_FIRST_S * 2**attempt, PAUSE_MAX_S) * random.uniform(0.5, 1.0))  # noqa: S311
@@ -92,6 +99,14 @@ def after_refusal(call: Call[Any], attempt: int, response: httpx.Response) -> fl
         unsure.advice = LOOK
         raise unsure
     return pause_s(attempt, response.headers.get("Retry-After"))
+
+
+def unsendable(call: Call[Any], error: Exception) -> Refused:
+    """Return the error for a request that no server could be sent, such as one with a line break in a header."""
+    why = f"{error.object[:80]!r} is no text that fits there" if isinstance(error, UnicodeEncodeError) else error
+    return Refused(
+        "InvalidParametersError", f"{call.method} {call.url} cannot be sent: {why}", "change what it is given"
+    )
 
 
 def unreachable(url: str, error: httpx.HTTPError) -> Unavailable:

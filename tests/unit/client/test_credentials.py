@@ -32,6 +32,7 @@ def test_the_environment_goes_before_the_file_and_an_argument_before_both(home):
     save(Credentials("http://a:1", "ann", "ta"), home)
     assert load(None, home | {"PAI_URL": "http://c:3"}) == Credentials("http://c:3")
     assert load(None, home | {"PAI_TOKEN": "app"}) == Credentials("http://a:1", None, "app")
+    assert load(None, home | {"PAI_TOKEN": "app\n"}).token == "app"
     assert load("a:1", home | {"PAI_URL": "http://c:3"}).user == "ann"
 
 

@@ -7,6 +7,8 @@ import json
 import httpx
 import pytest
 
+from openpai.protocol.errors import Refused
+
 DONE = httpx.Response(200, json={"message": "done"})
 ID = "0123456789abcdef" * 2
 
@@ -62,3 +64,18 @@ def test_many_jobs_are_named_or_described(scripted):
         {"action": "tag", "jobs": ["a", "b"], "tag": "good"},
         {"action": "delete", "where": {"state": "FAILED"}},
     ]
+
+
+def test_one_name_is_one_job_and_not_a_job_for_each_letter(scripted):
+    server = scripted(httpx.Response(200, json={"results": []}))
+    server.client().many("delete", "train")
+    assert json.loads(server.requests[0].content)["jobs"] == ["train"]
+
+
+@pytest.mark.parametrize("ask", [lambda pai: pai.jobs(user="bob"), lambda pai: list(pai.all_jobs(limit=3))])
+def test_a_filter_there_is_not_is_refused_and_does_not_match_everything(scripted, ask):
+    server = scripted(page("a", total=1))
+    with pytest.raises(Refused, match=r"is no filter of jobs") as caught:
+        ask(server.client())
+    assert "username" in caught.value.advice
+    assert server.requests == []

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from openpai.client.following import TRIES_IN_A_ROW
-from openpai.client.sse import read_events
+from openpai.client.sse import EventReader
 from openpai.protocol.errors import Refused, Unavailable
 
 BASE = "/api/v2/jobs/ann~hello/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs"
@@ -92,7 +92,23 @@ def test_the_token_goes_nowhere_else(scripted):
     assert {request.url.host for request in server.requests} == {"pai.test"}
 
 
-def test_events_are_read_as_the_format_says():
-    lines = ["id: 1", "data: a", "data: b", "", ": comment", "", "event: end", "data:", "", "data: unfinished"]
-    events = list(read_events(lines))
-    assert [(event.event, event.data, event.id) for event in events] == [("message", "a\nb", "1"), ("end", "", "1")]
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_events_are_read_as_the_format_says_however_they_arrive(size):
+    sent = b"id: 1\r\ndata: a\ndata: \xc3\xa4\n\n: comment\n\nevent: end\ndata:\n\ndata: unfinished"
+    reader = EventReader()
+    events = [event for at in range(0, len(sent), size) for event in reader.feed(sent[at : at + size])]
+    assert [(event.event, event.data, event.id) for event in events] == [("message", "a\nä", "1"), ("end", "", "1")]
+
+
+def test_a_log_may_hold_every_character_at_which_some_split_lines(scripted):
+    strange = "a\u2028b\u2029c\x85d"
+    assert follow(scripted(PLACES, stream(log(0, strange), END))) == [strange]
+
+
+def test_a_task_that_is_none_of_the_job_s_is_not_promised_for_later(scripted):
+    task = {"taskIndex": 0, "taskState": "WAITING"}
+    job = {"name": "hello", "jobStatus": {"username": "ann"}, "taskRoles": {"w": {"taskStatuses": [task]}}}
+    pai = scripted(httpx.Response(200, json=job)).client()
+    for role, index, told in (("w", 0, "has not begun"), ("w", 1, "has no task 'w-1'"), ("x", 0, "has no task 'x-0'")):
+        with pytest.raises(Refused, match=told):
+            pai.logs("hello", role, index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from openpai.client import Client
 from openpai.client.trying import TRIES, is_loopback, options
 from openpai.protocol.errors import Broken, InvalidProtocol, Refused, Unavailable
 
@@ -79,6 +80,60 @@ def test_what_a_proxy_may_have_passed_on_is_not_repeated(scripted, status, tries
         server.client().add_user("bob", "secret-1")
     assert len(server.requests) == tries
     assert ("look before you repeat it" in caught.value.advice) is (tries == 1)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        lambda pai: pai.start("hello"),
+        lambda pai: pai.archive("hello"),
+        lambda pai: pai.delete("hello"),
+        lambda pai: pai.remove_user("bob"),
+        lambda pai: pai.remove_group("vision"),
+        lambda pai: pai.revoke_token("t0ken"),
+        lambda pai: pai.revoke_tokens(),
+        lambda pai: pai.logout(),
+        lambda pai: pai.change_me("ann", old_password="secret-1", new_password="secret-2"),
+    ],
+)
+def test_what_would_run_twice_or_be_refused_the_second_time_is_not_repeated(scripted, wish):
+    server = scripted(httpx.ReadError("reset"))
+    with pytest.raises(Unavailable, match="broke before the answer"):
+        wish(server.client())
+    assert len(server.requests) == 1
+
+
+def test_what_cannot_be_sent_is_refused_at_once(scripted):
+    server = scripted(NODES)
+    with pytest.raises(Refused, match="POST /api/v2/jobs cannot be sent"):
+        server.client().submit("name: hello", key="n\xe4chtlich")
+    assert (server.requests, server.pauses) == ([], [])
+
+
+def test_a_header_with_a_line_break_is_not_taken_for_a_server_that_is_away(scripted):
+    server = scripted(httpx.LocalProtocolError("Illegal header value"))
+    with pytest.raises(Refused, match="cannot be sent: Illegal header value"):
+        server.client().nodes()
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("token", ["t0ken\n", "t\xf6ken"])
+def test_a_token_that_is_none_is_refused(token):
+    with pytest.raises(Refused, match="the token holds"):
+        Client("http://pai.test", token)
+
+
+def test_an_address_that_is_none_is_refused():
+    with pytest.raises(Refused, match="is not the address of a server"):
+        Client("http://h\xf6st_.test")
+
+
+@pytest.mark.parametrize("told", ["\xb2", "-1", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_a_time_to_wait_that_is_no_number_is_not_believed(scripted, told):
+    answer = httpx.Response(503, headers={"Retry-After": told.encode("latin-1")})
+    server = scripted(answer, NODES)
+    server.client().nodes()
+    assert 0 < server.pauses[0] < 1
 
 
 def test_a_silent_server_is_not_waited_for_five_times(scripted):

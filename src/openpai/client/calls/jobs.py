@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from openpai.client.asking import (
     as_it_came,
     as_text,
     asks,
+    known,
     listed,
     nothing,
     pages,
@@ -36,6 +37,23 @@ FAILURES_IN_A_ROW: Final = 10
 POLL_MAX_S: Final = 2.0
 PAGE: Final = 200
 Filter = str | int | Sequence[str] | None
+
+
+class JobFilters(TypedDict, total=False):
+    """Which jobs, and in which order, by the API's own names."""
+
+    username: str | Sequence[str]
+    vc: str | Sequence[str]
+    state: str | Sequence[str]
+    keyword: str
+    tagsContain: str | Sequence[str]
+    tagsNotContain: str | Sequence[str]
+    jobPriority: str | Sequence[str]
+    submittedFrom: int | None
+    submittedTo: int | None
+    archived: bool
+    order: str
+    after: str
 
 
 def task_path(job: str, role: str, index: int, job_attempt: int) -> str:
@@ -62,12 +80,12 @@ class Jobs(Naming):
         )  # fmt: skip
 
     @asks
-    def jobs(self, /, *, limit: int = 20, offset: int = 0, **where: Filter) -> Call[model.JobPage]:
-        """Return one page of jobs, newest first. `where` takes the API's filters: username, vc, state, keyword, ..."""
+    def jobs(self, /, *, limit: int = 20, offset: int = 0, **where: Unpack[JobFilters]) -> Call[model.JobPage]:
+        """Return one page of jobs, newest first. `where` takes the filters of `JobFilters`; others are refused."""
         return self._page(where, limit, offset)
 
     @pages
-    def all_jobs(self, /, *, page: int = PAGE, **where: Filter) -> Pages[model.JobPage, model.JobSummary]:
+    def all_jobs(self, /, *, page: int = PAGE, **where: Unpack[JobFilters]) -> Pages[model.JobPage, model.JobSummary]:
         """Yield every job that matches, newest first, reading `page` of them at a time."""
         seen: set[str] = set()
         tells_places = False
@@ -90,7 +108,8 @@ class Jobs(Naming):
 
         return Pages(self._page(where, page, 0), fresh, after)
 
-    def _page(self, where: Mapping[str, Filter], limit: int, offset: int) -> Call[model.JobPage]:
+    def _page(self, where: Mapping[str, object], limit: int, offset: int) -> Call[model.JobPage]:
+        known(where, JobFilters, "jobs")
         params = {"limit": str(limit), "offset": str(offset), "withTotalCount": "true", **said(**where)}
 
         def read(response: httpx.Response) -> model.JobPage:
@@ -128,7 +147,7 @@ class Jobs(Naming):
     @asks
     def start(self, name: str) -> Call[None]:
         """Let a finished job run again as a new attempt."""
-        return Call("PUT", f"{self.path(name)}/executionType", nothing, json={"value": "START"})
+        return Call("PUT", f"{self.path(name)}/executionType", nothing, json={"value": "START"}, is_repeatable=False)
 
     @asks
     def tag(self, name: str, tag: str) -> Call[None]:
@@ -138,22 +157,22 @@ class Jobs(Naming):
     @asks
     def untag(self, name: str, tag: str) -> Call[None]:
         """Take a tag off a job."""
-        return Call("DELETE", f"{self.path(name)}/tag", nothing, json={"value": tag}, is_repeatable=False)
+        return Call("DELETE", f"{self.path(name)}/tag", nothing, json={"value": tag})
 
     @asks
     def archive(self, name: str) -> Call[None]:
         """Put a finished job away: its name is free, and its id is what it is called from then on."""
-        return Call("PUT", f"{self.path(name)}/archive", nothing)
+        return Call("PUT", f"{self.path(name)}/archive", nothing, is_repeatable=False)
 
     @asks
     def unarchive(self, id_: str) -> Call[None]:
         """Give an archived job, named by its id, its name back."""
-        return Call("DELETE", f"{self.path(id_)}/archive", nothing, is_repeatable=False)
+        return Call("DELETE", f"{self.path(id_)}/archive", nothing)
 
     @asks
     def delete(self, name: str) -> Call[None]:
         """Delete a finished job with its logs, for good."""
-        return Call("DELETE", self.path(name), nothing, is_repeatable=False)
+        return Call("DELETE", self.path(name), nothing)
 
     @asks
     def many(
@@ -168,6 +187,8 @@ class Jobs(Naming):
 
         `action` is stop, start, tag, untag, archive, unarchive or delete. Without `username`, `where` means one's own.
         """
+        if isinstance(names, str):
+            names = [names]
         chosen = {"jobs": list(names)} if names is not None else {"where": dict(where or {})}
         body = {"action": action, **chosen, **({} if tag is None else {"tag": tag})}
         return Call("POST", "/jobs/bulk", whole(model.Results.read), json=body)
@@ -223,9 +244,12 @@ class Jobs(Naming):
 
 
 def newest(job: model.JobDetail, role: str, index: int, attempt: int | None) -> tuple[int, int]:
-    """Return the attempt of a task that is meant, and that of its job; raise NoTaskLogError when it has not begun."""
+    """Return the attempt of a task that is meant, and that of its job; raise NoTaskLogError when there is none."""
     task = job.task(role, index)
     attempt = attempt if task is None or attempt is not None else task.attempt
+    if task is None and job.tasks:
+        told = f"job {job.full_name} has no task {f'{role}-{index}'!r}"
+        raise Refused("NoTaskLogError", told, "`pai job show` lists its tasks")
     if attempt is None or job.attempt is None:
         raise Refused("NoTaskLogError", f"task {role}-{index} of job {job.full_name} has not begun", "try again later")
     return attempt, job.attempt

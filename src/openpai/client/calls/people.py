@@ -100,7 +100,9 @@ class Users:
         data = _told(
             username=name, email=email, oldPassword=old_password, newPassword=new_password, extension=extension
         )
-        return Call("PUT", "/users/me", nothing, json={"patch": True, "data": data})
+        # A password that was changed is not the old one any more.
+        is_repeatable = new_password is None
+        return Call("PUT", "/users/me", nothing, json={"patch": True, "data": data}, is_repeatable=is_repeatable)
 
     @asks
     def set_password(self, name: str, new_password: str, old_password: str | None = None) -> Call[None]:
@@ -193,7 +195,7 @@ class Groups:
     @asks
     def remove_member(self, group: str, user: str) -> Call[None]:
         """Take a user out of a group."""
-        return Call("DELETE", f"{_user(user)}/group", nothing, json={"groupname": group})
+        return Call("DELETE", f"{_user(user)}/group", nothing, json={"groupname": group}, is_repeatable=True)
 
 
 def _acls(

@@ -45,7 +45,7 @@ class Sharing(Naming):
     @asks
     def remove_virtual_cluster(self, name: str) -> Call[model.ClusterConfig]:
         """Remove a virtual cluster that no job uses."""
-        return Call("DELETE", _vc(name), whole(model.ClusterConfig.read), is_repeatable=False)
+        return Call("DELETE", _vc(name), whole(model.ClusterConfig.read))
 
     @asks
     def sku_types(self, virtual_cluster: str | None = None) -> Call[Mapping[str, Any]]:
@@ -105,7 +105,7 @@ class Sharing(Naming):
     @asks
     def forget_node(self, name: str) -> Call[None]:
         """Forget a node that is gone for good."""
-        return Call("DELETE", _node(name), nothing, is_repeatable=False)
+        return Call("DELETE", _node(name), nothing)
 
     @asks
     def set_priority(self, name: str, priority_class: str) -> Call[None]:

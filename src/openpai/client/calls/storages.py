@@ -76,7 +76,7 @@ class Storages:
     @asks
     def remove_storage(self, name: str) -> Call[None]:
         """Forget a storage; the data in it stays."""
-        return Call("DELETE", _storage(name), nothing, is_repeatable=False)
+        return Call("DELETE", _storage(name), nothing)
 
     @asks
     def check_storage(self, name: str) -> Call[model.StorageTest]:
@@ -92,7 +92,8 @@ class Storages:
     @asks
     def revoke_storage(self, name: str, group: str) -> Call[None]:
         """Let a group use a storage no longer."""
-        return Call("DELETE", f"{_storage(name)}/groups/{segment(group, 'a group')}", nothing)
+        path = f"{_storage(name)}/groups/{segment(group, 'a group')}"
+        return Call("DELETE", path, nothing, is_repeatable=True)
 
     @pages
     def stored_files(self, name: str, path: str = "") -> Pages[model.FilePage, model.FileView]:
@@ -115,7 +116,7 @@ class Storages:
     def remove_file(self, name: str, path: str, *, recursive: bool = False) -> Call[None]:
         """Remove a file of a storage, or with `recursive` a directory and all that is in it."""
         query = said(recursive=recursive or None)
-        return Call("DELETE", file_path(name, path), nothing, query, is_repeatable=False)
+        return Call("DELETE", file_path(name, path), nothing, query)
 
 
 def _body(kind: str, data: Mapping[str, Any], read_only: bool, share: bool, description: str) -> dict[str, Any]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypedDict, Unpack
 
 from openpai.client import model
-from openpai.client.asking import Call, Pages, as_text, asks, listed, nothing, pages, said, whole
+from openpai.client.asking import Call, Pages, as_text, asks, known, listed, nothing, pages, said, whole
 
 AUDIT_PAGE: Final = 500
+
+
+class AuditFilters(TypedDict, total=False):
+    """Which entries of the audit log."""
+
+    actor: str
+    action: str
+    target: str
+    concerning: str
+    from_: str | int | None
+    to: str | int | None
 
 
 class Usage:
@@ -33,69 +44,61 @@ class Usage:
     def remove_quota(self, virtual_cluster: str = "", user: str = "") -> Call[None]:
         """Remove a quota, named by what it is for."""
         params = said(virtualCluster=virtual_cluster, user=user)
-        return Call("DELETE", "/quotas", nothing, params, is_repeatable=False)
+        return Call("DELETE", "/quotas", nothing, params)
 
     @asks
     def report(
         self,
         *,
-        by: Sequence[str] = ("user",),
+        by: str | Sequence[str] = ("user",),
         from_: str | int | None = None,
         to: str | int | None = None,
-        users: str = "",
-        virtual_clusters: str = "",
+        users: str | Sequence[str] = (),
+        virtual_clusters: str | Sequence[str] = (),
     ) -> Call[model.Report]:
         """Return what was used since the month began, or in a time; `by` takes user, group, vc and day.
 
         Times are milliseconds or days such as 2026-01-31, in UTC.
         """
-        params = said(**{"by": tuple(by), "from": from_, "to": to, "user": users, "vc": virtual_clusters})
+        params = said(**{"by": by, "from": from_, "to": to, "user": users, "vc": virtual_clusters})
         return Call("GET", "/reports/use", whole(model.Report.read), params)
 
     @asks
     def report_csv(
-        self, *, by: Sequence[str] = ("user",), from_: str | int | None = None, to: str | int | None = None
+        self,
+        *,
+        by: str | Sequence[str] = ("user",),
+        from_: str | int | None = None,
+        to: str | int | None = None,
+        users: str | Sequence[str] = (),
+        virtual_clusters: str | Sequence[str] = (),
     ) -> Call[str]:
         """Return the same as CSV, for a spreadsheet."""
-        params = said(**{"by": tuple(by), "from": from_, "to": to, "format": "csv"})
+        asked = {"by": by, "from": from_, "to": to, "user": users, "vc": virtual_clusters}
+        params = said(**asked, format="csv")
         return Call("GET", "/reports/use", as_text, params)
 
     @asks
     def audit(
         self,
         *,
-        actor: str = "",
-        action: str = "",
-        target: str = "",
-        concerning: str = "",
-        from_: str | int | None = None,
-        to: str | int | None = None,
         before: int | None = None,
         limit: int = 100,
+        **where: Unpack[AuditFilters],
     ) -> Call[model.AuditPage]:
-        """Return entries of the audit log, newest first."""
-        return _audit(
-            {
-                "actor": actor,
-                "action": action,
-                "target": target,
-                "concerning": concerning,
-                "from": from_,
-                "to": to,
-                "before": before,
-                "limit": limit,
-            }
-        )
+        """Return entries of the audit log, newest first. `where` takes the filters of `AuditFilters`."""
+        return _audit(where, before, limit)
 
     @pages
-    def all_audit(self, /, **where: str | int) -> Pages[model.AuditPage, model.AuditEntry]:
-        """Yield every entry of the audit log that matches, newest first."""
-        asked = {"limit": AUDIT_PAGE, **where}
+    def all_audit(
+        self, /, *, page: int = AUDIT_PAGE, **where: Unpack[AuditFilters]
+    ) -> Pages[model.AuditPage, model.AuditEntry]:
+        """Yield every entry of the audit log that matches, newest first, reading `page` of them at a time."""
 
-        def after(page: model.AuditPage) -> Call[model.AuditPage] | None:
-            return None if page.next is None else _audit({**asked, "before": page.next})
+        def after(found: model.AuditPage) -> Call[model.AuditPage] | None:
+            return None if found.next is None else _audit(where, found.next, page)
 
-        return Pages(_audit(asked), lambda page: page.entries, after)
+        return Pages(_audit(where, None, page), lambda found: found.entries, after)
 
     @asks
     def alerts(self) -> Call[tuple[model.Alert, ...]]:
@@ -103,5 +106,7 @@ class Usage:
         return Call("GET", "/alerts", listed(model.Alert.read))
 
 
-def _audit(where: Mapping[str, str | int | None]) -> Call[model.AuditPage]:
-    return Call("GET", "/audit", whole(model.AuditPage.read), said(**where))
+def _audit(where: AuditFilters, before: int | None, limit: int) -> Call[model.AuditPage]:
+    known(where, AuditFilters, "the audit log")
+    asked = {name.rstrip("_"): value for name, value in where.items()}
+    return Call("GET", "/audit", whole(model.AuditPage.read), said(**asked, before=before, limit=limit))
