@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from openpai.lifecycle.model import AttemptKey, Plan, RolePlan
+from openpai.api.shapes.states import JOB_STATES
+from openpai.lifecycle.model import AttemptKey, JobPhase, Plan, RolePlan
 from openpai.lifecycle.stepping import new_job
 from openpai.ports.queries import JobFilter, JobPage, JobRow
 from openpai.ports.store import Event, JobRecord, NewJob
@@ -43,7 +44,7 @@ async def queries(database: Database) -> SqlJobQueries:
         record = replace(record, priority_class=(None, "prod", "oppo")[number % 3])
         await store.add_job(NewJob(record, "", number % 5, Event(id_, 1000, "Submitted", "it was", 0)), None)
         ended = {"phase": "succeeded", "ended_at_ms": 5000 + number % 7} if number % 3 else {}
-        change = sa.update(jobs).where(jobs.c.id == id_).values(retries_counted=number % 2, retries_free=1, **ended)
+        change = sa.update(jobs).where(jobs.c.id == id_).values(attempt=number % 2, **ended)
         await database.write(lambda connection, change=change: connection.execute(change))
         if number % 10 == 0:
             await queries.set_tag(id_, "ten")
@@ -55,9 +56,9 @@ async def queries(database: Database) -> SqlJobQueries:
 def key(row: JobRow, order: str) -> str | int | None:
     values: dict[str, str | int | None] = {
         "jobName": row.name, "submissionTime": row.submitted_at_ms, "username": row.user, "vc": row.virtual_cluster,
-        "retries": row.retries_counted + row.retries_free, "totalTaskNumber": row.tasks_total,
-        "totalGpuNumber": row.gpus_total, "state": row.phase, "completionTime": row.ended_at_ms,
-        "jobPriority": row.priority_class,
+        "retries": row.attempt, "totalTaskNumber": row.tasks_total,
+        "totalGpuNumber": row.gpus_total, "state": JOB_STATES[JobPhase(row.phase)].state,
+        "completionTime": row.ended_at_ms, "jobPriority": row.priority_class,
     }  # fmt: skip
     return values[order]
 
@@ -98,6 +99,21 @@ async def test_every_order_is_one_and_its_pages_make_the_whole(
         assert (cut.jobs, cut.total) == (whole.jobs[3:8], whole.total)
         beyond = await queries.jobs(replace(where, offset=1000, limit=5), count=True)
         assert (beyond.jobs, beyond.total, beyond.end) == ((), whole.total, None)
+
+
+@pytest.mark.parametrize("is_ascending", [True, False])
+async def test_jobs_whose_state_has_one_name_stand_together_in_the_order_of_states(
+    database: Database, queries: SqlJobQueries, is_ascending: bool
+) -> None:
+    phases = [phase.value for phase in JobPhase]
+    for number in range(COUNT):
+        change = sa.update(jobs).where(jobs.c.id == id_of(number)).values(phase=phases[number % len(phases)])
+        await database.write(lambda connection, change=change: connection.execute(change))
+    where = JobFilter(order="state", is_ascending=is_ascending)
+    whole = await queries.jobs(where, count=True)
+    assert is_in_order(whole.jobs, where)
+    found = await pages(queries, replace(where, limit=7))
+    assert tuple(row for page in found for row in page.jobs) == whole.jobs
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,29 @@ from openpai.store.schema import jobs, tags
 Condition = sa.ColumnElement[bool]
 
 ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
+# As the words sort that people are told (FAILED, RUNNING, STOPPED, STOPPING, SUCCEEDED, WAITING); the frequent first.
+_STATES: Final = {
+    JobPhase.SUCCEEDED: 4,
+    JobPhase.FAILED: 0,
+    JobPhase.STOPPED: 2,
+    JobPhase.QUEUED: 5,
+    JobPhase.RUNNING: 1,
+    JobPhase.STARTING: 5,
+    JobPhase.BACKING_OFF: 5,
+    JobPhase.ENDING: 3,
+}
+_STATE: Final = sa.case(
+    {phase.value: sa.literal_column(str(place), sa.Integer) for phase, place in _STATES.items()}, value=jobs.c.phase
+)
 _ORDERS: Final[Mapping[str, Any]] = {
     "jobName": jobs.c.name,
     "submissionTime": jobs.c.submitted_at_ms,
     "username": jobs.c.owner,
     "vc": jobs.c.virtual_cluster,
-    "retries": jobs.c.retries_counted + jobs.c.retries_free,
+    "retries": jobs.c.attempt,
     "totalTaskNumber": jobs.c.tasks_total,
     "totalGpuNumber": jobs.c.gpus_total,
-    "state": jobs.c.phase,
+    "state": _STATE,
     "completionTime": jobs.c.ended_at_ms,
     "jobPriority": jobs.c.priority_class,
 }
@@ -140,10 +154,9 @@ class Listed(NamedTuple):
     id: Any
 
 
-def of_jobs(where: JobFilter, manner: Manner) -> Listed:
+def of_jobs(where: JobFilter) -> Listed:
     """Return what the list is ordered by."""
-    key = _ORDERS[_name(where)]
-    return Listed(manner.apart(key) if key is jobs.c.phase else key, jobs.c.id)
+    return Listed(_ORDERS[_name(where)], jobs.c.id)
 
 
 def after(where: JobFilter, cursor: Cursor, of: Any) -> Condition:

@@ -53,13 +53,13 @@ class SqlJobQueries:
         return replace(page, total=total)
 
     async def _page(self, where: JobFilter, matching: listing.Condition) -> JobPage:
-        of = listing.of_jobs(where, self._manner)
+        of = listing.of_jobs(where)
         query = _paged(sa.select(of.id, of.key.label("key")).where(matching), where, of)
         return await self._database.read(lambda connection: _read_page(connection, query, where))
 
     async def _page_of_selection(self, where: JobFilter, matching: listing.Condition) -> JobPage:
         """Return a page with its total out of one search: searching names is most of the work."""
-        of = listing.of_jobs(where, self._manner)
+        of = listing.of_jobs(where)
         found = sa.select(of.id, of.key.label("key")).where(matching).cte("found")
         query = _paged(sa.select(found), where, listing.Listed(found.c.key, found.c.id))
         total = sa.select(sa.func.count()).select_from(found).scalar_subquery()

@@ -57,8 +57,7 @@ _LISTED: Final = (
     "is_tagged",
     "gpus_total",
     "tasks_total",
-    "retries_counted",
-    "retries_free",
+    "attempt",
     "ended_at_ms",
 )
 

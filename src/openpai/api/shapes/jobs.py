@@ -21,7 +21,7 @@ def _status(row: JobRow, now_ms: int) -> Document:
         "state": state.state,
         "subState": state.sub_state,
         "executionType": "STOP" if row.is_stop_requested else "START",
-        "retries": row.retries_counted + row.retries_free,
+        "retries": row.attempt,
         "retryDetails": {"user": row.retries_counted, "platform": row.retries_free, "resource": 0},
         "retryDelayTime": None if delay_s is None else round(delay_s),
         "submissionTime": row.submitted_at_ms,

@@ -31,7 +31,7 @@ _ORDERS: Final = frozenset(
         "jobPriority",
     }
 )
-_WORDS: Final = frozenset({"jobName", "username", "vc", "state", "jobPriority"})
+_WORDS: Final = frozenset({"jobName", "username", "vc", "jobPriority"})
 _OPEN: Final = frozenset({"completionTime", "jobPriority"})
 _TEXT: Final = r"^[^\x00]*$"
 
