@@ -69,6 +69,7 @@ def _made(start: int, end: int, count: int, chance: random.Random) -> Iterator[d
         id_ = f"{at_ms * 1_000_000:016x}{number:016x}"
         is_archived = number < count - WAITING - WITH_HISTORY and chance.random() < 0.02
         phase = "queued" if is_waiting else chance.choice(_PHASES)
+        retries = chance.choice((0, 0, 0, 1, 2))
         yield {
             "id": id_,
             "owner": owner,
@@ -79,8 +80,8 @@ def _made(start: int, end: int, count: int, chance: random.Random) -> Iterator[d
             "priority": 0,
             "priority_class": chance.choice((None, None, "prod", "test", "oppo")),
             "is_stop_requested": False,
-            "attempt": 0,
-            "retries_counted": chance.choice((0, 0, 0, 1, 2)),
+            "attempt": retries,
+            "retries_counted": retries,
             "retries_free": 0,
             "submitted_at_ms": at_ms,
             "attempt_at_ms": None if is_waiting else at_ms,
@@ -137,14 +138,14 @@ def _event(row: dict[str, Any], reason: str) -> dict[str, Any]:
         "is_warning": False,
         "reason": reason,
         "message": told,
-        "job_attempt": 0,
+        "job_attempt": row["attempt"],
     }
 
 
 def _task_attempt(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "job": row["id"],
-        "job_attempt": 0,
+        "job_attempt": row["attempt"],
         "role": "worker",
         "task_index": 0,
         "attempt": 0,
