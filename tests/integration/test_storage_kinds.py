@@ -140,7 +140,7 @@ async def test_directories_are_not_files_and_files_not_directories(it: Shelf) ->
 async def test_removing_a_directory_removes_no_other(it: Shelf) -> None:
     area = await it.area()
     # Patterns to fsspec, names to everybody else.
-    names = ["ab", "b", "[ab]"] + (["a*", "a?"] if "password" not in it.said["data"] else [])
+    names = ["ab", "b", "[ab]"] + (["a*", "a?b"] if "password" not in it.said["data"] else [])
     for name in names:
         await area.write(f"{name}/file", pieces(b"x"))
     for gone in sorted(names):
@@ -152,17 +152,20 @@ async def test_removing_a_directory_removes_no_other(it: Shelf) -> None:
 async def test_no_name_means_another_file(it: Shelf) -> None:
     area = await it.area()
     await area.write("file", pieces(b"as it was"))
-    with contextlib.suppress(Refused):
-        await area.write("file?versionId=1", pieces(b"other"))
+    for other in ("file?versionId=1", "file?", "file#", "file;1", "file%20"):
+        with contextlib.suppress(Refused):
+            await area.write(other, pieces(b"other"))
     assert await all_of(area, "file") == b"as it was"
 
 
 async def test_of_several_uploads_at_once_one_stays_and_nothing_else(it: Shelf) -> None:
     area = await it.area()
     said = [bytes([letter]) * 300_000 for letter in b"abcdef"]
-    sizes = await asyncio.gather(*(area.write("same", pieces(*([each] * 5))) for each in said))
-    assert sizes == [1_500_000] * len(said)
-    assert await all_of(area, "same") in [each * 5 for each in said]
+    done = await asyncio.gather(*(area.write("same", pieces(*([each] * 5))) for each in said), return_exceptions=True)
+    acknowledged = [each * 5 for each, size in zip(said, done, strict=True) if size == 1_500_000]
+    # Azure lets nobody finish whose blocks somebody else's end took away.
+    assert len(acknowledged) == len(said) or "accountKey" in it.said["data"]
+    assert await all_of(area, "same") in acknowledged
     opened = await it.shelf._open(await it.shelf.get("it"))
     assert opened.connection
     assert [entry.name for entry in opened.connection.driver("").list(())] == ["same"]

@@ -22,6 +22,7 @@ TOKEN = "delegated-secret"
 
 class _Handler(BaseHTTPRequestHandler):
     root: Path
+    names = threading.Lock()
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
@@ -105,9 +106,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._bytes(b"", 201)
         elif op == "RENAME":
             goal = self.root / query["destination"].strip("/")
-            done = path.exists() and not goal.exists() and goal.parent.is_dir()
-            if done:
-                path.rename(goal)
+            with self.names:
+                done = path.exists() and not goal.exists() and goal.parent.is_dir()
+                if done:
+                    path.rename(goal)
             self._json({"boolean": done})
         elif op == "MKDIRS":
             path.mkdir(parents=True, exist_ok=True)
@@ -129,11 +131,12 @@ class _Handler(BaseHTTPRequestHandler):
         _, path, query = self._asked()
         if not self._is_let_in(query):
             return
-        is_there = path.exists()
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif is_there:
-            path.unlink()
+        with self.names:
+            is_there = path.exists()
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif is_there:
+                path.unlink()
         self._json({"boolean": is_there})
 
 

@@ -1,7 +1,7 @@
 """adlfs's file system for Azure Blob Storage with what a server needs of it: our credentials only, and an end to waits.
 
-Left to itself the library looks into the server's own environment for credentials that a storage was not given, and
-tries again for minutes when nobody answers.
+Left to itself the library looks into the server's own environment for credentials that a storage was not given, tries
+again for minutes when nobody answers, and goes on with a new file where it began an old one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,26 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from adlfs import AzureBlobFileSystem  # type: ignore[import-untyped]
+from adlfs import AzureBlobFile, AzureBlobFileSystem  # type: ignore[import-untyped]
+from azure.core import MatchConditions
 from azure.core.credentials import AzureSasCredential
 from azure.storage.blob.aio import BlobServiceClient
+from fsspec.asyn import sync  # type: ignore[import-untyped]
 
 RETRIES = 1
+
+
+class _Careful(AzureBlobFile):  # type: ignore[misc]
+    """Reads one version of a file."""
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        return bytes(sync(self.loop, self._fetched, start, min(end, self.size)))
+
+    async def _fetched(self, start: int, end: int) -> bytes:
+        one = {"etag": self.details["etag"], "match_condition": MatchConditions.IfNotModified}
+        async with self.container_client as client:
+            stream = await client.download_blob(self.blob, offset=start, length=end - start, max_concurrency=1, **one)
+            return bytes(await stream.readall())
 
 
 class _Own(AzureBlobFileSystem):  # type: ignore[misc]
@@ -25,6 +40,9 @@ class _Own(AzureBlobFileSystem):  # type: ignore[misc]
         self._login = login
         self._timeout_s = timeout_s
         super().__init__(anon=True, use_listings_cache=False, skip_instance_cache=True, **more)
+
+    def _open(self, path: str, mode: str = "rb", **more: Any) -> Any:
+        return (_Careful if mode == "rb" else AzureBlobFile)(self, path, mode=mode, **more)
 
     def do_connect(self) -> None:
         """Prepare to connect; nobody is spoken to yet."""

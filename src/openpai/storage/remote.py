@@ -21,6 +21,7 @@ BLOCK_BYTES = 8 << 20
 REMOVED_AT_ONCE = 1000
 RENAMES_MAX = 10
 _VERSION_MARK = "?versionid="
+"""What follows in a path is to the libraries for object stores the version of another object."""
 
 RemoveObjects = Callable[[Sequence[str]], object]
 """Removes up to `REMOVED_AT_ONCE` objects of an object store by their names."""
@@ -62,10 +63,10 @@ class RemoteDriver:
         self._remove_objects = remove_objects
 
     def _path(self, names: Names) -> str:
-        # The libraries for object stores take what follows for the version of another object.
-        if self._remove_objects and any(_VERSION_MARK in name.lower() for name in names):
+        path = "/".join((self._base, *names)) or "/"
+        if self._remove_objects and (_VERSION_MARK in path.lower() or self._files._strip_protocol(path) != path):  # noqa: SLF001
             raise OSError(errno.EINVAL, "no such name")
-        return "/".join((self._base, *names)) or "/"
+        return path
 
     def list(self, names: Names) -> Iterator[Entry]:
         """Yield what is in a directory."""
