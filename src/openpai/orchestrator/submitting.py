@@ -21,15 +21,15 @@ _AT: Final = "extras.hivedScheduler.taskRoles"
 
 
 def check_virtual_cluster(by: Submitter, name: str, known: frozenset[str]) -> None:
-    """Raise ForbiddenUserError for one that is not granted, and NoVirtualClusterError for one that is not there."""
+    """Raise NoVirtualClusterError for one that is not there, and ForbiddenUserError for one that is not granted."""
+    if name not in known:
+        raise no_virtual_cluster(name)
     if by.virtual_clusters is not None and name not in by.virtual_clusters:
         raise Refused(
             "ForbiddenUserError",
             f"{by.user} may not use the virtual cluster {name!r}",
             f"set `defaults.virtualCluster` to one of: {listed(sorted(by.virtual_clusters & known))}",
         )
-    if name not in known:
-        raise no_virtual_cluster(name)
 
 
 def check_size(user: str, quotas: Sequence[Quota], gpus: int) -> None:

@@ -297,7 +297,11 @@ def test_a_virtual_cluster_must_be_there_and_be_granted() -> None:
     async def story(house: House) -> None:
         await house.wishes.promise("vision", "1 nodes", "root")
         bob = Submitter("bob", frozenset({"default"}))
-        for by, vc, code in ((bob, "vision", "ForbiddenUserError"), ("ann", "nowhere", "NoVirtualClusterError")):
+        for by, vc, code in (
+            (bob, "vision", "ForbiddenUserError"),
+            (bob, "nowhere", "NoVirtualClusterError"),
+            ("ann", "nowhere", "NoVirtualClusterError"),
+        ):
             with pytest.raises(Refused) as refused:
                 await house.submit("train", by, vc=vc)
             assert refused.value.code == code
