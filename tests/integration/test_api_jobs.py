@@ -231,7 +231,7 @@ async def test_a_job_that_is_stopped_before_it_began_says_so(world: World) -> No
     again = (await world.get("/jobs/ann~train"))["jobStatus"]
     assert (again["state"], again["attemptId"], again["executionType"]) == ("WAITING", 1, "START")
     # OpenPAI's clients ask for the attempts from 0 to this.
-    assert again["retries"] == 1
+    assert (again["retries"], again["retryDetails"]) == (1, {"user": 0, "platform": 1, "resource": 0})
 
 
 @pytest.mark.parametrize("body", [{"value": "stop"}, {"value": 1}, {}, {"value": "STOP", "more": 1}, "STOP"])

@@ -74,11 +74,12 @@ async def task_attempt_of(
     for found in history.attempts:
         if found.key.task_attempt == task_attempt and found.granted_at_ms is not None:
             return found
+    begun = [found.key.task_attempt for found in history.attempts if found.granted_at_ms is not None]
     raise Refused(
         "NoTaskLogError",
         f"task {task.role}-{task.index} of job {row.user}~{row.name} has no attempt {task_attempt} "
         f"in job attempt {attempt}",
-        "it has not begun yet",
+        f"the newest that began is {begun[-1]}" if begun else "the task has not begun in it",
     )
 
 

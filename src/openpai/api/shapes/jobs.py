@@ -16,13 +16,15 @@ def _status(row: JobRow, now_ms: int) -> Document:
     phase = JobPhase(row.phase)
     state = JOB_STATES[phase]
     delay_s = None if row.retry_at_ms is None else max(row.retry_at_ms - now_ms, 0) / 1000
+    # A retry counts from when it is decided, and is one when it begins.
+    counted = min(row.retries_counted, row.attempt)
     return {
         "username": row.user,
         "state": state.state,
         "subState": state.sub_state,
         "executionType": "STOP" if row.is_stop_requested else "START",
         "retries": row.attempt,
-        "retryDetails": {"user": row.retries_counted, "platform": row.retries_free, "resource": 0},
+        "retryDetails": {"user": counted, "platform": row.attempt - counted, "resource": 0},
         "retryDelayTime": None if delay_s is None else round(delay_s),
         "submissionTime": row.submitted_at_ms,
         "createdTime": row.submitted_at_ms,
