@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,28 @@ async def test_a_place_in_another_list_is_refused(world: World) -> None:
     for params in ({"after": "x"}, {"after": "AAAA"}, {"after": after, "order": "jobName,ASC"}, {"after": "WzFd"}):
         answer = await world.ask("GET", "/jobs", params=params)
         assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError"), params
+
+
+@pytest.mark.parametrize(
+    ("order", "value"),
+    [
+        ([], 1),
+        ({}, 1),
+        ("jobName", "\ud800"),
+        ("jobName", "a\0"),
+        ("submissionTime", True),
+        ("submissionTime", 2**63),
+        # The databases keep counts in 32 bits, and one of them minds.
+        ("retries", 2**31),
+        ("totalTaskNumber", 2**31),
+    ],
+)
+async def test_a_place_that_was_made_up_is_refused(world: World, order: Any, value: Any) -> None:
+    place = base64.urlsafe_b64encode(json.dumps([order, False, value, "x"]).encode()).decode()
+    answer = await world.ask("GET", "/jobs", params={"after": place, "order": f"{order},DESC"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
+    end = base64.urlsafe_b64encode(json.dumps(["submissionTime", False, 1, "\ud800"]).encode()).decode()
+    assert (await world.ask("GET", "/jobs", params={"after": end})).status_code == 400
 
 
 async def test_a_list_without_a_limit_is_a_page_of_two_hundred(world: World) -> None:

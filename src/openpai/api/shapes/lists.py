@@ -17,6 +17,7 @@ from openpai.protocol.errors import Refused
 LIMIT: Final = 200
 LIMIT_MAX: Final = 50_000
 _MS_MAX: Final = 2**53
+_COUNT_MAX: Final = 2**31 - 1
 _ORDERS: Final = frozenset(
     {
         "jobName",
@@ -32,6 +33,7 @@ _ORDERS: Final = frozenset(
     }
 )
 _WORDS: Final = frozenset({"jobName", "username", "vc", "jobPriority"})
+_TIMES: Final = frozenset({"submissionTime", "completionTime"})
 _OPEN: Final = frozenset({"completionTime", "jobPriority"})
 _TEXT: Final = r"^[^\x00]*$"
 
@@ -120,12 +122,22 @@ def _cursor(text: str, where: JobFilter) -> Cursor:
         order, is_ascending, value, job = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", True))
     except (ValueError, TypeError, RecursionError):
         raise _strange(text) from None
-    fitting = str if order in _WORDS else int
-    is_value = type(value) is fitting or (value is None and order in _OPEN)
-    is_place = (order, is_ascending) == (where.order, where.is_ascending) and is_value and isinstance(job, str)
-    if not is_place or "\0" in f"{value}{job}" or (isinstance(value, int) and not 0 <= value <= _MS_MAX):
+    if (order, is_ascending) != (where.order, where.is_ascending) or not (_is_word(job) and _is_value(where, value)):
         raise _strange(text)
     return Cursor(value, job)
+
+
+def _is_value(where: JobFilter, value: object) -> bool:
+    if value is None:
+        return where.order in _OPEN
+    if where.order in _WORDS:
+        return _is_word(value)
+    return type(value) is int and 0 <= value <= (_MS_MAX if where.order in _TIMES else _COUNT_MAX)
+
+
+def _is_word(value: object) -> bool:
+    """Return whether databases take a value as text: without NUL, and without halves of characters."""
+    return isinstance(value, str) and not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value)
 
 
 def _strange(text: str) -> Refused:

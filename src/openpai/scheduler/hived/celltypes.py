@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from openpai.scheduler.hived.faultfinding import Faults
+
+TYPES_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,12 @@ class TypeChain:
 def read_cell_types(faults: Faults, value: object) -> dict[str, CellType]:
     """Return the cell types that can be read, and keep a fault for the others."""
     path = "physicalCluster.cellTypes"
-    found = {}
-    for name, entry in faults.mapping(path, value).items():
+    found: dict[str, CellType] = {}
+    entries = faults.mapping(path, value)
+    if len(entries) > TYPES_MAX:
+        faults.add(path, f"there are {len(entries)} cell types, more than {TYPES_MAX}; leave out those no cell has")
+        return found
+    for name, entry in entries.items():
         where = f"{path}.{name}"
         keys = faults.mapping(where, entry)
         faults.known_keys(where, keys, ("childCellType", "childCellNumber", "isNodeLevel"))
@@ -53,10 +60,11 @@ def read_cell_types(faults: Faults, value: object) -> dict[str, CellType]:
 
 def _refuse_circles(faults: Faults, types: dict[str, CellType]) -> None:
     for name in list(types):
-        seen = [name]
-        while seen[-1] in types and types[seen[-1]].child not in seen:
-            seen.append(types[seen[-1]].child)
-        if seen[-1] in types and types[seen[-1]].child == name:
+        at, seen = name, {name: None}
+        while at in types and types[at].child not in seen:
+            at = types[at].child
+            seen[at] = None
+        if at in types and types[at].child == name:
             circle = " -> ".join([*seen, name])
             faults.add(
                 f"physicalCluster.cellTypes.{name}.childCellType",

@@ -133,6 +133,7 @@ SETTINGS: Final = (
     "waitingPodSchedulingBlockMilliSec",
 )
 """Keys that tell the original how to reach Kubernetes: known, and of no use here."""
+_TOO_DEEP: Final = "this is nested too deeply to be a configuration; mend its brackets and dashes"
 
 
 class _TextLoader(yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader):  # type: ignore[misc]
@@ -142,6 +143,8 @@ class _TextLoader(yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
 def _pairs(items: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for key, value in items:
+        if not isinstance(key, str):
+            raise InvalidConfig((Fault("", "a list or a mapping is used as a key; keys are words"),))
         if key in found:
             message = f"the key {key!r} is given twice in one place; remove one of the two"
             raise InvalidConfig((Fault("", message),))
@@ -156,6 +159,9 @@ def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
         name, built = loader.construct_object(key, True), loader.construct_object(value, True)
         if name == "<<":
             for piece in built if isinstance(built, list) else [built]:
+                if not isinstance(piece, dict):
+                    told = "<< takes a mapping, or a list of mappings; give it one"
+                    raise InvalidConfig((Fault("", told, node.start_mark.line + 1),))
                 merged = {**piece, **merged}
         else:
             own.append((name, built))
@@ -172,6 +178,8 @@ def parse_text(text: str) -> object:
             return json.loads(text, object_pairs_hook=_pairs)
         except ValueError:
             pass  # a YAML flow mapping may begin the same way
+        except RecursionError:
+            raise InvalidConfig((Fault("", _TOO_DEEP),)) from None
     try:
         return yaml.load(text, Loader=_TextLoader)  # noqa: S506  it builds plain text only
     except yaml.YAMLError as error:
@@ -179,3 +187,5 @@ def parse_text(text: str) -> object:
         problem = getattr(error, "problem", None) or "cannot be read"
         fault = Fault("", f"this is not YAML: {problem}; mend the text there", None if line is None else line + 1)
         raise InvalidConfig((fault,)) from error
+    except RecursionError:
+        raise InvalidConfig((Fault("", _TOO_DEEP),)) from None

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from openpai.protocol.errors import Fault
+from openpai.protocol.parsing import cut
+from openpai.scheduler.hived.config import InvalidConfig
 
+FAULTS_MAX: Final = 100
+NUMBER_MAX: Final = 2**31 - 1
+_PATH_MAX: Final = 400
+_TOLD_MAX: Final = 1000
+_LOOKED_AT_MAX: Final = 200
 _TRUE = frozenset({"true", "True", "TRUE", "yes", "on"})
 _FALSE = frozenset({"false", "False", "FALSE", "no", "off", ""})
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
@@ -21,8 +29,12 @@ class Faults:
         self.warnings: list[str] = []
 
     def add(self, path: str, message: str, allowed: str = "", suggestion: str = "") -> None:
-        """Keep a fault."""
-        self.found.append(Fault(path, message, allowed=allowed, suggestion=suggestion))
+        """Keep a fault; raise InvalidConfig with all of them when there are more than anybody reads."""
+        self.found.append(
+            Fault(cut(path, _PATH_MAX), cut(message, _TOLD_MAX), allowed=cut(allowed, _TOLD_MAX), suggestion=suggestion)
+        )
+        if len(self.found) >= FAULTS_MAX:
+            raise InvalidConfig((*self.found, Fault("", "and more faults, told when these are mended")))
 
     def known_keys(self, path: str, value: Mapping[str, Any], known: Iterable[str]) -> None:
         """Keep a fault for every key of `value` that nobody would read."""
@@ -74,6 +86,9 @@ class Faults:
         if number < least:
             self.add(path, f"{number} is too small; write a whole number, {least} or more")
             return None
+        if number > NUMBER_MAX:
+            self.add(path, f"{number} is too large; write a whole number, {NUMBER_MAX} at most")
+            return None
         return number
 
     def flag(self, path: str, value: object) -> bool:
@@ -92,7 +107,7 @@ def is_nothing(value: object) -> bool:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return the one of `words` that was probably meant, or nothing."""
-    found = difflib.get_close_matches(word, list(words), n=1)
+    found = difflib.get_close_matches(word[:_LOOKED_AT_MAX], list(islice(words, _LOOKED_AT_MAX)), n=1)
     return found[0] if found else ""
 
 

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from openpai.protocol.parsing import cut
 from openpai.scheduler.hived.celltypes import CellType, TypeChain, check_node_level, type_chain
 from openpai.scheduler.hived.config import ChainSpec, PinnedSpec
 from openpai.scheduler.hived.faultfinding import Faults, is_nothing, nearest
 
+LEVELS_MAX: Final = 32
+CELLS_MAX: Final = 500_000
+"""Ten thousand machines of 8 GPUs have a third of that; a slip of the pen may ask for a billion."""
+_DIGITS_MAX: Final = 9
+_SHOWN_MAX: Final = 40
 _KEYS = ("cellType", "cellAddress", "pinnedCellId", "cellChildren")
 
 
@@ -63,6 +69,7 @@ class PhysicalReader:
         self._faults = faults
         self._types = types
         self._drafts: dict[str, _Draft] = {}
+        self._cells = 0
         self.pinned: dict[str, PinnedSpec] = {}
 
     def read(self, value: object) -> dict[str, ChainSpec]:
@@ -89,10 +96,31 @@ class PhysicalReader:
         if name not in self._drafts:
             if not check_node_level(self._faults, f"{path}.cellType", name, self._types):
                 return
-            self._drafts[name] = _Draft(name, type_chain(name, self._types))
+            shape = type_chain(name, self._types)
+            if not self._fits(path, shape):
+                return
+            self._drafts[name] = _Draft(name, shape)
         draft = self._drafts[name]
+        if draft.tops and not self._fits(path, draft.shape):
+            return
         draft.tops += 1
         self._read_cell(draft, path, keys, (len(draft.shape.types), number, ""))
+
+    def _fits(self, path: str, shape: TypeChain) -> bool:
+        """Count the cells of one more top cell; keep a fault where they are too many to be looked after."""
+        if len(shape.types) > LEVELS_MAX:
+            told = f"there are {len(shape.types)} types of cells one inside another, more than {LEVELS_MAX}"
+            self._faults.add(f"{path}.cellType", f"{told}; leave out types that hold one cell")
+            return False
+        cells = 1
+        for number in reversed(shape.children[1:]):
+            cells = 1 + cells * number
+        self._cells += cells
+        if self._cells > CELLS_MAX:
+            told = f"up to here there are {self._cells} cells, more than {CELLS_MAX}"
+            self._faults.add(f"{path}.cellType", f"{told}; look at the numbers in physicalCluster.cellTypes")
+            return False
+        return True
 
     def _read_cell(self, draft: _Draft, path: str, keys: dict[str, Any], at: tuple[int, int, str]) -> None:
         """Read a cell at or above node level, and all inside it; `at` is its level, number and parent's address."""
@@ -122,10 +150,10 @@ class PhysicalReader:
         self._read_inside(draft, path, keys, (draft.shape.node_level, 0, index), found)
         devices = []
         for address in found[0]:
-            if address.isdigit():
+            if address.isascii() and address.isdigit() and len(address) <= _DIGITS_MAX:
                 devices.append(int(address))
             else:
-                message = f"device {address!r} of node {name!r} is not a whole number; number the devices from 0"
+                message = f"device {cut(address, _SHOWN_MAX)!r} of node {name!r} is not a whole number; number the devices from 0"
                 self._faults.add(f"{path}.cellChildren", message)
                 devices.append(len(devices))
         draft.inner.append(tuple(tuple(addresses) for addresses in found))
@@ -183,12 +211,14 @@ class PhysicalReader:
         for draft in self._drafts.values():
             leaf_type = draft.shape.types[0]
             for name, devices, path in zip(draft.nodes, draft.devices, draft.node_paths, strict=True):
+                seen: set[int] = set()
                 for device in devices:
                     first = owner.setdefault((name, leaf_type, device), path)
-                    if first != path or devices.count(device) > 1:
+                    if first != path or device in seen:
                         message = (
                             f"{leaf_type} device {device} of node {name!r} is given twice (see {first}); "
                             "give each device of a machine to one cell"
                         )
                         self._faults.add(path, message)
                         break
+                    seen.add(device)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from openpai.protocol.errors import Refused
+from openpai.protocol.parsing import cut
 from openpai.scheduler.hived.faultfinding import nearest
 from openpai.scheduler.model import Node
 
@@ -22,13 +23,14 @@ CPU_DEVICES_MAX: Final = 64
 """A machine without GPUs is shared out in at most so many parts."""
 CPUS_LOST_MAX: Final = 0.05
 """How much of its CPUs may be left over by that."""
+SHOWN_MAX: Final = 200
 
 ALIKE: Final = 0.9
 """Machines are alike if all that sets them apart is that little memory: no two report quite the same."""
 
 _WISH = re.compile(
-    r"\s*(?P<team>[^:,]+?)\s*:\s*(?:(?P<rest>(?:the\s+)?rest)|(?P<number>\d+)\s*(?P<unit>nodes?|gpus?|cpus?))"
-    r"\s*(?:of\s+(?P<kind>\S+))?\s*",
+    r"(?P<team>[^:,]+):\s*(?:(?P<rest>(?:the\s+)?rest)|(?P<number>[0-9]{1,9})\s*(?P<unit>nodes?|gpus?|cpus?))"
+    r"(?:\s*of\s+(?P<kind>\S+))?",
     re.IGNORECASE,
 )
 
@@ -68,9 +70,10 @@ def read_wishes(text: str) -> tuple[Wish, ...]:
     """Return the wishes in a sentence such as `vision: 3 nodes, speech: 8 GPUs of V100`; Refused if unreadable."""
     wishes = []
     for piece in text.split(","):
-        match = _WISH.fullmatch(piece)
-        if match is None:
-            told = f"{piece.strip()!r} cannot be understood"
+        match = _WISH.fullmatch(piece.strip())
+        team = match["team"].strip() if match else ""
+        if match is None or not team:
+            told = f"{cut(piece.strip(), SHOWN_MAX)!r} cannot be understood"
             raise Refused(
                 "InvalidParametersError",
                 told,
@@ -78,7 +81,7 @@ def read_wishes(text: str) -> tuple[Wish, ...]:
             )
         number, unit = int(match["number"] or 0), (match["unit"] or "").lower()[:1]
         amounts = [number if unit == letter else 0 for letter in "ngc"]
-        wishes.append(Wish(match["team"], amounts[0], amounts[1], match["kind"], amounts[2], bool(match["rest"])))
+        wishes.append(Wish(team, amounts[0], amounts[1], match["kind"], amounts[2], bool(match["rest"])))
     return tuple(wishes)
 
 

@@ -22,7 +22,7 @@ from openpai.scheduler.hived.config import (
     VirtualSpec,
     parse_text,
 )
-from openpai.scheduler.hived.faultfinding import Faults, nearest
+from openpai.scheduler.hived.faultfinding import NUMBER_MAX, Faults, nearest
 from openpai.scheduler.hived.fitting import check_promises
 from openpai.scheduler.hived.physical import PhysicalReader
 
@@ -171,9 +171,12 @@ def _memory_mb(faults: Faults, path: str, value: object) -> int | None:
     text = faults.text(path, value)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text or "")
     unit = match[2].removesuffix("B") if match else "?"
-    if match and unit in _MEBIBYTES:
-        return int(float(match[1]) * _MEBIBYTES[unit])
-    if match and unit in _MEGABYTES:
-        return int(float(match[1]) * _MEGABYTES[unit] / 2**20)
+    mib_of = _MEBIBYTES.get(unit) or _MEGABYTES.get(unit, 0) / 2**20
+    if match and mib_of:
+        mib = float(match[1]) * mib_of
+        if mib <= NUMBER_MAX:
+            return int(mib)
+        faults.add(path, f"{match[0][:40]!r} is more memory than a machine has; write less")
+        return None
     faults.add(path, f"{text!r} is not an amount of memory; write a number and a unit, as in 8192Mi or 64Gi")
     return None

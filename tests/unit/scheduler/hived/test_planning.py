@@ -28,6 +28,13 @@ def test_wishes_are_read_from_a_sentence() -> None:
         read_wishes("team A wants everything")
 
 
+@pytest.mark.parametrize("text", [" " * 50_000, "a" + " " * 50_000, f"a: {'9' * 5000} nodes", ": 1 node", " : 1 node"])
+def test_a_wish_that_is_none_is_refused_at_once(text: str) -> None:
+    with pytest.raises(Refused, match="cannot be understood") as caught:
+        read_wishes(text)
+    assert len(caught.value.message) < 300
+
+
 def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
     text = plan(FLEET, read_wishes("a: 2 nodes of V100, b: 12 GPUs, c: 3 GPUs, d: 1 node of CPU"))
     config = read_config(text)

@@ -231,6 +231,24 @@ FAULTY = {
         "'much' is not an amount of memory",
         "as in 8192Mi",
     ),
+    "more memory than a number of the machine's holds": (
+        changed("physicalCluster", "skuTypes", "K80", "memory", "9" * 400),
+        "physicalCluster.skuTypes.K80.memory",
+        "more memory than a machine has",
+        "write less",
+    ),
+    "a number with zeros too many": (
+        changed("physicalCluster", "skuTypes", "K80", "cpu", "4" + "0" * 30),
+        "physicalCluster.skuTypes.K80.cpu",
+        "is too large",
+        "2147483647 at most",
+    ),
+    "more devices than anybody has": (
+        changed("physicalCluster", "cellTypes", "K80-SWITCH", "childCellNumber", "1000000000"),
+        "physicalCluster.physicalCells[0].cellType",
+        "more than 500000",
+        "look at the numbers in physicalCluster.cellTypes",
+    ),
     "no cells": (
         changed("physicalCluster", "physicalCells", ...),
         "physicalCluster.physicalCells",
@@ -249,6 +267,35 @@ def test_a_fault_is_refused_with_its_key_and_its_cure(name: str) -> None:
     assert cure in found[path]
 
 
+@pytest.mark.parametrize("address", ["²", "9" * 5000])
+def test_a_device_is_a_number(address: str) -> None:
+    cells = [{"cellAddress": address}, {}, {}, {}]
+    cluster = {
+        "cellTypes": {"NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True}},
+        "physicalCells": [{"cellType": "NODE", "cellAddress": "n1", "cellChildren": cells}],
+    }
+    assert "number the devices from 0" in faults(yaml.safe_dump({"physicalCluster": cluster}))[0][1]
+
+
+def test_types_one_inside_another_have_an_end() -> None:
+    def of(number: int) -> str:
+        types = {f"T{level}": {"childCellType": f"T{level + 1}", "childCellNumber": 1} for level in range(number)}
+        types["T0"]["isNodeLevel"] = True
+        cells = [{"cellType": "T0", "cellAddress": "n1"}]
+        return yaml.safe_dump({"physicalCluster": {"cellTypes": types, "physicalCells": cells}})
+
+    assert read_config(of(20)).chains["T0"].top == 21
+    assert "one inside another, more than 32" in faults(of(900))[0][1]
+    assert "more than 1000" in faults(of(1001))[0][1]
+
+
+def test_of_thousands_of_faults_the_first_are_told_and_none_at_length() -> None:
+    cluster = {"cellTypes": {"T" * 100_000: {"colour": "blue"}}} | {f"key-{number}": "1" for number in range(5000)}
+    found = faults(yaml.safe_dump({"physicalCluster": cluster}))
+    assert found[-1][1] == "and more faults, told when these are mended"
+    assert (len(found), len("".join(told for _, told in found)) < 100_000) == (101, True)
+
+
 def test_all_faults_are_told_at_once() -> None:
     document = yaml.load(GOOD, Loader=yaml.BaseLoader)
     document["virtualClusters"]["default"]["virtualCells"][0]["cellNumber"] = "-1"
@@ -265,6 +312,11 @@ def test_all_faults_are_told_at_once() -> None:
         ('{"physicalCluster": {}, "physicalCluster": {}}', "given twice"),
         ("", "missing"),
         ("- 1", "should be a mapping"),
+        ("- " * 5000, "nested too deeply"),
+        ('{"a":' * 5000, "nested too deeply"),
+        ("? [a, b]\n: 1", "keys are words"),
+        ("? {a: b}\n: 1", "keys are words"),
+        ("a: 1\n<<: text", "line 1: << takes a mapping"),
     ],
 )
 def test_text_that_is_no_configuration_is_refused(text: str, told: str) -> None:
