@@ -13,6 +13,7 @@ import typer
 from openpai.app.main import app
 from openpai.app.pages.__main__ import PAGES, outdated
 from openpai.app.pages.commands import walk
+from openpai.app.pages.permissions import permissions
 from tests.architecture.places import DOCS, ROOT, SOURCE, markdown_files, named
 
 _BLOCK: Final = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
@@ -89,6 +90,11 @@ def test_pai_knows_every_command_that_a_page_names(page: Path) -> None:
 def test_generated_pages_are_up_to_date() -> None:
     stale = sorted(map(named, outdated(DOCS)))
     assert stale == [], "run `make docs` and commit what it writes"
+
+
+def test_each_action_names_the_requests_it_is_about() -> None:
+    _, _, requests = permissions().partition("## Requests")
+    assert [line for line in requests.splitlines() if line.startswith("| `") and "/" not in line] == []
 
 
 def test_a_page_that_is_out_of_date_would_be_found(tmp_path: Path) -> None:

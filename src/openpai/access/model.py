@@ -48,6 +48,8 @@ class Action:
     """Not with an application's token."""
     scope: Scope = Scope.ALL
     """The narrowest token that will do."""
+    widens: str = ""
+    """The action whose requests show more to whoever may do this one; it has none of its own."""
 
 
 @dataclass(frozen=True, slots=True)

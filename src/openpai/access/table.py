@@ -87,9 +87,9 @@ _ACTIONS: Final = (
     Action("storage.write", "upload to a storage", Role.ADMIN, is_open_to_granted=True, scope=Scope.JOBS),
     _admin("storage.change", "add, change, test and remove storages"),
     _look("report.own", "see what one used"),
-    _admin("report.read", "see what everybody used", is_open_to_manager=True, scope=Scope.READ),
+    _admin("report.read", "see what everybody used", is_open_to_manager=True, scope=Scope.READ, widens="report.own"),
     _look("audit.own", "see what was done by oneself or to one's own things"),
-    _admin("audit.read", "see the whole audit log", scope=Scope.READ),
+    _admin("audit.read", "see the whole audit log", scope=Scope.READ, widens="audit.own"),
 )  # fmt: skip
 
 ACTIONS: Final = {action.name: action for action in _ACTIONS}

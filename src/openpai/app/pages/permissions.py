@@ -104,4 +104,5 @@ def _routes() -> Mapping[str, list[str]]:
 
 def _requests(routes: Mapping[str, list[str]]) -> Iterable[list[str]]:
     for action, requests in routes.items():
-        yield [code(action), "<br>".join(map(code, requests)) or "none yet"]
+        wider = (f"{code(each)}, which then shows more" for each in routes.get(ACTIONS[action].widens, ()))
+        yield [code(action), "<br>".join([*map(code, requests), *wider])]
