@@ -230,3 +230,11 @@ async def test_a_foretold_token_is_remembered_once_whatever_became_of_it(account
     assert await accounts.revoke(token.digest)
     assert await refused(lambda: accounts.add_token(token, is_foretold=True)) == "ConflictTokenError"
     assert await accounts.tokens("ann") == ()
+
+
+async def test_no_name_differs_from_anothers_in_capital_letters_only(accounts: SqlAccountStore) -> None:
+    await accounts.add_user(user("ann"))
+    assert await refused(lambda: accounts.add_user(user("Ann"))) == "ConflictUserError"
+    assert await refused(lambda: accounts.add_user(user("ann"))) == "ConflictUserError"
+    await accounts.add_user(user("ann_"))
+    assert [found.name for found in await accounts.users()] == ["ann", "ann_"]

@@ -140,7 +140,6 @@ async def _first_time(accounts: AccountStore, person: Vouched, groups: Groups, n
         raise Refused("ForbiddenUserError", told, "a user name has up to 128 letters, digits, dots, dashes or _")
     if not person.subject:
         raise Refused("ForbiddenUserError", "the identity provider did not say who this is")
-    await _check_unlike(accounts, person)
     joined = vouched(groups, named(groups, ()), person.groups)
     user = User(
         person.name,
@@ -161,12 +160,3 @@ async def _first_time(accounts: AccountStore, person: Vouched, groups: Groups, n
             error.advice = _NEVER_MERGED
         raise
     return user
-
-
-async def _check_unlike(accounts: AccountStore, person: Vouched) -> None:
-    """Raise ConflictUserError for a name that somebody could take for another's: Root for root."""
-    wanted = person.name.lower()
-    alike = next((user for user in await accounts.users() if user.name.lower() == wanted), None)
-    if alike is not None and alike.name != person.name:
-        told = f"there is already a user named {alike.name!r}, which looks like {person.name!r}"
-        raise Refused("ConflictUserError", told, _NEVER_MERGED)

@@ -88,7 +88,11 @@ class AccountStore(Protocol):
         ...
 
     async def add_user(self, user: User) -> None:
-        """Remember a user and their memberships. Raises ConflictUserError for a name that exists, NoGroupError."""
+        """Remember a user and their memberships.
+
+        Raises NoGroupError, and ConflictUserError for a name that exists, be it in other letters: people take Root for
+        root, and some file servers take the folder of one for that of the other.
+        """
         ...
 
     async def change_user(self, name: str, change: Callable[[User], User]) -> User:

@@ -38,7 +38,13 @@ class SqlAccountStore:
     async def add_user(self, user: User) -> None:
         """Remember a user; see `AccountStore.add_user`."""
 
+        alike = sa.select(users.c.name).where(sa.func.lower(users.c.name) == user.name.lower())
+
         def work(connection: sa.Connection) -> None:
+            other = connection.execute(alike).scalar()
+            if other is not None and other != user.name:
+                told = f"there is already a user named {other!r}, which looks like {user.name!r}"
+                raise Refused("ConflictUserError", told)
             try:
                 with connection.begin_nested():
                     connection.execute(users.insert(), _user_columns(user))
