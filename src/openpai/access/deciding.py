@@ -27,6 +27,8 @@ def refusal(who: Principal, action: str, thing: Thing = NOTHING) -> Refused | No
     if error is not None or asked.role is Role.GUEST or who.role >= asked.role or _is_related(who, asked, thing):
         return error
     what = f"{who.name} may not {asked.told}"
+    if _is_too_much_for_viewers(who, asked):
+        what += ", being a viewer"
     if thing.owner == who.name and not who.owns(thing):
         what += ", which is of somebody who had this name before"
     return Refused("ForbiddenUserError", f"{what}: {thing.label}" if thing.label else what, _advice(who, asked, thing))
@@ -54,8 +56,7 @@ def check(who: Principal, action: str, thing: Thing = NOTHING) -> None:
 
 
 def _is_related(who: Principal, asked: Action, thing: Thing) -> bool:
-    # Somebody who may only look may not change even what is theirs.
-    if who.role is Role.VIEWER and asked.scope is not Scope.READ and not asked.in_person:
+    if _is_too_much_for_viewers(who, asked):
         return False
     if asked.is_open_to_owner and thing.owner and who.owns(thing):
         return True
@@ -64,6 +65,11 @@ def _is_related(who: Principal, asked: Action, thing: Thing) -> bool:
     if not asked.is_open_to_granted or thing.is_private:
         return False
     return thing.storage in who.storages if thing.storage else thing.virtual_cluster in who.virtual_clusters
+
+
+def _is_too_much_for_viewers(who: Principal, asked: Action) -> bool:
+    # Somebody who may only look may not change even what is theirs.
+    return who.role is Role.VIEWER and asked.scope is not Scope.READ and not asked.in_person
 
 
 def _advice(who: Principal, asked: Action, thing: Thing) -> str:

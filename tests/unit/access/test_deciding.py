@@ -119,6 +119,13 @@ def test_a_private_job_is_hidden_from_those_who_share_its_virtual_cluster() -> N
         ),
         (Principal("vera", Role.VIEWER), "job.submit", NOTHING, "vera may not submit jobs", "who are not viewers may"),
         (
+            Principal("vera", Role.VIEWER),
+            "job.tag",
+            Thing("vera", "vc"),
+            "vera may not tag a job, being a viewer",
+            "administrators and managers",
+        ),
+        (
             Principal("bob", Role.USER),
             "storage.read",
             Thing(storage="data"),
