@@ -14,6 +14,8 @@ from openpai.api.deeds import TAGS_MAX
 from openpai.api.routes import jobs as routes
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator import wishes
+from openpai.ports.settings import CLUSTER
+from openpai.store.settings import SqlSettingsStore
 
 from .api_world import World, job_file, open_world
 from .job_acts import failed_once, refused, submitted
@@ -92,9 +94,12 @@ async def test_a_name_is_used_once_by_each_user(world: World) -> None:
     assert (await world.ask("POST", "/jobs", "bob", content=job_file().encode())).status_code == 202
 
 
-async def test_a_virtual_cluster_that_is_not_ours_is_refused(world: World) -> None:
-    text = job_file(more="defaults: {virtualCluster: vision}")
-    assert await refused(world, "POST", "/jobs", content=text.encode()) == (403, "ForbiddenUserError")
+async def test_a_virtual_cluster_that_is_not_there_or_not_ours_is_refused(world: World) -> None:
+    submit = {"content": job_file(more="defaults: {virtualCluster: vision}").encode()}
+    assert await refused(world, "POST", "/jobs", **submit) == (404, "NoVirtualClusterError")
+    wishes = {"wishes": "vision: 1 nodes"}
+    await SqlSettingsStore(world.database).set_setting(CLUSTER, wishes, by="root", at_ms=world.clock.at_ms)
+    assert await refused(world, "POST", "/jobs", **submit) == (403, "ForbiddenUserError")
 
 
 async def test_a_waiting_job_lists_what_it_waits_for(world: World) -> None:
@@ -226,7 +231,8 @@ async def test_a_job_that_is_stopped_before_it_began_says_so(world: World) -> No
     assert (status["appExitCode"], status["appExitType"]) == (-210, "USER_STOP")
     assert status["launchedTime"] == status["completedTime"]
     task = detail["taskRoles"]["worker"]["taskStatuses"][0]
-    assert (task["taskState"], task["containerExitCode"], task["containerLog"]) == ("STOPPED", -210, None)
+    assert (task["taskState"], task["containerExitCode"]) == ("STOPPED", -210)
+    assert (task["containerId"], task["containerLog"]) == (None, None)
     assert (await world.ask("PUT", "/jobs/train/executionType", json={"value": "START"})).status_code == 202
     again = (await world.get("/jobs/ann~train"))["jobStatus"]
     assert (again["state"], again["attemptId"], again["executionType"]) == ("WAITING", 1, "START")

@@ -175,15 +175,16 @@ def _attempt_times(row: TaskAttemptRow | None) -> Document:
 
 def _container(job: JobRow, row: TaskAttemptRow | None, attempt: AttemptView) -> Document:
     slot = row.slot if row else None
+    has_begun = row is not None and row.granted_at_ms is not None
     code, diagnosis = _ending(row, attempt)
     message = row.report.message if row and row.report else ""
     return {
-        "containerId": row.key.path() if row else None,
+        "containerId": row.key.path() if row and has_begun else None,
         "containerIp": slot.address if slot else None,
         "containerNodeName": slot.node if slot else None,
         "containerPorts": _ports(slot),
         "containerGpus": ",".join(map(str, slot.devices)) if slot else None,
-        "containerLog": logs_path(job, row) if row and row.granted_at_ms is not None else None,
+        "containerLog": logs_path(job, row) if row and has_begun else None,
         "containerExitCode": code,
         "containerExitSpec": None if code is None else exit_spec(code, diagnosis),
         "containerExitDiagnostics": None if code is None else diagnostics(message, diagnosis),
