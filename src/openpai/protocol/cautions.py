@@ -16,6 +16,7 @@ from openpai.protocol.references import entries, mapping
 from openpai.protocol.templates import SCOPES, Scope, is_reference, references, resolve, scope_of
 
 PLUGINS: Final = ("ssh", "cmd", "git", "tensorboard", "teamwise_storage")
+_NOTIFICATION: Final = "jobStatusChangeNotification"
 _HIVED_KEYS: Final = (
     "jobPriorityClass",
     "taskRoles",
@@ -34,8 +35,14 @@ def cautions(spec: JobSpec) -> Iterator[Finding]:
     yield from _unresolved(spec)
     yield from _image_references(spec)
     yield from _plugins(spec)
+    yield from _notifications(spec)
     yield from _misspelt(spec)
     yield from _hived(spec)
+
+
+def _notifications(spec: JobSpec) -> Iterator[Finding]:
+    if any(value is True for value in mapping(spec.extras.get(_NOTIFICATION)).values()):
+        yield Finding(("extras", _NOTIFICATION), "has no effect yet: nobody is told of changes")
 
 
 def _unreachable_minima(role: TaskRole) -> Iterator[Finding]:
@@ -122,11 +129,7 @@ def _misspelt(spec: JobSpec) -> Iterator[Finding]:
     places: list[tuple[Path, Any, type[BaseModel]]] = [
         (("defaults",), spec.defaults_extra, schema.DefaultsSection),
         (("extras",), extras, schema_extras.Extras),
-        (
-            ("extras", "jobStatusChangeNotification"),
-            extras.get("jobStatusChangeNotification"),
-            schema_extras.Notifications,
-        ),
+        (("extras", _NOTIFICATION), extras.get(_NOTIFICATION), schema_extras.Notifications),
     ]
     for at, storage in enumerate(entries(extras.get("storages"))):
         places.append((("extras", "storages", at), storage, schema_extras.StorageEntry))

@@ -29,7 +29,7 @@ class StorageEntry(_Open):
 
 
 class Notifications(_Open):
-    """Which changes of the job are told to its owner."""
+    """Which changes of the job its owner shall be told of; nobody is told of any yet."""
 
     running: bool | None = _field("Tell when the job starts to run.", True)
     succeeded: bool | None = _field("Tell when the job succeeded.", True)
@@ -73,7 +73,7 @@ class HivedScheduler(_Open):
 
 
 class RuntimePlugin(_Open):
-    """A plugin that prepares or accompanies tasks."""
+    """A plugin that prepares or accompanies tasks; only `cmd` and `teamwise_storage` have an effect yet."""
 
     plugin: str = Field(description="Name of the plugin.", examples=["ssh", "git", "cmd", "tensorboard"])
     parameters: dict[str, Any] | None = _field("What the plugin is told.", {"jobssh": True})
@@ -89,7 +89,9 @@ class Extras(_Open):
     gang_allocation: bool | None = _field("Whether all tasks start together or not at all; true unless given.", False)
     submit_from: str | None = _field("The page the job was made with.", "hello-world")
     storages: list[StorageEntry] | None = _field("Storages to mount.", [{"name": "confignfs"}])
-    job_status_change_notification: Notifications | None = _field("What the owner is told.", {"failed": True})
+    job_status_change_notification: Notifications | None = _field(
+        "What the owner shall be told of; no effect yet.", {"failed": True}
+    )
     hived_scheduler: HivedScheduler | None = _field("Wishes to the scheduler.", {"jobPriorityClass": "prod"})
     time_limit_minutes: Annotated[int, Field(ge=1, le=MINUTES_MAX)] | None = _field(
         "After so many minutes an attempt is stopped; jobs with a limit may start in gaps others leave.", 120

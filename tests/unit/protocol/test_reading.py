@@ -254,6 +254,13 @@ def test_unknown_plugins_and_scheduler_keys_are_warned_of() -> None:
     assert "there is no runtime plugin called 'gti'" in told[0]
 
 
+def test_a_wish_to_be_told_of_changes_is_warned_of_as_long_as_nobody_is() -> None:
+    (told,) = warnings_of(job(extras={"jobStatusChangeNotification": {"failed": True, "running": False}}))
+    assert told.endswith("extras.jobStatusChangeNotification: has no effect yet: nobody is told of changes")
+    for wish in ({"failed": False}, {}, None):
+        assert not warnings_of(job(extras={"jobStatusChangeNotification": wish})), wish
+
+
 def test_a_misspelt_key_among_keys_that_may_be_any_is_warned_of() -> None:
     extras = {
         "timeLimit": 5,
