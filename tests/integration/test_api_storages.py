@@ -94,6 +94,8 @@ async def test_a_bad_description_is_told_every_fault_and_no_secret(place: Place)
         ("smb", {"address": "nas/team"}, "//server/share"),
         ("smb", {"server": "n", "share": "s", "username": "a,uid=0"}, "data.username"),
         ("s3", {"bucket": "b", "endpoint": "https://me:pw@x"}, "credentials"),
+        ("azureBlob", {"containerName": "c", "accountName": "a", "endpoint": "https://a.x/?sig=t"}, "credentials"),
+        ("s3", {"bucket": "b", "accessKeyId": "k", "sessionToken": "t"}, "needs its secretAccessKey"),
         (
             "azureBlob",
             {"containerName": "c", "accountName": "a", "accountKey": "k", "accountSASToken": "t"},
@@ -145,6 +147,10 @@ async def test_credentials_stay_when_the_place_stays_and_never_move_along(place:
     assert "belong to the old place" in answer.json()["message"]
     moved["data"]["secretAccessKey"] = "another"
     assert (await place.ask("PUT", "/storages/s3", "root", json=moved)).status_code == 201
+    for kind, without in (("s3", {"bucket": "b"}), ("local", {"path": str(place.root)})):
+        await place.ask("PUT", "/storages/s3", "root", json=moved)
+        answer = await place.ask("PUT", "/storages/s3", "root", json={"type": kind, "data": without})
+        assert (answer.status_code, answer.json()["hasCredentials"]) == (201, False)
 
 
 async def test_only_administrators_change_storages(place: Place) -> None:

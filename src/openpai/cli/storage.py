@@ -81,22 +81,33 @@ def add(
     secret_stdin: Annotated[
         bool, typer.Option("--secret-stdin", help="Read the secrets from standard input, a line for each.")
     ] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Nobody may write to it.")] = False,
-    personal: Annotated[bool, typer.Option("--personal", help="Everybody sees a folder of their own name.")] = False,
-    description: Annotated[str, typer.Option("--description", metavar="TEXT", help="What it is for.")] = "",
+    read_only: Annotated[
+        bool | None, typer.Option("--read-only/--read-write", help="Nobody may write to it.", show_default=False)
+    ] = None,
+    personal: Annotated[
+        bool | None,
+        typer.Option("--personal/--shared", help="Everybody sees a folder of their own name.", show_default=False),
+    ] = None,
+    description: Annotated[str | None, typer.Option("--description", metavar="TEXT", help="What it is for.")] = None,
     grant: Annotated[list[str] | None, typer.Option("--group", metavar="NAMES", help="Groups that may use it.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Say anew where a storage is that there is.")] = False,
     json: output.Json = False,
 ) -> None:
     """Add a storage, or say anew where one is; the server encrypts what is secret and never shows it.
 
+    With --replace, rights and description that are not given stay as they are.
     Nothing is connected yet: `pai storage test` does.
     """
     values = _values(data or [])
     values |= {key: prompts.secret(key, secret_stdin, option="--secret-stdin") for key in split(secret)}
     with session.connect() as pai:
+        if replace:
+            before = pai.storage(name)
+            read_only = before.is_read_only if read_only is None else read_only
+            personal = not before.is_shared if personal is None else personal
+            description = before.description if description is None else description
         say = pai.change_storage if replace else pai.add_storage
-        found = say(name, type_, values, read_only=read_only, share=not personal, description=description)
+        found = say(name, type_, values, read_only=bool(read_only), share=not personal, description=description or "")
         for each in split(grant):
             pai.grant_storage(name, each)
         if grant:

@@ -127,7 +127,7 @@ class Storages(Protocol):
         ...
 
     async def change(self, name: str, document: Mapping[str, Any]) -> Storage:
-        """Replace a storage. Credentials that are left out stay as they are as long as the place stays the same."""
+        """Replace a storage. When no credentials are given, those it has stay as long as the place stays the same."""
         ...
 
     async def remove(self, name: str) -> None:

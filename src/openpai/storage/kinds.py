@@ -45,7 +45,8 @@ def _is_url(url: str) -> str:
     found = urlsplit(_plain(url))
     if url and (found.scheme not in ("http", "https") or not found.hostname):
         raise ValueError("must be the address of a server, like https://minio.example.org:9000")
-    if found.username or found.password:
+    # A token may stand in each of these, and an address is shown to everybody.
+    if found.username or found.password or found.query or found.fragment:
         raise ValueError("must not hold credentials: they belong into fields of their own, which are encrypted")
     return url
 
@@ -133,6 +134,8 @@ class S3(_Said):
             not self.access_key_id
         ):
             raise ValueError("secretAccessKey and sessionToken need an accessKeyId")
+        if self.session_token.get_secret_value() and not self.secret_access_key.get_secret_value():
+            raise ValueError("a sessionToken needs its secretAccessKey")
         return self
 
 
@@ -211,6 +214,12 @@ class Draft:
     is_read_only: bool
     is_shared: bool
     description: str
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether credentials could be of use: a directory and whoever comes without a name need none."""
+        names = {"local": "", "nfs": "", "smb": "username", "s3": "accessKeyId"}
+        return self.kind not in names or bool(self.data.get(names[self.kind]))
 
 
 def read(document: Mapping[str, Any]) -> Draft:

@@ -75,7 +75,7 @@ class StorageShelf:
         before = await self.get(name)
         draft = self._read({**document, "name": name})
         sealed = self._secrets.seal(draft.secrets)
-        if sealed is None and before.sealed is not None:
+        if sealed is None and before.sealed is not None and draft.logs_in:
             if (draft.kind, dict(draft.data)) != (before.kind, dict(before.data)):
                 # Who cannot read the credentials must not be able to have them sent somewhere else.
                 raise Refused(

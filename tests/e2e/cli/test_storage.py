@@ -70,6 +70,15 @@ def test_secrets_are_asked_for_and_never_shown(new_pai: Person) -> None:
     assert "hunter2" not in told.out + shown.out + new_pai("storage", "test", "bucket", "--json").out
 
 
+def test_saying_anew_where_a_storage_is_opens_it_to_nobody(new_pai: Person, root: Path) -> None:
+    add, place = ("storage", "add", "own", "local"), f"path={root}"
+    assert new_pai(*add, place, "--read-only", "--personal", "--description", "ours").code == 0
+    told = new_pai(*add, place, "--replace", "--json").json()
+    assert (told["readOnly"], told["share"], told["description"]) == (True, False, "ours")
+    told = new_pai(*add, place, "--replace", "--read-write", "--shared", "--description", "", "--json").json()
+    assert (told["readOnly"], told["share"], told["description"]) == (False, True, "")
+
+
 def test_bad_descriptions_and_uses_are_told(new_pai: Person, job_file) -> None:
     told = new_pai("storage", "add", "x", "nfs", "path=relative", "port=1")
     assert told.code == 2

@@ -86,7 +86,7 @@ async def storage(request: Request, caller: Annotated[Caller, doing("storage.rea
 
 @router.put("/api/v2/storages/{name}", status_code=201, openapi_extra=_takes(is_named_by_path=True))
 async def change_storage(request: Request, caller: Annotated[Caller, doing("storage.change")], name: str) -> Response:
-    """Replace a storage. Credentials that are left out stay, unless it moves to another place."""
+    """Replace a storage. When no credentials are given, those it has stay, unless it moves to another place."""
     said = (await read_body(request, Said)).model_dump()
     if said.get("name", name) != name:
         told = f"the storage {name!r} cannot be renamed to {said['name']!r}"

@@ -69,7 +69,7 @@ class Storages:
         share: bool = True,
         description: str = "",
     ) -> Call[model.StorageView]:
-        """Replace a storage; credentials that are left out stay, unless it moves to another place."""
+        """Replace a storage; when no credentials are given, those it has stay, unless it moves to another place."""
         body = _body(type, data, read_only, share, description)
         return Call("PUT", _storage(name), whole(model.StorageView.read), json=body)
 
