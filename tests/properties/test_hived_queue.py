@@ -121,7 +121,9 @@ def some_wish_drawn(draw: st.DrawFn) -> Gang:
 
 some_wish = some_wish_drawn()
 some_limits = st.lists(
-    st.builds(Limit, st.integers(0, 6), st.sampled_from(["", "a", "b"]), st.sampled_from(["", "ann", "bob"])),
+    st.builds(
+        Limit, st.none() | st.integers(0, 6), st.sampled_from(["", "a", "b"]), st.sampled_from(["", "ann", "bob"])
+    ),
     max_size=3,
 )
 
@@ -193,16 +195,21 @@ class Histories(RuleBasedStateMachine):
         seats = [seat for spots in self.running.values() for spot in spots if spot for seat in seats_of(spot)]
         seats += [seat for spot in decision.spots for seat in seats_of(spot)]
         assert len(set(seats)) == len(seats), (decision, self.running)
-        limit = self.scheduler.state.standing.limits.limit_of((gang.virtual_cluster, gang.user))
-        if limit is not None and any(ask.gpus for ask in gang.asks):
-            runs = sum(ask.gpus for ask in gang.asks) + self._gpus_of(gang.virtual_cluster, gang.user)
-            assert runs <= limit.gpus
+        wants = sum(ask.gpus for ask in gang.asks)
+        for name in (gang.virtual_cluster, ""):
+            most = self._most(name, gang.user)
+            assert not wants or most is None or wants + self._gpus_of(name, gang.user) <= most
+
+    def _most(self, name: str, user: str) -> int | None:
+        found = [limit for limit in self.limits if limit.virtual_cluster == name and limit.user in (user, "")]
+        own = [limit for limit in found if limit.user == user] or found
+        return min((limit.gpus for limit in own if limit.gpus is not None), default=None)
 
     def _gpus_of(self, name: str, user: str) -> int:
         return sum(
             len(spot.devices)
             for id_, spots in self.running.items()
-            if (self.gangs[id_].virtual_cluster, self.gangs[id_].user) == (name, user)
+            if name in ("", self.gangs[id_].virtual_cluster) and self.gangs[id_].user == user
             for spot in spots
             if spot is not None
         )

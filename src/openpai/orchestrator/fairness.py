@@ -38,10 +38,11 @@ async def learn_limits(office: Office) -> None:
 
 def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:
     """Return what quotas say about GPUs at a time."""
+    # A user's own quota takes the place of the one for everybody also where it limits nothing.
     return tuple(
         Limit(quota.gpus_running, quota.virtual_cluster, quota.user)
         for quota in quotas
-        if quota.gpus_running is not None
+        if quota.gpus_running is not None or quota.user
     )
 
 

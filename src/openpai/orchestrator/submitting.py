@@ -38,7 +38,7 @@ def check_size(user: str, quotas: Sequence[Quota], gpus: int) -> None:
         limit = quota.gpus_per_job
         if limit is not None and gpus > limit:
             told = f"the job asks for {_gpus(gpus)}, and {_whose(user, quota)} may ask for {limit} in one job"
-            raise _beyond(quota, told, "ask for fewer")
+            raise _beyond(quota, told, "ask for fewer" if limit else "ask for none")
 
 
 async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
@@ -68,7 +68,11 @@ def no_room(user: str, beyond: BeyondQuota) -> Refused:
         return _beyond(quota, told, "wait for the first of the next month (UTC)" if quota.gpu_hours_per_month else "")
     jobs = "1 unfinished job" if count == 1 else f"{count} unfinished jobs"
     told = f"{user} has {jobs}, and {_whose(user, quota)} may have {quota.jobs_unfinished}"
-    return _beyond(quota, told, "wait for one to end, or stop one" if count else "")
+    return _beyond(quota, told, _ends_first(count + 1 - (quota.jobs_unfinished or 0)) if quota.jobs_unfinished else "")
+
+
+def _ends_first(jobs: int) -> str:
+    return "wait for one to end, or stop one" if jobs == 1 else f"wait for {jobs} of them to end, or stop {jobs}"
 
 
 def _whose(user: str, quota: Quota) -> str:

@@ -125,13 +125,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How many GPUs one user may run at a time in a virtual cluster; the most particular limit counts."""
+    """How many GPUs one user may run at a time; one of a virtual cluster and one over all of them hold together."""
 
-    gpus: int
+    gpus: int | None
+    """None: as many as there are, whatever limit there is for any user."""
     virtual_cluster: str = ""
-    """Empty: in any."""
+    """Empty: over all of them together."""
     user: str = ""
-    """Empty: any one user."""
+    """Empty: any one user who has no limit of their own there."""
 
 
 @dataclass(frozen=True, slots=True)

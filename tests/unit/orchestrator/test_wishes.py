@@ -13,11 +13,12 @@ from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.orchestrator import acting
 from openpai.orchestrator.launching import launches
 from openpai.orchestrator.office import Office
+from openpai.orchestrator.submitting import no_room
 from openpai.ports.backend import LaunchTask
 from openpai.ports.platform import Submitter
 from openpai.ports.settings import FAIRNESS
 from openpai.ports.store import JobRecord
-from openpai.ports.usage import AuditEntry, AuditFilter, Quota
+from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, Quota
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Why
 from openpai.store.schema import jobs
@@ -244,6 +245,29 @@ def test_ones_own_quota_counts_before_the_one_for_everybody() -> None:
             await house.submit("train", Submitter("bob", quotas=quotas), gpus=2)
 
     live(story)
+
+
+def test_a_quota_of_ones_own_without_gpus_lifts_the_limit_for_everybody() -> None:
+    async def story(house: House) -> None:
+        await house.usage.set_quota(Quota("default", "", gpus_running=1))
+        await house.usage.set_quota(Quota("default", "ann", jobs_unfinished=9))
+        await house.wishes.limits_changed()
+        await house.submit("large", "ann", gpus=2)
+        await house.in_phase("large", "running")
+
+    live(story)
+
+
+@pytest.mark.parametrize(
+    ("limit", "advice"),
+    [
+        (2, "wait for one to end, or stop one, or ask an administrator"),
+        (1, "wait for 2 of them to end, or stop 2, or ask an administrator"),
+        (0, "ask an administrator"),
+    ],
+)
+def test_who_has_too_many_jobs_is_told_what_would_make_room(limit: int, advice: str) -> None:
+    assert no_room("ann", BeyondQuota(Quota(jobs_unfinished=limit), 2)).advice.startswith(advice)
 
 
 def test_what_is_beyond_a_limit_waits_and_says_so() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import merge
 
-from openpai.scheduler.hived.limiting import gpus_of
 from openpai.scheduler.hived.model import Code
 from openpai.scheduler.hived.queueing import Waiting
 from openpai.scheduler.hived.state import SchedulerState
@@ -37,6 +36,5 @@ def _is_out(state: SchedulerState, other: Waiting, waiting: Waiting) -> bool:
     if answer is not None and answer.code is Code.TOO_LARGE:
         return True
     limits = state.standing.limits
-    limit = limits.limit_of((other.gang.virtual_cluster, other.gang.user))
-    is_within = limit is None or gpus_of(other.gang) <= limit.gpus
-    return limits.keeps_back(other.gang) and not (is_within and other.gang.user == waiting.gang.user)
+    is_shared = limits.ever_fits(other.gang) and other.gang.user == waiting.gang.user
+    return limits.keeping_back(other.gang) is not None and not is_shared

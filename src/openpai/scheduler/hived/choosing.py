@@ -37,6 +37,8 @@ class Round:
         state.now_ms = self._now_ms
         state.hear()
         state.standing.settle(self._now_ms)
+        if state.standing.limits.was_eased():
+            state.queue.touch()
         decisions = self._take_reserved(limit)
         self._look_through(decisions, limit)
         while len(decisions) < limit and self._take_back_displaced():
@@ -73,7 +75,7 @@ class Round:
     def _look_at(self, head: Head) -> Decision | None:
         state, (lane, waiting) = self._state, head
         blocker = self._blockers.setdefault(lane.group, None)
-        if state.standing.limits.keeps_back(waiting.gang):
+        if state.standing.limits.keeping_back(waiting.gang) is not None:
             return None
         if blocker is not None:
             if not self._may_pass(waiting, blocker):
@@ -131,7 +133,7 @@ class Round:
             if len(records) > 1 and not all(self._is_sound(record) for record in records):
                 state.give_up(waiting)
             state.unreserve(waiting)
-            if state.standing.limits.keeps_back(waiting.gang):
+            if state.standing.limits.keeping_back(waiting.gang) is not None:
                 # The limit was lowered while it waited for others to leave.
                 state.give_up(waiting)
                 state.queue.add(waiting)

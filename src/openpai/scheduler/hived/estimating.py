@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from openpai.scheduler.hived.ahead import Ahead
-from openpai.scheduler.hived.limiting import gpus_of
+from openpai.scheduler.hived.limiting import Limits, gpus_of
 from openpai.scheduler.hived.portions import Portions
 from openpai.scheduler.hived.queueing import Waiting
 from openpai.scheduler.hived.rehearsing import Rehearsal
@@ -75,15 +75,15 @@ class _Course:
     sources: set[str] = field(default_factory=set)
     _ends: list[tuple[int, int, Gang, Portions]] = field(default_factory=list)
     _count: int = 0
-    _running: int = 0
-    """GPUs that the user of the gang asked about runs meanwhile."""
+    _limits: Limits = field(default_factory=Limits)
+    """The limits of the user of the gang asked about, and what they run meanwhile."""
 
     def play(self) -> int | None:
         """Return when the gang starts, None if nobody knows."""
         gang = self.waiting.gang
-        self._running = self.state.standing.limits.running((gang.virtual_cluster, gang.user))
+        self._limits = self.state.standing.limits.rehearsed(gang.user)
         for held in self.state.standing.held.values():
-            if gang.priority < 0 or held.gang.virtual_cluster == gang.virtual_cluster:
+            if gang.priority < 0 or gang.virtual_cluster == held.gang.virtual_cluster or gang.user == held.gang.user:
                 self._plan(held.gang, held.portions, self._end_of(held))
         with Rehearsal(self.state.core.cluster) as rehearsal:
             return self._play(rehearsal)
@@ -100,26 +100,22 @@ class _Course:
             at_ms = self._ends[0][0]
             while self._ends and self._ends[0][0] == at_ms:
                 _, _, gang, portions = heappop(self._ends)
-                if (gang.virtual_cluster, gang.user) == self._owner:
-                    self._running -= gpus_of(gang)
+                self._count_gpus(gang, -1)
                 for portion in portions:
                     rehearsal.leave(portion.request.id)
         return None
 
-    @property
-    def _owner(self) -> tuple[str, str]:
-        return self.waiting.gang.virtual_cluster, self.waiting.gang.user
+    def _count_gpus(self, gang: Gang, sign: int) -> None:
+        if gang.user == self.waiting.gang.user:
+            self._limits.run((gang.virtual_cluster, gang.user), sign * gpus_of(gang))
 
     def _start(self, rehearsal: Rehearsal, waiting: Waiting, at_ms: int) -> bool:
         gang = waiting.gang
-        is_own = (gang.virtual_cluster, gang.user) == self._owner
-        limit = self.state.standing.limits.limit_of(self._owner) if is_own else None
-        if limit is not None and gpus_of(gang) and self._running + gpus_of(gang) > limit.gpus:
+        if gang.user == self.waiting.gang.user and self._limits.keeping_back(gang) is not None:
             return False
         if not rehearsal.start_all([portion.request for portion in waiting.portions]):
             return False
-        if is_own:
-            self._running += gpus_of(gang)
+        self._count_gpus(gang, 1)
         runs_ms = self._length_of(gang, 0)
         self._plan(gang, waiting.portions, None if runs_ms is None else at_ms + runs_ms)
         return True

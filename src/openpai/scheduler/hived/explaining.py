@@ -11,7 +11,7 @@ from openpai.scheduler.hived.limiting import gpus_of
 from openpai.scheduler.hived.model import Code
 from openpai.scheduler.hived.queueing import Waiting, group_of
 from openpai.scheduler.hived.state import SchedulerState
-from openpai.scheduler.model import Estimate, Gang, Wait, Why
+from openpai.scheduler.model import Estimate, Gang, Limit, Wait, Why
 
 AHEAD_MAX: Final = 5
 NAMED_MAX: Final = 3
@@ -96,8 +96,8 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     gone = _without_promise(state, gang)
     if gone is not None:
         return gone
-    if state.standing.limits.keeps_back(gang):
-        return _limit_reason(state, gang)
+    if (limit := state.standing.limits.keeping_back(gang)) is not None:
+        return _limit_reason(state, gang, limit)
     lane = state.queue.lane_of(gang.id)
     blocker = state.queue.get(state.held_up.get(group_of(gang), ""))
     if blocker is not None and state.right(blocker) < state.right(waiting):
@@ -130,18 +130,13 @@ def _some(names: Sequence[str], between: str = ", ") -> str:
     return between.join([*names[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])])
 
 
-def _limit_reason(state: SchedulerState, gang: Gang) -> Reason:
-    owner = gang.virtual_cluster, gang.user
-    limits = state.standing.limits
-    limit = limits.limit_of(owner)
-    most = limit.gpus if limit is not None else 0
+def _limit_reason(state: SchedulerState, gang: Gang, limit: Limit) -> Reason:
+    runs = state.standing.limits.running((gang.virtual_cluster, gang.user), limit)
     user = gang.user or "its user"
-    gpus = "1 GPU" if most == 1 else f"{most} GPUs"
-    told = (
-        f"{user} may run {gpus} at a time in virtual cluster {gang.virtual_cluster} and runs "
-        f"{limits.running(owner)}; this needs {gpus_of(gang)}"
-    )
-    if gpus_of(gang) > most:
+    gpus = "1 GPU" if limit.gpus == 1 else f"{limit.gpus} GPUs"
+    where = f"virtual cluster {limit.virtual_cluster}" if limit.virtual_cluster else "all virtual clusters together"
+    told = f"{user} may run {gpus} at a time in {where} and runs {runs}; this needs {gpus_of(gang)}"
+    if gpus_of(gang) > (limit.gpus or 0):
         return Why.USER_LIMIT, told, "an administrator raising the limit"
     return Why.USER_LIMIT, told, f"jobs of {user} ending"
 

@@ -81,7 +81,7 @@ def test_what_runs_counts_as_it_runs(scheduler: HivedScheduler) -> None:
 
 
 def test_a_user_at_the_limit_waits_and_holds_nobody_up(scheduler: HivedScheduler) -> None:
-    scheduler.set_limits([Limit(1, "a"), Limit(4, "", "ann"), Limit(9, "b", "ann")])
+    scheduler.set_limits([Limit(1, "a"), Limit(4, "a", "ann"), Limit(9, "b", "ann")])
     scheduler.add(gang("one", 3, user="ann"))
     scheduler.add(gang("two", 2, user="ann", submitted_at_ms=1))
     scheduler.add(gang("guest", 2, user="ann", priority=-1, submitted_at_ms=1))
@@ -101,6 +101,32 @@ def test_a_user_at_the_limit_waits_and_holds_nobody_up(scheduler: HivedScheduler
     scheduler.cancel("three")
     scheduler.release("one")
     assert placed(scheduler, LONG_MS) == ["two", "guest"]
+
+
+def test_a_limit_over_all_virtual_clusters_holds_beside_the_one_of_each(scheduler: HivedScheduler) -> None:
+    scheduler.set_limits([Limit(5), Limit(4, "a"), Limit(9, "b")])
+    scheduler.add(gang("one", 3, user="ann"))
+    scheduler.add(gang("two", 2, user="ann", submitted_at_ms=1))
+    scheduler.add(gang("there", 3, user="ann", submitted_at_ms=2, virtual_cluster="b"))
+    scheduler.add(gang("his", 1, user="bob", submitted_at_ms=3, virtual_cluster="b"))
+    assert set(placed(scheduler)) == {"one", "his"}
+    two, there = scheduler.why("two"), scheduler.why("there")
+    assert two is not None
+    assert there is not None
+    assert "ann may run 4 GPUs at a time in virtual cluster a and runs 3; this needs 2" in two.told
+    assert "ann may run 5 GPUs at a time in all virtual clusters together and runs 3; this needs 3" in there.told
+    scheduler.cancel("two")
+    scheduler.release("one")
+    assert placed(scheduler) == ["there"]
+
+
+def test_a_limit_of_ones_own_takes_the_place_of_everybodys_also_where_it_limits_nothing(
+    scheduler: HivedScheduler,
+) -> None:
+    scheduler.set_limits([Limit(2), Limit(1, "a"), Limit(None, "a", "ann"), Limit(None, "", "ann")])
+    scheduler.add(gang("one", 4, user="ann"))
+    scheduler.add(gang("other", 2, user="bob", submitted_at_ms=1))
+    assert placed(scheduler) == ["one"]
 
 
 def test_a_raised_limit_lets_a_gang_go_at_once(scheduler: HivedScheduler) -> None:
