@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from openpai.ports.accounts import DEFAULT_GROUP, Group, User
+from openpai.store.schema import users
 from tests.contracts.held import Held, run
 
 from .api_world import _HASH, World, open_world
@@ -33,6 +35,8 @@ HELD = (
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with open_world(tmp_path) as world:
         world.clock.at_ms = NOON_MS + 2 * DAY_MS
+        # What was used before an account was made is not its owner's.
+        await world.database.write(lambda connection: connection.execute(sa.update(users).values(created_at_ms=0)))
         for group in (Group("seers", managed=("vision",)), Group("lab", virtual_clusters=("vision",))):
             await world.users.add_group(group)
         groups = {"max": ("seers",), "mia": ("lab", DEFAULT_GROUP)}
@@ -54,6 +58,12 @@ async def test_an_administrator_sees_what_everybody_used(world: World) -> None:
     report = await world.get("/reports/use", "root", **DAYS)
     assert report["total"] == {"gpuHours": 15.0, "cpuHours": 26.0, "memoryGbHours": 9.0, "taskAttempts": 4}
     assert (report["from"], report["to"]) == (19_674 * DAY_MS, 19_678 * DAY_MS)
+
+
+@pytest.mark.parametrize("named", ["ann,bob", ["ann", "bob"], ["ann,", "bob"]])
+async def test_several_users_and_virtual_clusters_may_be_named(world: World, named: Any) -> None:
+    assert await hours(world, "root", user=named) == {"ann": 10.0, "bob": 4.0}
+    assert await hours(world, "root", user=named, vc="vision,none") == {"ann": 8.0, "bob": 4.0}
 
 
 async def test_a_user_sees_their_own_use_only(world: World) -> None:

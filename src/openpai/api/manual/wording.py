@@ -46,7 +46,10 @@ _NAMED: Final = {
     "limit": "how many at most",
     "offset": "how many to leave out at the beginning",
 }
-_OF_REPORTS: Final = {"user": "only these users; may be repeated", "vc": "only these virtual clusters; may be repeated"}
+_OF_REPORTS: Final = {
+    "user": "comma list of users; may be repeated",
+    "vc": "comma list of virtual clusters; may be repeated",
+}
 _SAID: Final = {
     "BadConfigurationError": ("virtualClusters.vision: promises more than there is", "promise less"),
     "IncorrectPasswordError": ("the password is not right", "try again"),

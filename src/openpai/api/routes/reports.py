@@ -53,7 +53,7 @@ async def use(
     now_ms = here.services.clock.now_ms()
     from_ms, to_ms = _period(from_, to, now_ms)
     words = shapes.dimensions(by or ("user",))
-    rows = await _rows(here, caller, (from_ms, min(to_ms, max(now_ms, from_ms))), (user or [], vc or []))
+    rows = await _rows(here, caller, (from_ms, min(to_ms, max(now_ms, from_ms))), (_names(user), _names(vc)))
     groups = await _groups(here, caller) if "group" in words else _no_groups
     # A year by day and user is many thousand rows: others have their turn meanwhile.
     entries = await asyncio.to_thread(shapes.added_up, rows, words, groups)
@@ -62,6 +62,11 @@ async def use(
         headers = {"Content-Disposition": 'attachment; filename="use.csv"'}
         return text(shapes.report_csv(entries, words, total), CSV, headers)
     return reply({"from": from_ms, "to": to_ms, "by": words, "rows": entries, "total": total})
+
+
+def _names(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names that were given, in one list or in several."""
+    return tuple(name for text in given or () for name in text.split(",") if name)
 
 
 def _period(from_: str | None, to: str | None, now_ms: int) -> tuple[int, int]:
