@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
 from openpai.protocol.errors import Refused
@@ -238,3 +239,28 @@ async def test_no_name_differs_from_anothers_in_capital_letters_only(accounts: S
     assert await refused(lambda: accounts.add_user(user("ann"))) == "ConflictUserError"
     await accounts.add_user(user("ann_"))
     assert [found.name for found in await accounts.users()] == ["ann", "ann_"]
+
+
+@pytest.mark.parametrize("database_kind", ["postgresql"])
+async def test_servers_that_let_the_same_people_in_do_not_wait_for_each_other(database: Database) -> None:
+    """Each server writes in groups, so that what one holds and what it wants next is in any order."""
+    other = Database(database.url.render_as_string(hide_password=False))
+    complaints: list[str] = []
+    for each in (database, other):
+        sa.event.listen(each.engine, "handle_error", lambda met: complaints.append(str(met.original_exception)))
+    try:
+        here, there = SqlAccountStore(database), SqlAccountStore(other)
+        for name in ("ann", "bob"):
+            await here.add_user(user(name))
+        await here.add_user(user("root", ADMINS))
+        for turn in range(10):
+            deeds: list[Awaitable[object]] = []
+            for at, (store, order) in enumerate(((here, ("ann", "bob")), (there, ("bob", "ann")))):
+                for name in order:
+                    deeds.append(store.add_token(Token(f"{at}{turn:02}{name}", name, False, 1, None)))
+                    deeds.append(store.change_user(name, lambda before: replace(before, email="a@b.c")))
+            await asyncio.gather(*deeds)
+        assert len(await here.tokens("ann")) == 20
+        assert complaints == []
+    finally:
+        other.close()

@@ -52,14 +52,13 @@ class SqlAccountStore:
                 raise Refused("ConflictUserError", f"there is already a user named {user.name!r}") from error
             _join(connection, user)
 
-        await self._database.write(work)
+        await self._database.write(work, _PEOPLE)
 
     async def change_user(self, name: str, change: Callable[[User], User]) -> User:
         """Replace what is remembered of a user; see `AccountStore.change_user`."""
 
         def work(connection: sa.Connection) -> User:
             had_admin = _has_admin(connection)
-            connection.execute(_held_user(name))
             before = _one(connection, users.c.name == name)
             if before is None:
                 raise no_user(name)
@@ -70,7 +69,7 @@ class SqlAccountStore:
             _keep_an_admin(connection, had_admin)
             return _one(connection, users.c.name == name) or after
 
-        return await self._database.write(work)
+        return await self._database.write(work, _PEOPLE)
 
     async def set_password(self, name: str, password_hash: str) -> None:
         """Change a password; see `AccountStore.set_password`."""
@@ -82,7 +81,7 @@ class SqlAccountStore:
                 raise no_user(name)
             connection.execute(revoked)
 
-        await self._database.write(work)
+        await self._database.write(work, _PEOPLE)
 
     async def remove_user(self, name: str) -> None:
         """Forget a user; see `AccountStore.remove_user`."""
@@ -97,7 +96,7 @@ class SqlAccountStore:
             connection.execute(sa.delete(idempotency).where(idempotency.c.owner == name))
             _keep_an_admin(connection, had_admin)
 
-        await self._database.write(work)
+        await self._database.write(work, _PEOPLE)
 
     async def groups(self) -> tuple[Group, ...]:
         """Return all groups; see `AccountStore.groups`."""
@@ -125,7 +124,7 @@ class SqlAccountStore:
             except exc.IntegrityError as error:
                 raise Refused("ConflictGroupError", f"there is already a group named {group.name!r}") from error
 
-        await self._database.write(work)
+        await self._database.write(work, _PEOPLE)
 
     async def change_group(self, name: str, change: Callable[[Group], Group]) -> Group:
         """Replace what is remembered of a group; see `AccountStore.change_group`."""
@@ -141,7 +140,7 @@ class SqlAccountStore:
             _keep_an_admin(connection, had_admin)
             return after
 
-        return await self._database.write(work)
+        return await self._database.write(work, _PEOPLE)
 
     async def remove_group(self, name: str) -> None:
         """Forget a group; see `AccountStore.remove_group`."""
@@ -153,7 +152,7 @@ class SqlAccountStore:
             connection.execute(sa.delete(memberships).where(memberships.c.group_name == name))
             _keep_an_admin(connection, had_admin)
 
-        await self._database.write(work)
+        await self._database.write(work, _PEOPLE)
 
     async def add_token(self, token: Token, *, is_foretold: bool = False) -> None:
         """Remember a token; see `AccountStore.add_token`."""
@@ -205,6 +204,9 @@ class SqlAccountStore:
         return await self._database.write(lambda connection: connection.execute(gone).rowcount)
 
 
+# Held by whoever changes people or groups: servers that waited for each other's rows, each holding what the next one
+# wants, would wait for ever.
+_PEOPLE = "people and groups"
 _USER_FIXED = ("name", "password_hash", "created_at_ms")
 _TOKEN = ("digest", "is_application", "created_at_ms", "expires_at_ms", "scope", "name")
 
@@ -225,24 +227,19 @@ def _opened_once(token: Token) -> dict[str, Any]:
 
 
 def _held_user(name: str) -> sa.Select[Any]:
-    """Return a query after which nobody else can change or remove a user until the transaction ends."""
-    return sa.select(users.c.name).where(users.c.name == name).with_for_update()
+    """Return a query after which nobody else can remove a user until the transaction ends; who changes one may."""
+    return sa.select(users.c.name).where(users.c.name == name).with_for_update(read=True, key_share=True)
 
 
 def _has_admin(connection: sa.Connection) -> bool:
-    """Return whether anybody is an administrator; whoever else wants to change that waits."""
-    connection.execute(sa.select(groups.c.name).where(groups.c.is_admin).order_by(groups.c.name).with_for_update())
-    return _is_anybody_admin(connection)
-
-
-def _is_anybody_admin(connection: sa.Connection) -> bool:
+    """Return whether anybody is an administrator."""
     joined = sa.join(memberships, groups, groups.c.name == memberships.c.group_name)
     found = sa.select(memberships.c.member).select_from(joined).where(groups.c.is_admin).limit(1)
     return connection.execute(found).first() is not None
 
 
 def _keep_an_admin(connection: sa.Connection, had_admin: bool) -> None:
-    if had_admin and not _is_anybody_admin(connection):
+    if had_admin and not _has_admin(connection):
         raise Refused(
             "RemoveAdminError",
             "nobody would be an administrator any more",
