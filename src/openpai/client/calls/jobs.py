@@ -86,7 +86,10 @@ class Jobs(Naming):
 
     @pages
     def all_jobs(self, /, *, page: int = PAGE, **where: Unpack[JobFilters]) -> Pages[model.JobPage, model.JobSummary]:
-        """Yield every job that matches, newest first, reading `page` of them at a time."""
+        """Yield every job that matches, newest first, reading `page` of them at a time.
+
+        In another `order`, a job that finds another place in it meanwhile may come twice or not at all.
+        """
         seen: set[str] = set()
         tells_places = False
 
