@@ -121,6 +121,18 @@ async def test_the_platforms_own_data_can_be_no_storage(place: Place) -> None:
         assert "the platform's own data" in answer.json()["message"]
 
 
+async def test_a_link_in_the_place_of_a_storage_shows_nothing_of_the_platform(place: Place) -> None:
+    assert await place.code("GET", "/storages/data/files") == (200, "")
+    place.root.rename(place.root.with_name("moved"))
+    place.root.symlink_to(place.world.logs_root, target_is_directory=True)
+    assert await place.code("GET", "/storages/data/files") == (403, "ForbiddenUserError")
+    steps = (await place.ask("POST", "/storages/data/test", "root")).json()["steps"]
+    assert [(step["step"], step["ok"]) for step in steps] == [("connect", False)]
+    place.root.unlink()
+    place.root.symlink_to(place.root.with_name("moved"), target_is_directory=True)
+    assert await place.code("GET", "/storages/data/files") == (200, "")
+
+
 async def test_credentials_are_nowhere_to_be_seen(place: Place) -> None:
     data = {"bucket": "b", "endpoint": "http://127.0.0.1:9", "accessKeyId": "key", "secretAccessKey": SECRET}
     told = [await place.add("s3", "s3", data=data)]

@@ -137,25 +137,25 @@ class StorageShelf:
 
     def _read(self, document: Mapping[str, Any]) -> Draft:
         draft = read(document)
-        for key in ("path", "mountedAt") if draft.kind in ("local", "nfs", "smb") else ():
-            if key == "path" and draft.kind != "local":
-                continue
-            self._check_place(draft.data.get(key, ""), key)
+        if self._is_ours(draft):
+            key = "path" if draft.kind == "local" else "mountedAt"
+            told = f"data.{key}: {draft.data[key]} holds the platform's own data, secrets included"
+            raise Refused("InvalidParametersError", told, "choose a directory beside it")
         return draft
 
-    def _check_place(self, place: str, key: str) -> None:
+    def _is_ours(self, said: Draft | Storage) -> bool:
+        """Return whether a storage is a directory, at this moment, that holds the platform's own data."""
+        place = said.data.get("path" if said.kind == "local" else "mountedAt")
         path = Path(place).resolve() if place else None
-        for kept in self._keep_out if path else ():
-            if path == kept or path in kept.parents or kept in path.parents:  # type: ignore[union-attr]
-                raise Refused(
-                    "InvalidParametersError",
-                    f"data.{key}: {place} holds the platform's own data, secrets included",
-                    "choose a directory beside it",
-                )
+        return any(path == kept or path in kept.parents or kept in path.parents for kept in self._keep_out if path)
 
     async def _open(self, storage: Storage) -> Opened:
         # One at a time: those who come first together shall share one connection.
         async with self._opening[storage.name]:
+            # Who may write beside a storage's directory may have put a link in its place since.
+            if self._is_ours(storage):
+                told = f"the directory of storage {storage.name} leads to the platform's own data now"
+                raise Refused("ForbiddenUserError", told, "an administrator can look at who may write beside it")
             known = self._opened.get(storage.name)
             if known is None or known.storage != storage:
                 known = self._opened[storage.name] = await self._connected(storage)
