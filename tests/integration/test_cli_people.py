@@ -95,6 +95,7 @@ def test_a_group_grants_and_takes_away(pai):
     assert pai.json("group", "show", "vision", user="bob")["members"] is None
     pai.ok("group", "remove", "vision", "--yes")
     assert pai("group", "show", "vision").code == 3
+    assert pai("group", "remove-user", "vision", "bob").code == 3
 
 
 def test_a_token_for_a_program_is_printed_alone_and_does_what_it_is_for(pai):

@@ -73,10 +73,12 @@ def test_a_wish_that_means_nothing_is_told(pai, arguments, told):
 
 def test_a_report_adds_up_what_was_used(pai, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    assert pai("report", "--csv", "-", "--json").json()["code"] == "InvalidParametersError"
     assert "Nothing was used" in pai.ok("report").out
     use_gpus(pai, "one", 3)
     use_gpus(pai, "two", 2, user="bob")
-    told = pai.ok("report", "--by", "user,vc").out
+    told = pai.ok("report", "--by", "user,vc,user").out
+    assert told.split()[:3] == ["USER", "VC", "GPU-HOURS"]
     assert "GPU-HOURS" in told
     assert "total" in told
     found = pai.json("report", "--by", "user")
@@ -99,6 +101,8 @@ def test_the_audit_log_tells_who_did_what(pai):
     assert (entry["actor"], entry["status"]) == ("root", 201)
     assert pai.json("audit", "list", "--actor", "bob")["entries"] == []
     assert "No entry matches" in pai.ok("audit", "list", "--actor", "bob", "--since", "1h").out
+    assert pai.json("audit", "list", "--before", "2001-01-01")["entries"] == []
+    assert "group.change" in pai.ok("audit", "list", "--since", "2001-01-01", "--before", "2999-01-01").out
     assert all(one["action"] != "group.change" for one in pai.json("audit", "list", user="ann")["entries"])
     with pai.client() as client:
         everything = list(client.all_audit(page=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import Annotated, Final
 
 import typer
@@ -12,6 +13,7 @@ from openpai.cli.filters import moment_ms
 from openpai.cli.lazy import group
 
 COMMANDS: Final = {"list": ("openpai.cli.audit:list_", "List what was done, newest first.")}
+MOST: Final = 1000
 app = group("The audit log: who did what.", COMMANDS)
 
 
@@ -28,7 +30,10 @@ def list_(
         ),
     ] = "",
     since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Since 7d, 12h or 2026-01-31.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many at most.")] = 20,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="TIME", help="Before 7d, 12h or 2026-01-31.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST, help="How many at most.")] = 20,
     json: output.Json = False,
 ) -> None:
     """List what was done, newest first.
@@ -42,21 +47,27 @@ def list_(
             target=target,
             concerning=concerning,
             from_=None if since is None else moment_ms(since, time.time()),
+            to=None if before is None else moment_ms(before, time.time()),
             limit=limit,
         )
     if json:
         output.document(page.document)
         return
     if not page.entries:
-        output.say("No entry matches." if any((actor, action, target, concerning, since)) else "No entries yet.")
+        output.say(
+            "No entry matches." if any((actor, action, target, concerning, since, before)) else "No entries yet."
+        )
         output.next_step("pai audit list --since 7d")
         return
     from openpai.cli.listing import listing
     from openpai.cli.words import clock_time
 
-    rows = [
-        (clock_time(one.at_ms), one.actor or "guest", one.action, one.target, str(one.status)) for one in page.entries
-    ]
+    rows = [(clock_time(one.at_ms), one.actor, one.action, one.target, str(one.status)) for one in page.entries]
     output.say(listing(["TIME", "WHO", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"]))
     if page.next is not None:
-        output.say_marked_up(f"[dim]there are older ones; more with --limit {min(1000, limit * 5)}[/]")
+        more = f"--limit {min(MOST, limit * 5)}" if limit < MOST else f"--before {_moment(page.entries[-1].at_ms)}"
+        output.say_marked_up(f"[dim]there are older ones; more with {more}[/]")
+
+
+def _moment(at_ms: int | None) -> str:
+    return datetime.fromtimestamp((at_ms or 0) / 1000).astimezone().isoformat(timespec="milliseconds")

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.markup import escape
 from rich.table import Table
 
 from openpai.cli import words
+from openpai.cli.listing import shown
 
 if TYPE_CHECKING:
     from openpai.client.model.nodes import NodeView
@@ -50,10 +50,10 @@ def vc_list(found: Sequence[VirtualCluster]) -> Table:
     for vc in found:
         cpus = _of_three(vc.used.cpus, vc.guaranteed.cpus, vc.total.cpus)
         amounts = (vc.used.gpus, vc.guaranteed.gpus, vc.total.gpus)
-        shown = amounts if has_gpus else (vc.used.cpus, vc.guaranteed.cpus, vc.total.cpus)
+        drawn = amounts if has_gpus else (vc.used.cpus, vc.guaranteed.cpus, vc.total.cpus)
         table.add_row(
-            escape(vc.name), bar(*shown), _of_three(*shown), *((cpus,) if has_gpus else ()), str(vc.running),
-            str(vc.waiting), escape(skus(vc)) or "-",
+            shown(vc.name), bar(*drawn), _of_three(*drawn), *((cpus,) if has_gpus else ()), str(vc.running),
+            str(vc.waiting), shown(skus(vc)) or "-",
         )  # fmt: skip
     return table
 
@@ -96,7 +96,7 @@ def node_list(nodes: Sequence[NodeView]) -> Table:
     for node in nodes:
         good = node.gpus.total - len(node.bad_devices)
         table.add_row(
-            escape(node.name),
+            shown(node.name),
             bar(node.gpus.used, good, node.gpus.total, 8),
             f"{node.gpus.used}/{node.gpus.total}",
             f"{node.cpus.used}/{node.cpus.total}",
@@ -111,12 +111,12 @@ def node_state(node: NodeView) -> str:
     """Return how a machine is, as Rich markup."""
     parts = []
     if not node.is_healthy:
-        parts.append(f"[red]{escape(node.told) or 'not healthy'}[/]")
+        parts.append(f"[red]{shown(node.told) or 'not healthy'}[/]")
     if node.is_drained:
-        because = f": {escape(node.drained_because)}" if node.drained_because else ""
+        because = f": {shown(node.drained_because)}" if node.drained_because else ""
         parts.append(f"[yellow]drained{because}[/]")
     if node.bad_devices:
-        because = f": {escape(node.bad_because)}" if node.bad_because else ""
+        because = f": {shown(node.bad_because)}" if node.bad_because else ""
         parts.append(f"[red]bad GPUs {', '.join(map(str, node.bad_devices))}{because}[/]")
     return ", ".join(parts) or "[green]healthy[/]"
 
@@ -129,16 +129,16 @@ def cell_lines(cells: Sequence[Cell], depth: int = 0) -> Iterator[str]:
     for cell in cells:
         children = cell.get("cellChildren") or ()
         is_upper = children and not cell.get("isNodeLevel") and _has_nodes(cell)
-        parts = [f"{'  ' * depth}{escape(str(cell.get('cellAddress', '')))}", f"[dim]{cell.get('cellType', '')}[/]"]
+        parts = [f"{'  ' * depth}{shown(str(cell.get('cellAddress', '')))}", f"[dim]{cell.get('cellType', '')}[/]"]
         owners = [cell["vc"]] if cell.get("vc") else []
         if not is_upper:
             parts.append("".join(_letter(leaf) for leaf in _leaves(cell)))
             owners += _owners(children)
-        parts += [f"[cyan]{escape(str(owner))}[/]" for owner in dict.fromkeys(owners)]
+        parts += [f"[cyan]{shown(str(owner))}[/]" for owner in dict.fromkeys(owners)]
         if cell.get("cellHealthiness") == "Bad":
             parts.append("[red]bad[/]")
         if at := cell.get("physicalCell"):
-            parts.append(f"[dim]on {escape(str(at.get('cellAddress', '')))}[/]")
+            parts.append(f"[dim]on {shown(str(at.get('cellAddress', '')))}[/]")
         yield " ".join(parts)
         if is_upper:
             yield from cell_lines(children, depth + 1)

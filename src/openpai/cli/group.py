@@ -9,6 +9,7 @@ import typer
 
 from openpai.cli import completing, output, prompts, session
 from openpai.cli.lazy import group
+from openpai.cli.user import check_name
 from openpai.cli.words import joined, split
 from openpai.protocol.errors import PaiError, Refused, Unavailable
 
@@ -46,7 +47,13 @@ Managed = Annotated[
     ),
 ]
 Storages = Annotated[
-    list[str] | None, typer.Option("--storage", metavar="NAMES", help="Storages it grants; the first is the default.")
+    list[str] | None,
+    typer.Option(
+        "--storage",
+        metavar="NAMES",
+        help="Storages it grants; the first is the default.",
+        autocompletion=completing.storages,
+    ),
 ]
 
 
@@ -103,6 +110,9 @@ def show(name: Name, json: output.Json = False) -> None:
         **known,
     }
     output.say(facts(told.items()))
+    if members is None:
+        output.next_step("pai group list")
+        return
     output.next_step(f"pai group add-user {name} USER", f"pai group set {name} --vc NAMES")
 
 
@@ -117,6 +127,7 @@ def add(
     json: output.Json = False,
 ) -> None:
     """Add a group."""
+    check_name(name, "group")
     with session.connect() as pai:
         pai.add_group(
             name,
@@ -194,6 +205,8 @@ def add_user(name: Name, users: Users, json: output.Json = False) -> None:
 def remove_user(name: Name, users: Users, json: output.Json = False) -> None:
     """Take users out of a group."""
     with session.connect() as pai:
+        # Taking somebody out of a group that is not there would be granted, and a misspelt name not noticed.
+        pai.group(name)
         _each(users, lambda user: pai.remove_member(name, user))
     _told(name, users, "no longer in", json)
 

@@ -59,7 +59,7 @@ def list_(
         }
         page = pai.jobs(
             limit=limit,
-            username="" if all_ else user or own,
+            username=user or ("" if all_ else own),
             submittedFrom=None if since is None else moment_ms(since, time.time()),
             archived=archived,
             **where,

@@ -132,7 +132,9 @@ def _many(
 ) -> int:
     if bool(names) == bool(where):
         raise Refused(
-            "InvalidParametersError", f"which jobs shall be meant by {action}?", "name jobs, or say --where KEY=VALUE"
+            "InvalidParametersError",
+            f"which jobs shall be meant by {action}?",
+            "name jobs or say --where KEY=VALUE, one of the two",
         )
     from openpai.client.model import Result, Results
 

@@ -15,7 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+from openpai.cli.words import harmless
+
+_BREAKS: Final = re.compile(r"[\t\n]")
 
 
 def listing(
@@ -33,7 +35,7 @@ def listing(
         table.add_column(heading, justify=justify, no_wrap=heading in whole or heading in right, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
         table.add_row(
-            *(cell if name in markup else _harmless(cell) or "-" for name, cell in zip(headings, row, strict=True))
+            *(cell if name in markup else shown(cell) or "-" for name, cell in zip(headings, row, strict=True))
         )
     return table
 
@@ -45,13 +47,13 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
     table.add_column(overflow="fold")
     for name, told in pairs:
         if told:
-            table.add_row(name, _harmless(told))
+            table.add_row(name, shown(told))
     return table
 
 
-def _harmless(text: str) -> str:
-    """Return a text that changes nothing but what is read: others may have put orders to a terminal into a name."""
-    return escape(_CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text))
+def shown(text: str) -> str:
+    """Return what others wrote as Rich markup that shows it, whatever orders to a terminal are in it."""
+    return escape(harmless(text))
 
 
 def lines(table: Table) -> Iterator[str]:
@@ -72,4 +74,4 @@ def lines(table: Table) -> Iterator[str]:
 def _plain(cell: object) -> str:
     told = str(cell)
     # Reading markup is slow, and most cells of a long table hold none.
-    return Text.from_markup(told, emoji=False).plain if "[" in told else told
+    return _BREAKS.sub(" ", Text.from_markup(told, emoji=False).plain if "[" in told else told)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from openpai.cli.words import harmless
 from openpai.protocol.errors import PaiError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _json(value: Any, indent: int | None = None) -> str:
 def say(what: str | Table = "") -> None:
     """Print text as it is, or a table, for a person."""
     if isinstance(what, str):
-        console().print(what, markup=False, soft_wrap=True)
+        console().print(harmless(what), markup=False, soft_wrap=True)
     elif console().is_terminal or "COLUMNS" in os.environ:
         # In a narrower terminal lines break; folded into it, a table would lose whole columns.
         (console() if console().width >= TABLE_WIDTH else _console(width=TABLE_WIDTH)).print(what)
@@ -92,7 +93,7 @@ def say(what: str | Table = "") -> None:
 
 def say_marked_up(text: str) -> None:
     """Print text with Rich markup for a person; whatever others wrote is escaped in it."""
-    console().print(text, soft_wrap=True)
+    console().print(harmless(text), soft_wrap=True)
 
 
 def next_step(*commands: str) -> None:
@@ -100,21 +101,21 @@ def next_step(*commands: str) -> None:
     from rich.markup import escape
 
     for number, command in enumerate(commands):
-        console().print(f"[dim]{'next:' if number == 0 else '     '}[/] {escape(command)}", soft_wrap=True)
+        console().print(f"[dim]{'next:' if number == 0 else '     '}[/] {escape(harmless(command))}", soft_wrap=True)
 
 
 def aside(text: str) -> None:
     """Say something that belongs to neither table nor JSON, on standard error."""
-    error_console().print(text, style="dim", markup=False, soft_wrap=True)
+    error_console().print(harmless(text), style="dim", markup=False, soft_wrap=True)
 
 
 def warn(text: str) -> None:
     """Say what was understood but may not be what its author expects, on standard error."""
-    error_console().print(f"warning: {text}", style="yellow", markup=False, soft_wrap=True)
+    error_console().print(harmless(f"warning: {text}"), style="yellow", markup=False, soft_wrap=True)
 
 
 def complain(error: PaiError) -> None:
     """Tell an error: what and which in red, then what to do about it."""
-    error_console().print(error.message, style="red", markup=False, soft_wrap=True)
+    error_console().print(harmless(error.message), style="red", markup=False, soft_wrap=True)
     if error.advice:
-        error_console().print(error.advice, markup=False, soft_wrap=True)
+        error_console().print(harmless(error.advice), markup=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from openpai.cli import output, session
-from openpai.cli.words import split
+from openpai.cli.words import plural, split
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -36,12 +36,15 @@ def report(
 
     Your own use; that of their virtual clusters for managers, and everybody's for administrators.
     """
-    words = split(by) or ("user",)
+    words = tuple(dict.fromkeys(split(by))) or ("user",)
     if strange := [word for word in words if word not in WORDS]:
         raise Refused("InvalidParametersError", f"--by: {strange[0]!r} is no word", f"say one of {', '.join(WORDS)}")
     for name, day in (("--from", from_), ("--to", to)):
         if day is not None and not re.fullmatch(r"\d{4}-\d\d-\d\d|\d{1,15}", day):
             raise Refused("InvalidParametersError", f"{name}: {day!r} is no day", "write it like 2026-01-31")
+    if json and str(csv) == "-":
+        told = "--csv - and --json both want standard output"
+        raise Refused("InvalidParametersError", told, "say one of them, or name a file for --csv")
     with session.connect() as pai:
         if csv is not None:
             _save(csv, pai.report_csv(by=words, from_=from_, to=to), json)
@@ -86,4 +89,4 @@ def _save(file: Path, text: str, json: bool) -> None:
     if json:
         output.document({"file": str(file), "rows": rows})
         return
-    output.say(f"{file}: {rows} rows and a total.")
+    output.say(f"{file}: {plural(rows, 'row')} and a total.")

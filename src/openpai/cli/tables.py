@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rich.markup import escape
 from rich.table import Table
 
+from openpai.cli.listing import shown
 from openpai.cli.words import ago, clock_time, counts, ran_for, span, styled
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
     table.add_column("VC", overflow="fold")
     for job in jobs:
         table.add_row(
-            escape(job.name if job.user == own else job.full_name),
+            shown(job.name if job.user == own else job.full_name),
             styled(job.state),
             ago(job.submitted_at_ms, now_ms),
             ran_for(job.started_at_ms, job.ended_at_ms, now_ms),
             str(job.tasks),
             str(job.gpus),
-            escape(job.virtual_cluster),
+            shown(job.virtual_cluster),
         )
     return table
 
@@ -53,7 +53,7 @@ def archived_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> T
     table.add_column("SUBMITTED", no_wrap=True)
     for job in jobs:
         name = job.name if job.user == own else job.full_name
-        table.add_row(job.id, escape(name), styled(job.state), ago(job.submitted_at_ms, now_ms))
+        table.add_row(job.id, shown(name), styled(job.state), ago(job.submitted_at_ms, now_ms))
     return table
 
 
@@ -62,7 +62,7 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("job", f"[bold]{escape(job.full_name)}[/]")
+    table.add_row("job", f"[bold]{shown(job.full_name)}[/]")
     table.add_row("state", styled(job.state) + _exit_told(job))
     table.add_row("submitted", f"{clock_time(job.submitted_at_ms)} ({ago(job.submitted_at_ms, now_ms)})")
     if job.started_at_ms is not None and job.submitted_at_ms is not None:
@@ -70,7 +70,7 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
     table.add_row("ran", ran_for(job.started_at_ms, job.ended_at_ms, now_ms))
     if job.retries:
         table.add_row("attempt", f"{(job.attempt or 0) + 1} ({job.retries} retried)")
-    table.add_row("virtual cluster", escape(job.virtual_cluster))
+    table.add_row("virtual cluster", shown(job.virtual_cluster))
     if job.tasks:
         table.add_row("tasks", counts(task.state for task in job.tasks))
     return table
@@ -79,7 +79,7 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
 def _exit_told(job: JobDetail) -> str:
     if not job.is_final or job.exit_code is None:
         return ""
-    phrase = f", {escape(job.exit_phrase)}" if job.exit_phrase and job.exit_code != 0 else ""
+    phrase = f", {shown(job.exit_phrase)}" if job.exit_phrase and job.exit_code != 0 else ""
     return f" (exit code {job.exit_code}{phrase})"
 
 
@@ -89,7 +89,7 @@ def diagnosis(job: JobDetail) -> str:
         return ""
     which = f"task {job.trigger_role}-{job.trigger_index}" if job.trigger_role else "the job"
     text = job.exit_diagnostics.strip() or "\n".join(filter(None, [job.trigger_message, *_advice(job)]))
-    return f"[bold red]Why:[/] {escape(which)}: {escape(text or job.exit_phrase or 'no diagnosis')}"
+    return f"[bold red]Why:[/] {shown(which)}: {shown(text or job.exit_phrase or 'no diagnosis')}"
 
 
 def _advice(job: JobDetail) -> list[str]:
@@ -111,12 +111,12 @@ def task_list(tasks: Sequence[TaskView], now_ms: int) -> Table:
         code = "" if task.exit_code is None else str(task.exit_code)
         phrase = f" {task.exit_phrase}" if task.exit_phrase and task.exit_code else ""
         table.add_row(
-            escape(task.name),
+            shown(task.name),
             styled(task.state),
-            escape(task.node) or "-",
+            shown(task.node) or "-",
             ran_for(task.started_at_ms, task.ended_at_ms, now_ms),
             str(task.retries),
-            escape(code + phrase) or "-",
+            shown(code + phrase) or "-",
         )
     return table
 
@@ -129,7 +129,7 @@ def role_list(job: JobDetail) -> Table:
     table.add_column("STATES", overflow="fold")
     for role in job.roles:
         states = [task.state for task in job.tasks if task.role == role]
-        table.add_row(escape(role), str(len(states)), counts(states))
+        table.add_row(shown(role), str(len(states)), counts(states))
     return table
 
 
@@ -148,23 +148,23 @@ def event_list(events: Sequence[Event]) -> Table:
     table.add_column("EVENT", overflow="fold", ratio=2)
     table.add_column("MESSAGE", overflow="fold", ratio=4)
     for event in events:
-        reason = escape(event.reason)
+        reason = shown(event.reason)
         table.add_row(
             clock_time(event.at_ms),
-            escape(event.task) or "-",
+            shown(event.task) or "-",
             f"[yellow]{reason}[/]" if event.type == "Warning" else reason,
-            escape(event.message),
+            shown(event.message),
         )
     return table
 
 
 def wait_told(wait: Wait, now_ms: int) -> str:
     """Return one reason to wait as Rich markup: why, what would change it, who is ahead, and when it may start."""
-    lines = [f"[yellow]{escape(wait.told)}[/] [dim]({escape(wait.code)})[/]"]
+    lines = [f"[yellow]{shown(wait.told)}[/] [dim]({shown(wait.code)})[/]"]
     if wait.unblock:
-        lines.append(f"  would change it: {escape(wait.unblock)}")
+        lines.append(f"  would change it: {shown(wait.unblock)}")
     if wait.position:
-        ahead = f"; ahead of it: {escape(', '.join(wait.ahead[:5]))}" if wait.ahead else ""
+        ahead = f"; ahead of it: {shown(', '.join(wait.ahead[:5]))}" if wait.ahead else ""
         lines.append(f"  place in the queue: {wait.position}{ahead}")
     if wait.estimate is not None:
         lines.append(f"  may start: {_expected(wait.estimate, now_ms)}")
@@ -173,7 +173,7 @@ def wait_told(wait: Wait, now_ms: int) -> str:
 
 def _expected(estimate: Estimate, now_ms: int) -> str:
     earliest, latest = estimate.earliest_ms, estimate.latest_ms
-    basis = escape(estimate.basis)
+    basis = shown(estimate.basis)
     if earliest is None:
         return basis if basis.startswith("unknown") else f"unknown: {basis}"
     soonest_s, last_s = ((at_ms - now_ms) / 1000 if at_ms is not None else None for at_ms in (earliest, latest))

@@ -115,6 +115,8 @@ def _whole(pai: Client, given: list[str]) -> list[str]:
     known = [token.id for token in pai.tokens()] if given else []
     tokens = []
     for one in given:
+        if not one:
+            raise Refused("InvalidParametersError", "an empty text names no token", "name ids of `pai token list`")
         meant = [id_ for id_ in known if id_.startswith(one)]
         if len(meant) > 1:
             raise Refused("InvalidParametersError", f"{one} begins {len(meant)} ids", "write more of the id")

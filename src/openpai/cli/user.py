@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
 import typer
@@ -23,6 +24,7 @@ COMMANDS: Final = {
 }
 app = group("People who may log in.", COMMANDS)
 
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completing.users)]
 Email = Annotated[str | None, typer.Option("--email", metavar="ADDRESS", help="E-mail address.")]
 Clusters = Annotated[
@@ -35,6 +37,13 @@ Groups = Annotated[
     list[str] | None,
     typer.Option("--group", metavar="NAMES", help="Groups they are in.", autocompletion=completing.groups),
 ]
+
+
+def check_name(name: str, what: str) -> None:
+    """Raise Refused for what can be no name of a user or group, before anybody types a password for it."""
+    if not _NAME.fullmatch(name):
+        told = "use up to 128 letters without accents, digits, _ . and -, and neither . nor - at its beginning"
+        raise Refused("InvalidParametersError", f"{name!r} is not a {what}'s name", told)
 
 
 def list_(json: output.Json = False) -> None:
@@ -102,6 +111,7 @@ def add(
 
     Their password is asked for, or read from standard input.
     """
+    check_name(name, "user")
     with session.connect() as pai:
         pai.add_user(
             name,

@@ -67,8 +67,12 @@ def show(name: Vc, json: output.Json = False) -> None:
     output.say(bars.vc_facts(vc))
     for kind, count in vc.skus:
         sku = types.get(kind) or {}
-        each = f", each {sku['cpu']} CPUs, {words.memory(sku['memory'])}, {sku['gpu']} GPU" if sku else ""
-        output.say(f"SKU {kind}: {count}{each}")
+        each = (
+            (words.plural(sku["cpu"], "CPU"), words.memory(sku["memory"]), words.plural(sku["gpu"], "GPU"))
+            if sku
+            else ()
+        )
+        output.say(f"SKU {kind}: {count}" + (f", each {', '.join(each)}" if each else ""))
     if not vc.skus:
         output.say("It was promised nothing: only opportunistic jobs (jobPriorityClass: oppo) run in it.")
         output.next_step(f'pai vc set {_quoted(name)} "1 node"')
@@ -151,7 +155,12 @@ def apply(
 
 def inspect(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A virtual cluster [default: the machines].")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="A virtual cluster [default: the machines].",
+            autocompletion=completing.virtual_clusters,
+        ),
     ] = None,
     json: output.Json = False,
 ) -> None:

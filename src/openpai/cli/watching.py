@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from openpai.cli import tables, words
+from openpai.cli.listing import shown
 from openpai.cli.tailing import Tail
 from openpai.protocol.errors import Unavailable
 
@@ -81,7 +81,7 @@ def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
     done, total = _done(job)
     head = Table.grid(padding=(0, 2))
     head.add_row(
-        f"[bold]{escape(job.full_name)}[/]",
+        f"[bold]{shown(job.full_name)}[/]",
         words.styled(job.state),
         words.ran_for(job.started_at_ms or job.submitted_at_ms, job.ended_at_ms, now_ms),
         ProgressBar(total=max(1, total), completed=done, width=20),
@@ -119,7 +119,7 @@ def _watch_live(pai: Client, name: str, console: Console) -> JobDetail:
 
 def _changes(before: Glance | None, glance: Glance) -> Iterator[str]:
     job = glance.job
-    of_job = f"[bold]{escape(job.name)}[/] {words.styled(job.state)}"
+    of_job = f"[bold]{shown(job.name)}[/] {words.styled(job.state)}"
     has_moved = before is None or before.job.state != job.state
     if has_moved and not job.is_final:
         yield of_job
@@ -127,7 +127,7 @@ def _changes(before: Glance | None, glance: Glance) -> Iterator[str]:
         yield "[red]the platform does not answer; trying again ...[/]"
     # Nearly every job waits for the blink of an eye; only what still waits at the second look is worth a line.
     if not has_moved and before is not None and glance.waits and glance.waits[0].told not in _told(before):
-        yield f"waits: {escape(glance.waits[0].told)}"
+        yield f"waits: {shown(glance.waits[0].told)}"
     yield from _task_changes(before, job)
     if has_moved and job.is_final:
         yield of_job
@@ -145,9 +145,9 @@ def _task_changes(before: Glance | None, job: JobDetail) -> Iterator[str]:
     for task in job.tasks:
         was = before.job.task(task.role, task.index) if before else None
         if (was.state if was else "WAITING") != task.state:
-            where = f" on {escape(task.node)}" if task.state == "RUNNING" and task.node else ""
+            where = f" on {shown(task.node)}" if task.state == "RUNNING" and task.node else ""
             code = f" (exit code {task.exit_code})" if task.exit_code else ""
-            yield f"{escape(task.name)} {words.styled(task.state)}{where}{code}"
+            yield f"{shown(task.name)} {words.styled(task.state)}{where}{code}"
 
 
 def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:

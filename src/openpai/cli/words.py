@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -17,6 +18,14 @@ STATE_STYLE: Final = {
 }
 # In this order counts of states are told: what wants attention first.
 STATE_ORDER: Final = ("FAILED", "RUNNING", "STOPPING", "WAITING", "STOPPED", "SUCCEEDED")
+
+
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def harmless(text: str) -> str:
+    """Return a text that changes nothing but what is read: others may have put orders to a terminal into it."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def span(seconds: float) -> str:

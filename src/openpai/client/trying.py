@@ -111,10 +111,10 @@ def unsendable(call: Call[Any], error: Exception) -> Refused:
 
 def unreachable(url: str, error: httpx.HTTPError) -> Unavailable:
     """Return the error for a server that does not answer."""
-    return Unavailable(
-        f"cannot reach {url}: {str(error) or type(error).__name__}",
-        "is the platform up? start one with `pai up`, or name another with --url or PAI_URL",
-    )
+    advice = "is the platform up? start one with `pai up`, or name another with --url or PAI_URL"
+    if "WRONG_VERSION_NUMBER" in str(error):
+        advice = f"it speaks no TLS there: is it {url.replace('https:', 'http:', 1)}?"
+    return Unavailable(f"cannot reach {url}: {str(error) or type(error).__name__}", advice)
 
 
 def _faults(body: Mapping[str, Any]) -> tuple[Fault, ...]:
@@ -128,6 +128,16 @@ def _faults(body: Mapping[str, Any]) -> tuple[Fault, ...]:
         )
         for fault in body.get("faults") or ()
     )
+
+
+def _of_a_stranger(response: httpx.Response, told: str) -> PaiError:
+    """Return the error for an answer without a code, which no server of ours gives."""
+    advice = f"is {response.request.url.copy_with(path='/', query=None)} an OpenPAI server?"
+    if response.status_code in (*range(500), 501):
+        return Refused("InvalidParametersError", told, advice)
+    broken = Broken(told)
+    broken.advice = advice
+    return broken
 
 
 def error_of(response: httpx.Response) -> PaiError:
@@ -156,10 +166,7 @@ def error_of(response: httpx.Response) -> PaiError:
         told = "a proxy before the server takes nothing as large"
         return Refused("RequestTooLargeError", told, "its administrator can let it: nginx with client_max_body_size 0")
     if (status >= 500 and code != "NotImplementedError") or code is None:
-        broken = Broken(told)
-        if status < 500:
-            broken.advice = f"is {response.request.url.copy_with(path='/', query=None)} an OpenPAI server?"
-        return broken
+        return Broken(told) if code else _of_a_stranger(response, told)
     if status == 401:
         advice = advice or "log in with `pai login`"
     return Refused(code, told, advice)

@@ -25,6 +25,7 @@ _NOT_SO: Final = {
     errno.ELOOP: "it goes through a link that leads elsewhere",
     errno.EINVAL: "the storage does not take such a name",
 }
+_EMPTY_IT: Final = "remove what is in it first, or all of it at once with `recursive`"
 # Libraries raise these without a number.
 _ERRNO_OF: Final[Mapping[type[BaseException], int]] = {
     NotADirectoryError: errno.ENOTDIR,
@@ -59,7 +60,8 @@ class Teller:
             told = f"the storage {self.storage} does not permit that at {path or '/'}: {self.said(error)}"
             return Refused("ForbiddenUserError", told, "an administrator can look at its credentials and rights")
         if number in _NOT_SO:
-            return Refused("InvalidParametersError", f"{at}: {_NOT_SO[number]}", "choose another path")
+            advice = _EMPTY_IT if number == errno.ENOTEMPTY else "choose another path"
+            return Refused("InvalidParametersError", f"{at}: {_NOT_SO[number]}", advice)
         if number in (errno.ENOSPC, errno.EDQUOT):
             return Unavailable(f"the storage {self.storage} is full", "remove something from it, or ask for more room")
         if isinstance(error, TimeoutError):

@@ -42,7 +42,8 @@ def test_directories_go_up_and_come_down_as_they_were(new_pai: Person, root: Pat
     down = tmp_path / "out" / "train" / "images"
     assert (down / "cats" / "1 ü.jpg").read_bytes() == (source / "cats" / "1 ü.jpg").read_bytes()
     assert sorted(path.name for path in down.rglob("*")) == ["1 ü.jpg", "cats", "list.txt"]
-    assert new_pai("storage", "rm", "data", "train").code == 2
+    refused = new_pai("storage", "rm", "data", "train")
+    assert (refused.code, "`recursive`" in refused.err) == (2, True)
     assert new_pai("storage", "rm", "data", "train", "-r", "--yes").code == 0
     assert list(root.iterdir()) == []
 

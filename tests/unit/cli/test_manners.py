@@ -71,6 +71,53 @@ def test_in_a_pipe_each_row_is_one_line_however_long(pai, platform, monkeypatch)
     assert second.index("RUNNING") == heading.index("STATE") == len(name) + 2
 
 
+def test_what_a_job_wrote_gives_no_orders_to_the_terminal(pai, platform):
+    wrote = "log: \x1b]0;mine\x07 \x1b[2J gone"
+    status = {"state": "FAILED", "appExitCode": 1, "appExitDiagnostics": wrote}
+    platform.on("GET", "/jobs/ann~hello", {"name": "hello", "username": "ann", "jobStatus": status, "taskRoles": {}})
+    event = {"type": "Warning", "reason": "Failed", "message": wrote}
+    platform.on("GET", "/jobs/ann~hello/events", {"totalCount": 1, "data": [event]})
+    platform.on("GET", "/jobs/ann~hello/config", {"code": "NoJobConfigError", "message": wrote}, status=404)
+    told = [pai("job", command, "hello") for command in ("show", "events", "config")]
+    assert all("\x1b" not in one.out + one.err for one in told)
+    assert all("\\x1b]0;mine" in one.out + one.err for one in told)
+
+
+def test_a_line_break_in_a_name_makes_no_row_of_its_own(pai, platform, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    platform.on("GET", "/tokens", {"details": [{"id": "abc", "name": "mine\nforged  program"}]})
+    assert len([line for line in pai("token", "list").out.splitlines() if "forged" in line and "mine" in line]) == 1
+
+
+def test_users_that_are_named_go_before_all_of_them(pai, platform):
+    platform.on("GET", "/jobs", {"totalCount": 0, "data": []})
+    pai("job", "list", "--all", "--user", "bob")
+    assert platform.requests[-1].url.params["username"] == "bob"
+
+
+@pytest.mark.parametrize("command", [["user", "add", "a b"], ["group", "add", "a b"]])
+def test_a_name_that_is_none_is_told_in_words(pai, platform, command):
+    told = pai(*command)
+    assert (told.code, platform.asked) == (2, [])
+    assert "letters without accents" in told.err
+
+
+def test_an_audit_log_that_is_longer_than_one_answer_says_where_to_go_on(pai, platform):
+    entry = {"id": 7, "time": 1_700_000_000_123, "action": "login", "target": "guest", "status": 401, "actor": ""}
+    platform.on("GET", "/audit", {"entries": [entry], "next": 7})
+    told = pai("audit", "list", "--limit", "1000").out
+    moment = told.partition("more with --before ")[2].split()[0]
+    assert told.splitlines()[1].split()[2] == "-"
+    pai("audit", "list", "--before", moment)
+    assert platform.requests[-1].url.params["to"] == "1700000000123"
+
+
+def test_an_empty_text_revokes_no_token(pai, platform):
+    platform.on("GET", "/tokens", {"details": [{"id": "abc"}]})
+    assert pai("token", "revoke", "").code == 2
+    assert platform.asked == [("GET", "/api/v2/tokens")]
+
+
 def test_a_narrow_terminal_loses_no_column(pai, platform, monkeypatch):
     platform.on("GET", "/jobs", {"totalCount": 1, "data": [{"name": "hello", "username": "ann", "state": "RUNNING"}]})
     wide = pai("job", "list").out

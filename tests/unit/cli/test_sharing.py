@@ -88,6 +88,8 @@ def test_one_virtual_cluster_is_shown_a_resource_a_line(pai, platform):
     told = pai("vc", "show", "vision").out
     assert "3 gangs running, 1 waiting" in told
     assert "SKU A100: 24, each 2 CPUs, 2 GB, 1 GPU" in told
+    platform.on("GET", "/cluster/sku-types", {"A100": {"cpu": 1, "memory": 2048, "gpu": 0}})
+    assert "each 1 CPU, 2 GB, 0 GPUs" in pai("vc", "show", "vision").out
     gpus = next(line for line in told.splitlines() if line.startswith("GPUs"))
     assert gpus.split()[-4:] == ["8", "16", "24", "2"]
 

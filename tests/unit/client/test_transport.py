@@ -145,7 +145,7 @@ def test_a_silent_server_is_not_waited_for_five_times(scripted):
 
 def test_a_redirect_is_told_and_not_followed(scripted):
     server = scripted(httpx.Response(302, headers={"Location": "https://pai.test/"}))
-    with pytest.raises(Broken, match=r"302 Found, which leads to https://pai\.test/"):
+    with pytest.raises(Refused, match=r"302 Found, which leads to https://pai\.test/"):
         server.client().nodes()
     assert len(server.requests) == 1
 
@@ -211,9 +211,23 @@ def test_a_proxy_that_takes_nothing_as_large_is_told(scripted):
 
 
 def test_a_stranger_that_answers_is_not_taken_for_the_platform(scripted):
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(Refused) as caught:
         scripted(httpx.Response(404, text="<html>nginx</html>")).client().nodes()
     assert "OpenPAI" in caught.value.advice
+
+
+@pytest.mark.parametrize(("status", "family"), [(501, Refused), (500, Broken)])
+def test_a_stranger_that_fails_is_no_bug_of_ours(scripted, status, family):
+    with pytest.raises(family) as caught:
+        scripted(httpx.Response(status, text="<html>Unsupported method</html>")).client().login("ann", "secret-1")
+    assert caught.value.advice == "is http://pai.test/ an OpenPAI server?"
+
+
+def test_a_server_without_tls_is_told_as_one(scripted):
+    server = scripted(httpx.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong version number"))
+    with pytest.raises(Unavailable, match="cannot reach") as caught:
+        server.client().nodes()
+    assert "speaks no TLS" in caught.value.advice
 
 
 @pytest.mark.parametrize(

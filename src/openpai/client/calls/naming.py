@@ -14,7 +14,9 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 def segment(name: str, what: str) -> str:
     """Return a name as one segment of a path; raise Refused for what cannot be one."""
     if not name or "/" in name or name in (".", ".."):
-        raise Refused("InvalidParametersError", f"{name!r} is not {what}'s name", "a name has no slash in it")
+        raise Refused(
+            "InvalidParametersError", f"{name!r} is not {what}'s name", "a name is not empty and has no slash in it"
+        )
     return quote(name, safe="~")
 
 
