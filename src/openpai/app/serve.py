@@ -22,6 +22,7 @@ import uvicorn
 
 from openpai.app.assembly import House, build
 from openpai.app.firstrun import ADMIN, ensure_admin, ensure_groups
+from openpai.app.heads import BoundedHeads
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.telling import Teller
 from openpai.protocol.errors import Refused
@@ -50,6 +51,7 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
         server = _Server(
             uvicorn.Config(
                 house.api,
+                http=BoundedHeads,
                 log_config=None,
                 access_log=False,
                 lifespan="off",
