@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
+import psycopg
 import pytest
 
 from openpai.ports.accounts import Group
@@ -80,6 +82,28 @@ async def test_grants_need_both_ends(
     with pytest.raises(Refused) as told:
         await store.grant_storage(name, group)
     assert told.value.code == code
+
+
+async def test_a_storage_that_is_being_removed_is_granted_to_nobody(
+    store: SqlStorageStore, database: Database, database_url: str
+) -> None:
+    if not database_url.startswith("postgresql"):
+        pytest.skip("SQLite lets one server write at a time")
+    accounts = SqlAccountStore(database)
+    await accounts.add_group(Group("vision"))
+    await store.add_storage(DATA)
+    with psycopg.connect(database_url) as other, psycopg.connect(database_url, autocommit=True) as watch:
+        other.execute("DELETE FROM storages")
+        granting = asyncio.create_task(store.grant_storage("data", "vision"))
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted"
+        while not granting.done() and not watch.execute(waits).fetchone():  # noqa: ASYNC110 - only asking tells
+            await asyncio.sleep(0.01)
+        other.commit()
+    with pytest.raises(Refused, match="there is no storage named 'data'"):
+        await granting
+    found = await accounts.group("vision")
+    assert found is not None
+    assert found.storages == ()
 
 
 async def test_what_is_not_there_cannot_be_removed(store: SqlStorageStore) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openpai.api.routes import clusters
+from openpai.api.vc_groups import forget_vc_groups
+from openpai.ports.accounts import AccountStore
 from openpai.scheduler.hived.replaying import answer
 
 from .sharing_world import Sharing, eventually, open_sharing
@@ -30,6 +33,19 @@ async def shared(world: Sharing) -> Sharing:
 async def gpus(world: Sharing, kind: str = "Total") -> dict[str, int]:
     found = await world.get("/virtual-clusters")
     return {name: vc[f"resources{kind}"]["gpu"] for name, vc in found.items()}
+
+
+async def test_a_virtual_cluster_that_is_promised_anew_while_it_goes_keeps_its_group(
+    shared: Sharing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def meanwhile(accounts: AccountStore, names: Iterable[str]) -> None:
+        await shared.put("/virtual-clusters/vision", {"wish": "1 node"}, status=201)
+        await forget_vc_groups(accounts, names)
+
+    monkeypatch.setattr(clusters, "forget_vc_groups", meanwhile)
+    assert (await shared.ask("DELETE", "/virtual-clusters/vision")).status_code == 200
+    assert (await gpus(shared))["vision"] == 8
+    assert (await shared.get("/groups/vision"))["extension"]["acls"]["virtualClusters"] == ["vision"]
 
 
 async def test_before_anything_is_promised_all_of_it_is_for_default(world: Sharing) -> None:

@@ -82,7 +82,9 @@ class SqlStorageStore:
             return before if name in before else [*before, name]
 
         def work(connection: sa.Connection) -> None:
-            if connection.execute(sa.select(storages.c.name).where(storages.c.name == name)).first() is None:
+            # Held until the grant is there, so that whoever removes the storage meanwhile finds the grant.
+            held = sa.select(storages.c.name).where(storages.c.name == name).with_for_update(read=True)
+            if connection.execute(held).first() is None:
                 raise no_storage(name)
             _change(connection, group, granted)
 

@@ -95,6 +95,9 @@ async def remove(request: Request, caller: Annotated[Caller, doing("vc.change")]
     here = desk(request)
     config = await here.services.platform.promise(vc, None, caller.user)
     await forget_vc_groups(here.services.users, [vc])
+    # Somebody may have promised it something again meanwhile, and would miss the group.
+    again = {view.name for view in await here.services.platform.virtual_clusters()}
+    await ensure_vc_groups(here.services.users, again.intersection([vc]))
     here.sessions.forget_all()
     return _changed(f"virtual cluster {vc} is removed", config)
 
