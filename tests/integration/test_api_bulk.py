@@ -46,10 +46,30 @@ async def test_a_filter_means_ones_own_jobs_and_for_administrators_all(world: Wo
     assert (await bulk(world, action="tag", tag="red", where={"state": "WAITING"}))["done"] == 3
     assert {job["name"] for job in await world.get("/jobs", tagsContain="red")} == {"one", "two", "three"}
     assert (await bulk(world, "root", action="stop", where={"tagsContain": "red", "keyword": "th"}))["done"] == 1
-    assert (await bulk(world, "root", action="stop", where={"vc": "default"}))["done"] == 4
+    assert (await bulk(world, "root", action="stop", where={"vc": "default"}))["done"] == 3
     assert set((await states(world)).values()) == {"STOPPED"}
     assert (await bulk(world, action="untag", tag="red", where={"keyword": "one"}))["done"] == 1
     assert (await bulk(world, action="untag", tag="red", jobs=["one"]))["results"][0]["code"] == "NoTagError"
+
+
+async def test_jobs_that_are_as_they_shall_be_do_not_stand_before_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.api.routes.bulk.JOBS_MAX", 1)
+    for about in (
+        {"action": "tag", "tag": "red"},
+        {"action": "untag", "tag": "red"},
+        {"action": "stop"},
+        {"action": "start"},
+    ):
+        told = [await bulk(world, **about, where={"username": "ann"}) for _ in range(4)]
+        assert [(each["done"], each["failed"], each["more"]) for each in told] == [
+            (1, 0, 2),
+            (1, 0, 1),
+            (1, 0, 0),
+            (0, 0, 0),
+        ], about
+    assert (await bulk(world, action="stop", where={"state": "STOPPED"}))["results"] == []
 
 
 async def test_jobs_are_archived_brought_back_and_deleted_together(world: World) -> None:

@@ -19,12 +19,19 @@ from openpai.api.context import Desk, desk, doing
 from openpai.api.deeds import DEEDS, full_name
 from openpai.api.sessions import Caller
 from openpai.api.shapes.lists import JobsWhere, filter_of
-from openpai.ports.queries import JobRow
+from openpai.lifecycle.model import JOB_FINAL, JobPhase
+from openpai.ports.queries import JobFilter, JobRow
 from openpai.protocol.errors import PaiError, Refused, Unavailable
 
 router = APIRouter(tags=["jobs"])
 JOBS_MAX: Final = 1000
 _AT_ONCE: Final = 32
+_OVER: Final = tuple(phase.value for phase in JOB_FINAL)
+_ENDING: Final = JobPhase.ENDING.value
+_CHANGED: Final = {
+    "stop": tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL),
+    "start": (*_OVER, _ENDING),
+}
 
 
 class Bulk(Body):
@@ -35,7 +42,9 @@ class Bulk(Body):
         None, min_length=1, max_length=JOBS_MAX, description="Names (`user~job`, or `job` for one's own) or ids."
     )
     where: JobsWhere | None = Field(
-        None, description="Filters as of the list, at least one; without `username`, one's own jobs only."
+        None,
+        description="Filters as of the list, at least one; without `username`, one's own jobs only. Jobs that are "
+        "as they shall be are passed over.",
     )
     tag: str | None = Field(None, min_length=1, max_length=255, pattern=r"^[^,\x00-\x1f]+$", description="For (un)tag.")
 
@@ -94,9 +103,25 @@ async def _targets(here: Desk, caller: Caller, wish: Bulk) -> tuple[Iterable[_Ta
         return [], 0
     if not where.users and not caller.is_admin:
         where = replace(where, users=(caller.user,))
+    where = _narrowed(where, wish)
+    if where is None:
+        return [], 0
     where = replace(where, limit=JOBS_MAX, is_archived=where.is_archived or wish.action == "unarchive")
     page = await here.services.jobs.jobs(where, count=True)
     return [_Target(full_name(row), row) for row in page.jobs], max((page.total or 0) - len(page.jobs), 0)
+
+
+def _narrowed(where: JobFilter, wish: Bulk) -> JobFilter | None:
+    """Pass over jobs that are as they shall be, so that asking again comes to the next; None when those are all."""
+    phases = _CHANGED.get(wish.action)
+    if phases is not None:
+        left = tuple(phase for phase in where.phases or phases if phase in phases)
+        return replace(where, phases=left) if left else None
+    if wish.action == "tag" and wish.tag:
+        return replace(where, tags_none=(*where.tags_none, wish.tag))
+    if wish.action == "untag" and wish.tag and not where.tags_any:
+        return replace(where, tags_any=(wish.tag,))
+    return where
 
 
 async def _done(here: Desk, caller: Caller, wish: Bulk, target: _Target) -> dict[str, Any]:
