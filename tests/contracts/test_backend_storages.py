@@ -43,8 +43,9 @@ echo mine >$PAI_STORAGE_HOME/mine
     assert (report.code, harness.output(a_key("rw"))) == (0, "hello\n")
     assert (tmp_path / "shared" / "made").read_text() == "made\n"
     assert (tmp_path / "shared" / "ann" / "mine").read_text() == "mine\n"
-    fixed = (Mount("fixed", source, f"{seen}/fixed", is_read_only=True),)
-    commands = f"cat {seen}/fixed/made\nif echo x >{seen}/fixed/made; then exit 9; fi"
+    # Whichever is named first: what is read-only under one name may be written to under another.
+    fixed = (Mount("fixed", source, f"{seen}/fixed", is_read_only=True), Mount("free", source, f"{seen}/free"))
+    commands = f"cat {seen}/fixed/made\nif echo x >{seen}/fixed/made; then exit 9; fi\necho x >{seen}/free/more"
     await backend.apply([a_launch(harness, a_key("ro"), commands, mounts=fixed)])
     (report,) = await Watch(backend).until_over(a_key("ro"))
     assert (report.code, harness.output(a_key("ro"))) == (0, "made\n")

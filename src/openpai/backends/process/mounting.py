@@ -75,11 +75,14 @@ def mount_all(mounts: Sequence[Mount], directory: str, work: str, shell: str, ow
     if not program:
         return Mounted((), {variable(mount): f"{work}/{LINKS}/{mount.name}" for mount in mounts})
     binds: list[str] = []
+    closed: list[str] = []
     for mount, source in sources.items():
         mode = "ro" if mount.is_read_only else "rw"
         binds += [mode, source, mount.mount_path]
         if mount.is_read_only:
-            binds += [mode, source, source]
+            closed += [mode, source, source]
+    # Last, or a storage of the same directory that may be written to would be closed with it.
+    binds += closed
     prefix = (program, "--mount", "--propagation", "private", shell, "-c", _BINDER, "binder", directory)
     return Mounted((*prefix, str(len(binds) // 3), *binds), {variable(mount): mount.mount_path for mount in mounts})
 
