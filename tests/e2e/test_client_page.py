@@ -10,11 +10,19 @@ import sys
 
 import pytest
 
+from openpai.client import AsyncClient, Client
 from tests.e2e.server import PASSWORD, ROOT, Server, logged_in, person
 
-BLOCKS = "\n".join(
-    re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "client.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
-)
+PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
+BLOCKS = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+# What the methods are made with, and no wish.
+MACHINERY = {"ask", "close", "each", "from_environment", "is_awaited", "is_blocking", "log_places", "path", "proceed"}
+
+
+def test_the_page_names_every_method_there_is_and_no_other():
+    named = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| .*", PAGE.partition("| About |")[2], re.MULTILINE))))
+    for client in (Client, AsyncClient):
+        assert named == {name for name in dir(client) if not name.startswith("_")} - MACHINERY
 
 
 def test_every_block_of_the_page_runs(tmp_path):

@@ -9,7 +9,10 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Limits for a user in a virtual cluster; None limits nothing. The most particular quota counts."""
+    """Limits for a user in a virtual cluster; None limits nothing.
+
+    One of a virtual cluster and one over all hold together; of each kind the user's own before the one for everybody.
+    """
 
     virtual_cluster: str = ""
     """Empty: over all virtual clusters together."""
