@@ -12,7 +12,7 @@ import pytest
 
 from openpai.api.deeds import TAGS_MAX
 from openpai.api.routes import jobs as routes
-from openpai.lifecycle.model import AttemptKey
+from openpai.lifecycle.model import AttemptKey, Preempted
 from openpai.orchestrator import wishes
 from openpai.ports.settings import CLUSTER
 from openpai.store.settings import SqlSettingsStore
@@ -238,6 +238,24 @@ async def test_a_job_that_is_stopped_before_it_began_says_so(world: World) -> No
     assert (again["state"], again["attemptId"], again["executionType"]) == ("WAITING", 1, "START")
     # OpenPAI's clients ask for the attempts from 0 to this.
     assert (again["retries"], again["retryDetails"]) == (1, {"user": 0, "platform": 1, "resource": 0})
+
+
+async def test_an_attempt_that_was_preempted_says_why_and_counts_as_free(world: World) -> None:
+    id_ = await submitted(world)
+    await world.grant()
+    why = "bob~big needs these devices"
+    await world.tell(id_, Preempted(0, world.clock.at_ms, why))
+    for key in (
+        AttemptKey(id_, 0, "worker", 0, 0),
+        AttemptKey(id_, 0, "worker", 1, 0),
+        AttemptKey(id_, 0, "Chief", 0, 0),
+    ):
+        await world.exited(key, 143)
+    now = (await world.get("/jobs/train"))["jobStatus"]
+    assert (now["state"], now["attemptId"], now["retries"]) == ("WAITING", 1, 1)
+    assert now["retryDetails"] == {"user": 0, "platform": 1, "resource": 0}
+    past = (await world.get("/jobs/train/attempts/0"))["jobStatus"]
+    assert (past["attemptState"], past["appExitCode"], past["appExitSpec"]["reason"]) == ("FAILED", -101, why)
 
 
 @pytest.mark.parametrize("body", [{"value": "stop"}, {"value": 1}, {}, {"value": "STOP", "more": 1}, "STOP"])

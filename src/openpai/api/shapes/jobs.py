@@ -8,7 +8,7 @@ from openpai.api.shapes.attempts import AttemptView
 from openpai.api.shapes.exits import Document, diagnostics, exit_messages, exit_spec
 from openpai.api.shapes.states import JOB_STATES
 from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
-from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome
+from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome, Verdict
 from openpai.ports.queries import JobRow
 
 
@@ -91,6 +91,9 @@ def _attempt_status(row: JobRow, attempt: AttemptView) -> Document:
 
 def _ending(outcome: Outcome | None) -> Document:
     spec = None if outcome is None else exit_spec(outcome.code, outcome.diagnosis)
+    if spec and outcome and outcome.verdict is Verdict.PREEMPTED:
+        # OpenPAI's code for what was preempted is that of what vanished.
+        spec = {**spec, "reason": outcome.message}
     trigger = outcome.trigger if outcome else None
     return {
         "appExitCode": outcome.code if outcome else None,
