@@ -155,6 +155,9 @@ def test_everybody_in_a_file_is_let_in(pai, tmp_path):
     assert set(pai.json("user", "show", "carl")["grouplist"]) == {"default", "vision", "speech"}
     assert pai.client().login("dora", " secret 2 ").is_admin
     assert pai.json("user", "import", str(file), "--skip-existing")["users"][2]["result"] == "skipped"
+    file.write_text("username,password\nCarl,secret-1\n")
+    told = pai("user", "import", str(file), "--skip-existing")
+    assert (told.code, "which looks like 'Carl'" in told.err) == (2, True)
 
 
 def test_nobody_of_a_file_with_faults_is_let_in_and_every_fault_is_told(pai, tmp_path):

@@ -58,6 +58,7 @@ def import_(
     with session.connect() as pai:
         if faults := list(_unknown(pai, rows)):
             raise _refused(faults)
+        there = {user.name for user in pai.users()} if skip_existing else set()
         for row in () if dry_run else rows:
             try:
                 pai.add_user(
@@ -71,7 +72,8 @@ def import_(
                 )
                 done.append({"username": row.name, "line": row.line, "result": "added"})
             except Refused as error:
-                is_skipped = skip_existing and error.code == "ConflictUserError"
+                # A name that only looks like another's is nobody's yet, and nobody was let in.
+                is_skipped = row.name in there and error.code == "ConflictUserError"
                 result = {"result": "skipped"} if is_skipped else {"result": "refused", **error.as_dict()}
                 done.append({"username": row.name, "line": row.line, **result})
     if json:
