@@ -49,7 +49,12 @@ class Wish:
 
     def told(self) -> str:
         """Return the amount in words."""
-        return f"{self.nodes} nodes" if self.nodes else f"{self.cpus} CPUs" if self.cpus else f"{self.gpus} GPUs"
+        named = ((self.nodes, "node"), (self.cpus, "CPU"), (self.gpus, "GPU"))
+        return next((_counted(count, noun) for count, noun in named if count), "nothing")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 @dataclass(slots=True)
@@ -80,6 +85,9 @@ def read_wishes(text: str) -> tuple[Wish, ...]:
                 "write it as `team: 3 nodes`, `team: 8 GPUs of V100`, `team: 16 CPUs` or `team: rest`",
             )
         number, unit = int(match["number"] or 0), (match["unit"] or "").lower()[:1]
+        if not number and not match["rest"]:
+            told = f"{cut(piece.strip(), SHOWN_MAX)!r} promises nothing"
+            raise Refused("InvalidParametersError", told, "name at least one; `pai vc remove` takes a promise away")
         amounts = [number if unit == letter else 0 for letter in "ngc"]
         wishes.append(Wish(team, amounts[0], amounts[1], match["kind"], amounts[2], bool(match["rest"])))
     return tuple(wishes)
@@ -196,10 +204,12 @@ def _grant(kinds: list[_Kind], wish: Wish, others: Sequence[Wish]) -> dict[str, 
     """Return the cells that grant a wish, and take them off what is left; `others` were granted theirs before."""
     candidates = [kind for kind in kinds if wish.kind in (None, kind.name) and _can_serve(kind, wish)]
     if not candidates:
-        near = nearest(wish.kind or "", [kind.name for kind in kinds])
-        what = f"machines of kind {wish.kind}" if wish.kind else wish.told()
-        told = f"{wish.virtual_cluster} wants {what}, and there are none"
-        raise Refused("BadConfigurationError", told, f"did you mean {near}?" if near else "name a kind there is")
+        names = [kind.name for kind in kinds]
+        near = None if wish.kind in names else nearest(wish.kind or "", names)
+        of_kind = f" of {wish.kind}" if wish.kind else ""
+        told = f"{wish.virtual_cluster} wants {wish.told()}{of_kind}, and there are none"
+        known = f"the machines there are: {', '.join(names) or 'none'}; whole ones are promised as `1 node`"
+        raise Refused("BadConfigurationError", told, f"did you mean {near}?" if near else known)
     for kind in candidates:
         cells = _cells_of(kind, _devices(kind, wish))
         if cells is not None:
@@ -210,7 +220,8 @@ def _grant(kinds: list[_Kind], wish: Wish, others: Sequence[Wish]) -> dict[str, 
     if cells is not None:
         return cells
     most = sum(kind.nodes_left for kind in with_gpus or candidates)
-    told = f"{wish.virtual_cluster} wants {wish.told()}, and at most {most} whole nodes that could serve are left"
+    left = f"{_counted(most, 'whole node')} that could serve {'is' if most == 1 else 'are'} left"
+    told = f"{wish.virtual_cluster} wants {wish.told()}, and at most {left}"
     raise Refused("BadConfigurationError", told, "give less to somebody" + _told_of(others))
 
 

@@ -61,13 +61,21 @@ def test_machines_of_odd_sizes_and_of_two_builds_are_kept_apart() -> None:
     ("wishes", "told"),
     [
         ("a: 5 nodes", "at most 4 whole nodes"),
-        ("a: 4 nodes, b: 1 GPU", "b wants 1 GPUs"),
-        ("a: 1 node of V10", "there are none"),
+        ("a: 4 nodes, b: 1 GPU", "b wants 1 GPU, and at most 0 whole nodes that could serve are left"),
+        ("a: 3 nodes, b: 2 nodes", "b wants 2 nodes, and at most 1 whole node that could serve is left"),
+        ("a: 1 node of V10", "a wants 1 node of V10, and there are none"),
+        ("a: 0 nodes", "'a: 0 nodes' promises nothing"),
     ],
 )
 def test_a_wish_that_cannot_be_granted_is_refused(wishes: str, told: str) -> None:
     with pytest.raises(Refused, match=told):
         plan(FLEET, read_wishes(wishes))
+
+
+def test_a_wish_for_gpus_where_none_are_says_what_there_is() -> None:
+    with pytest.raises(Refused, match="a wants 4 GPUs, and there are none") as caught:
+        plan([(Node("vm", 8, 8192, 0), "")], read_wishes("a: 4 GPUs"))
+    assert "the machines there are: CPU" in caught.value.advice
 
 
 def promised(text: str) -> dict[str, dict[str, int]]:
