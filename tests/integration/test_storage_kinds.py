@@ -223,3 +223,17 @@ async def test_a_server_that_is_gone_is_unavailable(it: Shelf) -> None:
     steps = await it.shelf.check("it")
     assert [(step.what, step.is_ok) for step in steps] == [("connect", False)]
     assert SECRET not in steps[0].told
+
+
+@pytest.mark.parametrize("key", ["bucket", "containerName", "share", "password"])
+async def test_what_is_wrong_is_named(it: Shelf, key: str) -> None:
+    data = dict(it.said["data"])
+    if "address" in data:
+        data |= {"server": "127.0.0.1", "share": "data", "path": "below"}
+        del data["address"]
+    if key not in data:
+        pytest.skip("this kind has none")
+    await it.shelf.change("it", {**it.said, "data": {**data, it.secret: it.said["data"][it.secret], key: "other"}})
+    (step,) = await it.shelf.check("it")
+    assert not step.is_ok
+    assert ("password" if key == "password" else "other") in step.told

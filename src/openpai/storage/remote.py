@@ -45,7 +45,11 @@ class RemoteConnection:
         try:
             self._files.ls(self._base or "/", detail=True)
         except FileNotFoundError:
-            self._files.ls(self._base.partition("/")[0] or "/", detail=True)
+            top = self._base.partition("/")[0] or "/"
+            try:
+                self._files.ls(top, detail=True)
+            except FileNotFoundError:
+                raise FileNotFoundError(errno.ENOENT, f"there is no {top}") from None
 
     def close(self) -> None:
         """Let go of the connections of the library that keeps some."""

@@ -25,6 +25,7 @@ _ERRNO_OF: Final[Mapping[int, tuple[int, str]]] = {
     0xC0000033: (errno.EINVAL, "no such name"),
     0xC0000043: (errno.EBUSY, "somebody else has it open"),
     0xC0000044: (errno.EDQUOT, "quota exceeded"),
+    0xC000006D: (errno.EACCES, "the server knows no such user with such a password"),
     0xC000007F: (errno.ENOSPC, "the disk is full"),
 }
 
@@ -44,8 +45,14 @@ class SmbConnection:
 
     def probe(self) -> None:
         """Log in and look; see `Connection.probe`."""
-        for _ in self.driver("").list(()):
-            return
+        try:
+            _look(self.driver(""))
+        except FileNotFoundError:
+            try:
+                _look(SmbDriver(self._share, (), self._login))
+            except FileNotFoundError:
+                raise FileNotFoundError(errno.ENOENT, f"there is no share {self._share}") from None
+            raise FileNotFoundError(errno.ENOENT, f"the share has no directory {self._base}") from None
 
     def close(self) -> None:
         """Log out."""
@@ -122,6 +129,11 @@ class SmbDriver:
     def _is_directory(self, path: str, *, follows: bool = True) -> bool:
         with _as_usual():
             return stat.S_ISDIR(self._smb.stat(path, follow_symlinks=follows, **self._login).st_mode)
+
+
+def _look(driver: SmbDriver) -> None:
+    for _ in driver.list(()):
+        return
 
 
 @contextlib.contextmanager
