@@ -205,7 +205,8 @@ class Jobs(Naming):
     def wait(self, name: str, timeout_s: float | None = None) -> Steps[model.JobDetail]:
         """Return the job once it is over; raise Unavailable when that takes longer than `timeout_s`.
 
-        A server that answered once and is started again meanwhile is waited for as well.
+        A server that answered once and is started again meanwhile is waited for as well; one that says nothing, as
+        long as for any other answer.
         """
         waited_s, pause_s, failures, state = 0.0, POLL_FIRST_S, 0, ""
         while True:

@@ -20,6 +20,7 @@ class Limits:
         self.limits: tuple[Limit, ...] = ()
         self._running: dict[Owner, int] = {}
         self._over_all: dict[str, int] = {}
+        self._named: dict[Owner, Limit] = {}
         self._known: dict[Owner, tuple[Limit, ...]] = {}
         self._is_eased = False
 
@@ -27,6 +28,9 @@ class Limits:
         """Replace all limits."""
         self.limits = tuple(limits)
         self._known.clear()
+        # Two limits on the very same thing: the stricter one counts.
+        loosest_first = sorted(limits, key=lambda limit: (limit.gpus is not None, -(limit.gpus or 0)))
+        self._named = {(limit.virtual_cluster, limit.user): limit for limit in loosest_first}
 
     def run(self, owner: Owner, gpus: int) -> None:
         """Count so many GPUs more (fewer if negative) as running."""
@@ -41,7 +45,7 @@ class Limits:
     def rehearsed(self, user: str) -> Limits:
         """Return the same limits with what a user runs now, to try out what may come."""
         copy = Limits()
-        copy.set(self.limits)
+        copy.limits, copy._named, copy._known = self.limits, self._named, self._known
         copy._running = {owner: gpus for owner, gpus in self._running.items() if owner[1] == user}
         copy._over_all = {user: self._over_all.get(user, 0)}
         return copy
@@ -51,15 +55,10 @@ class Limits:
         if not self.limits:
             return ()
         if owner not in self._known:
-            found = (self._first(name, owner[1]) for name in dict.fromkeys((owner[0], "")))
+            named = self._named
+            found = (named.get((name, owner[1])) or named.get((name, "")) for name in dict.fromkeys((owner[0], "")))
             self._known[owner] = tuple(limit for limit in found if limit is not None and limit.gpus is not None)
         return self._known[owner]
-
-    def _first(self, name: str, user: str) -> Limit | None:
-        fitting = [limit for limit in self.limits if limit.virtual_cluster == name and limit.user in ("", user)]
-        # Two limits on the very same thing: the stricter one counts.
-        strict = sorted(fitting, key=lambda limit: (not limit.user, limit.gpus is None, limit.gpus))
-        return strict[0] if strict else None
 
     def keeping_back(self, gang: Gang) -> Limit | None:
         """Return the limit by which a gang would be more than its user may run, None if there is none."""
