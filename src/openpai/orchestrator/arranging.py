@@ -7,6 +7,7 @@ whole configuration in HiveD's format is taken as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -17,7 +18,8 @@ from openpai.orchestrator.office import Arrangement
 from openpai.ports.backend import NodeSeen
 from openpai.ports.settings import NodeNote
 from openpai.protocol.errors import Refused
-from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
+from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, VIRTUAL_CLUSTER_NAME
+from openpai.protocol.parsing import cut
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.planning import Wish, plan, read_wishes
 from openpai.scheduler.hived.reading import read_config
@@ -26,6 +28,7 @@ from openpai.scheduler.model import Node
 Machines = Sequence[tuple[Node, str]]
 """Nodes, each with its GPU model."""
 LISTED_MAX: Final = 10
+NAME_SHOWN_MAX: Final = 100
 
 
 def seen_machines(nodes: Iterable[NodeSeen]) -> Machines:
@@ -62,12 +65,21 @@ def wishes_in(text: str | None) -> tuple[Wish, ...]:
 
 def check(body: Mapping[str, Any], machines: Machines) -> None:
     """Raise Refused BadConfigurationError, with every fault, for a setting that cannot be kept by these machines."""
+    _check_names(body)
     if body.get("hived") is not None:
-        read_config(body["hived"])
         return
     wishes = _with_rest(wishes_in(body.get("wishes")))
     if machines:
         read_config(plan(machines, wishes))
+
+
+def _check_names(body: Mapping[str, Any]) -> None:
+    """Raise for a virtual cluster that no address could name, and no group could be called after."""
+    for name in sorted(names_in(body)):
+        if not re.fullmatch(VIRTUAL_CLUSTER_NAME, name):
+            told = f"{cut(name, NAME_SHOWN_MAX)!r} cannot be the name of a virtual cluster"
+            advice = "use up to 64 letters, digits, dots, dashes, blanks or _, beginning with a letter or a digit"
+            raise Refused("BadConfigurationError", told, advice)
 
 
 def arrange(body: Mapping[str, Any] | None, seen: Machines, absent: Machines) -> Arrangement:

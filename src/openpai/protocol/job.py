@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 DEFAULT_VIRTUAL_CLUSTER: Final = "default"
+VIRTUAL_CLUSTER_NAME: Final = r"^[A-Za-z0-9]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_.-])?$"
 SHM_MB_DEFAULT: Final = 512
 PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 import pytest
@@ -95,6 +96,19 @@ def test_a_promise_that_cannot_be_made_changes_nothing(name: str, wish: str | No
             await house.wishes.promise(name, wish, "root")
         assert refused.value.code == code
         assert promised(house) == {"default": 16}
+        assert await house.settings.setting(CLUSTER) is None
+
+    live(story)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a/b", "größe", "n" * 65])
+def test_a_virtual_cluster_has_a_name_that_an_address_can_hold(name: str) -> None:
+    async def story(house: House) -> None:
+        whole = HIVED.replace("  vision:", f"  {json.dumps(name)}:")
+        for wish in ({"wishes": f"{name}: 1 node", "hived": None}, {"wishes": None, "hived": whole}):
+            with pytest.raises(Refused, match="cannot be the name of a virtual cluster") as refused:
+                await house.wishes.configure(**wish, version=None, by="root")
+            assert refused.value.code == "BadConfigurationError"
         assert await house.settings.setting(CLUSTER) is None
 
     live(story)

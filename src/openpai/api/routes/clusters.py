@@ -17,10 +17,10 @@ from openpai.api.shapes.nodes import node_gpus
 from openpai.api.vc_groups import ensure_vc_groups, forget_vc_groups
 from openpai.ports.platform import ClusterConfig
 from openpai.protocol.errors import Refused
+from openpai.protocol.job import VIRTUAL_CLUSTER_NAME
 
 router = APIRouter(tags=["virtual clusters"])
-NAME = r"^[A-Za-z0-9]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_.-])?$"
-VcName = Annotated[str, Path(pattern=NAME)]
+VcName = Annotated[str, Path(pattern=VIRTUAL_CLUSTER_NAME)]
 SIZE_MAX = 2**40
 
 
@@ -120,7 +120,9 @@ async def set_status(request: Request, caller: Annotated[Caller, doing("vc.chang
 async def sku_types(
     request: Request,
     caller: Annotated[Caller, doing("vc.list")],
-    vc: Annotated[str | None, Query(pattern=NAME, description="Only types this virtual cluster was promised.")] = None,
+    vc: Annotated[
+        str | None, Query(pattern=VIRTUAL_CLUSTER_NAME, description="Only types this virtual cluster was promised.")
+    ] = None,
 ) -> Response:
     """Return the kinds of hardware, and what one device of each brings along."""
     return reply(shapes.sku_types(await desk(request).services.platform.sku_types(vc)))

@@ -71,6 +71,9 @@ class Faults:
         if isinstance(value, (dict, list)):
             self.add(path, f"this should be a word, not {_kind(value)}; write one word")
             return None
+        if not str(value).isprintable():
+            self.add(path, f"{str(value)!r} holds a character that nobody sees; leave it out")
+            return None
         return str(value)
 
     def number(self, path: str, value: object, least: int) -> int | None:

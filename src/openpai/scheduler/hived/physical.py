@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Final
 
 from openpai.protocol.parsing import cut
@@ -16,7 +17,9 @@ from openpai.scheduler.hived.config import ChainSpec, PinnedSpec
 from openpai.scheduler.hived.faultfinding import Faults, is_nothing, nearest
 
 LEVELS_MAX: Final = 32
-CELLS_MAX: Final = 500_000
+DEVICES_MAX: Final = 1024
+"""In one machine."""
+CELLS_MAX: Final = 200_000
 """Ten thousand machines of 8 GPUs have a third of that; a slip of the pen may ask for a billion."""
 _DIGITS_MAX: Final = 9
 _SHOWN_MAX: Final = 40
@@ -112,6 +115,11 @@ class PhysicalReader:
             told = f"there are {len(shape.types)} types of cells one inside another, more than {LEVELS_MAX}"
             self._faults.add(f"{path}.cellType", f"{told}; leave out types that hold one cell")
             return False
+        devices = prod(shape.children[1 : shape.node_level])
+        if devices > DEVICES_MAX:
+            told = f"a {shape.types[shape.node_level - 1]} has {devices} devices, more than {DEVICES_MAX}"
+            self._faults.add(f"{path}.cellType", f"{told}; look at the numbers in physicalCluster.cellTypes")
+            return False
         cells = 1
         for number in reversed(shape.children[1:]):
             cells = 1 + cells * number
@@ -153,7 +161,8 @@ class PhysicalReader:
             if address.isascii() and address.isdigit() and len(address) <= _DIGITS_MAX:
                 devices.append(int(address))
             else:
-                message = f"device {cut(address, _SHOWN_MAX)!r} of node {name!r} is not a whole number; number the devices from 0"
+                told = f"device {cut(address, _SHOWN_MAX)!r} of node {name!r} is not a whole number"
+                message = f"{told}; number the devices from 0"
                 self._faults.add(f"{path}.cellChildren", message)
                 devices.append(len(devices))
         draft.inner.append(tuple(tuple(addresses) for addresses in found))

@@ -243,11 +243,23 @@ FAULTY = {
         "is too large",
         "2147483647 at most",
     ),
-    "more devices than anybody has": (
+    "more devices than a machine has": (
         changed("physicalCluster", "cellTypes", "K80-SWITCH", "childCellNumber", "1000000000"),
         "physicalCluster.physicalCells[0].cellType",
-        "more than 500000",
+        "a K80-NODE has 2000000000 devices, more than 1024",
         "look at the numbers in physicalCluster.cellTypes",
+    ),
+    "more machines than anybody has": (
+        changed("physicalCluster", "cellTypes", "K80-RACK", "childCellNumber", "1000000000"),
+        "physicalCluster.physicalCells[0].cellType",
+        "more than 200000",
+        "look at the numbers in physicalCluster.cellTypes",
+    ),
+    "a name that cannot be seen": (
+        changed("physicalCluster", "physicalCells", 1, "pinnedCellId", "n\0"),
+        "physicalCluster.physicalCells[1].pinnedCellId",
+        "a character that nobody sees",
+        "leave it out",
     ),
     "no cells": (
         changed("physicalCluster", "physicalCells", ...),
