@@ -73,6 +73,7 @@ def test_every_login_of_somebody_can_be_ended(pai):
 def test_a_group_grants_and_takes_away(pai):
     assert "no virtual cluster" not in pai.ok("group", "list").out
     pai.ok("group", "add", "vision", "--description", "sees", "--vc", "a,b", "--vc", "c", "--manage", "a")
+    assert "choose another name" in pai("group", "add", "vision").err
     pai.ok("group", "set", "vision", "--storage", "data", "--external", "AD vision")
     shown = pai.json("group", "show", "vision")
     assert (shown["description"], shown["externalName"], shown["members"]) == ("sees", "AD vision", [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -14,6 +14,8 @@ from openpai.ports.accounts import Group, Token, User
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
 from openpai.store.schema import groups, idempotency, memberships, tokens, users
+
+_OTHER_NAME: Final = "choose another name, or change the one there is"
 
 
 class SqlAccountStore:
@@ -44,12 +46,13 @@ class SqlAccountStore:
             other = connection.execute(alike).scalar()
             if other is not None and other != user.name:
                 told = f"there is already a user named {other!r}, which looks like {user.name!r}"
-                raise Refused("ConflictUserError", told)
+                raise Refused("ConflictUserError", told, _OTHER_NAME)
             try:
                 with connection.begin_nested():
                     connection.execute(users.insert(), _user_columns(user))
             except exc.IntegrityError as error:
-                raise Refused("ConflictUserError", f"there is already a user named {user.name!r}") from error
+                told = f"there is already a user named {user.name!r}"
+                raise Refused("ConflictUserError", told, _OTHER_NAME) from error
             _join(connection, user)
 
         await self._database.write(work, _PEOPLE)
@@ -122,7 +125,8 @@ class SqlAccountStore:
             try:
                 connection.execute(groups.insert(), _group_columns(group))
             except exc.IntegrityError as error:
-                raise Refused("ConflictGroupError", f"there is already a group named {group.name!r}") from error
+                told = f"there is already a group named {group.name!r}"
+                raise Refused("ConflictGroupError", told, _OTHER_NAME) from error
 
         await self._database.write(work, _PEOPLE)
 
