@@ -65,10 +65,29 @@ def _read(path: Path) -> dict[str, Any]:
         raise Refused(
             "InvalidParametersError", f"cannot read the credentials in {path}: {error}", "remove it and log in again"
         ) from error
-    return content if isinstance(content, dict) else {}
+    return content if _is_ours(content) else {}
+
+
+def _is_ours(content: Any) -> bool:
+    """Return whether a document has the form in which credentials are kept."""
+    if not isinstance(content, dict) or not isinstance(content.get("current"), str | None):
+        return False
+    servers = content.get("servers")
+    return isinstance(servers, dict) and all(isinstance(kept, dict) for kept in servers.values())
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
+    try:
+        _replace(path, content)
+    except OSError as error:
+        raise Refused(
+            "InvalidParametersError",
+            f"cannot keep the credentials in {path}: {error.strerror}",
+            "name another directory with XDG_CONFIG_HOME, or do without the file: PAI_URL and PAI_TOKEN",
+        ) from error
+
+
+def _replace(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes the file 0600 from the start: no moment at which somebody else could open it.
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".credentials-")

@@ -74,3 +74,21 @@ def test_addresses_have_one_form(given, expected):
 def test_what_is_no_address_is_refused(given):
     with pytest.raises(Refused):
         normal_url(given)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"current": 5, "servers": {}}', '{"servers": []}', '{"servers": {"http://a:1": 3}}']
+)
+def test_a_file_of_another_form_holds_no_login(home, content):
+    path = save(Credentials("http://a:1", "ann", "t"), home)
+    path.write_text(content, encoding="utf-8")
+    assert load("http://a:1", home) == Credentials("http://a:1")
+    save(Credentials("http://a:1", "ann", "t"), home)
+    assert load(None, home).user == "ann"
+
+
+def test_a_place_that_takes_no_file_is_told(tmp_path):
+    (tmp_path / "openpai").symlink_to(tmp_path / "gone")
+    with pytest.raises(Refused, match="cannot keep the credentials in") as caught:
+        save(Credentials("http://a:1", "ann", "t"), {"XDG_CONFIG_HOME": str(tmp_path)})
+    assert "XDG_CONFIG_HOME" in caught.value.advice
