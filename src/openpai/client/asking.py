@@ -41,6 +41,8 @@ class Call(Generic[T]):
     is_repeatable: bool | None = None
     """Whether it may be sent again when its answer was lost; None: as is usual for the method."""
     base: str = API
+    within_s: float | None = None
+    """How long the answer may take, tries and pauses included; None: each try as long as the client waits."""
 
     @property
     def url(self) -> str:

@@ -46,8 +46,8 @@ class AsyncClient(Nouns):
     ) -> None:
         self.url = kept.normal_url(url)
         self.user = user
-        self._clock = clock
-        self.wire = AsyncTransport(self.url, token, timeout_s=timeout_s, transport=transport, sleep=sleep)
+        self.clock = clock
+        self.wire = AsyncTransport(self.url, token, timeout_s=timeout_s, transport=transport, sleep=sleep, clock=clock)
 
     @classmethod
     def from_environment(cls, url: str | None = None, *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
@@ -73,7 +73,6 @@ class AsyncClient(Nouns):
 
     async def proceed(self, steps: Steps[T]) -> T:
         """Carry out steps, which hear of what was not available, and return their result."""
-        begun = self._clock()
         answer: Any = None
         failure: Unavailable | None = None
         while True:
@@ -85,7 +84,6 @@ class AsyncClient(Nouns):
             failure = None
             if isinstance(step, Pause):
                 await self.wire.sleep(step.seconds)
-                answer = self._clock() - begun
             else:
                 try:
                     answer = await self.ask(step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -25,9 +26,11 @@ class AsyncTransport:
         timeout_s: float = trying.TIMEOUT_S,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
         self.sleep = sleep
+        self._clock = clock
         self._http = httpx.AsyncClient(**trying.options(url, token, timeout_s), transport=transport)
 
     async def close(self) -> None:
@@ -36,6 +39,7 @@ class AsyncTransport:
 
     async def send(self, call: Call[Any]) -> httpx.Response:
         """Return the response to a request that was granted; raise Refused, Unavailable or Broken otherwise."""
+        deadline = trying.Deadline(call.within_s, self._clock)
         for attempt in count():
             try:
                 response = await self._http.request(
@@ -45,15 +49,16 @@ class AsyncTransport:
                     json=call.json,
                     content=call.content,
                     headers=call.headers,
+                    timeout=deadline.timeout(self._http.timeout),
                 )
             except (ValueError, httpx.LocalProtocolError) as error:
                 raise trying.unsendable(call, error) from error
             except httpx.TransportError as error:
-                await self.sleep(trying.after_failure(self.url, call, attempt, error))
+                await self.sleep(trying.after_failure(self.url, call, attempt, error, left_s=deadline.left_s()))
                 continue
             if response.is_success:
                 return response
-            await self.sleep(trying.after_refusal(call, attempt, response))
+            await self.sleep(trying.after_refusal(call, attempt, response, left_s=deadline.left_s()))
         raise AssertionError("counting has no end")
 
     @asynccontextmanager

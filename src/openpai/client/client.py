@@ -52,8 +52,8 @@ class Client(Nouns):
     ) -> None:
         self.url = kept.normal_url(url)
         self.user = user
-        self._clock = clock
-        self.wire = Transport(self.url, token, timeout_s=timeout_s, transport=transport, sleep=sleep)
+        self.clock = clock
+        self.wire = Transport(self.url, token, timeout_s=timeout_s, transport=transport, sleep=sleep, clock=clock)
 
     @classmethod
     def from_environment(cls, url: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Client:
@@ -79,7 +79,6 @@ class Client(Nouns):
 
     def proceed(self, steps: Steps[T]) -> T:
         """Carry out steps, which hear of what was not available, and return their result."""
-        begun = self._clock()
         answer: Any = None
         failure: Unavailable | None = None
         while True:
@@ -91,7 +90,6 @@ class Client(Nouns):
             failure = None
             if isinstance(step, Pause):
                 self.wire.sleep(step.seconds)
-                answer = self._clock() - begun
             else:
                 try:
                     answer = self.ask(step)

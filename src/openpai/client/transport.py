@@ -25,9 +25,11 @@ class Transport:
         timeout_s: float = trying.TIMEOUT_S,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
         self.sleep = sleep
+        self._clock = clock
         self._http = httpx.Client(**trying.options(url, token, timeout_s), transport=transport)
 
     def close(self) -> None:
@@ -36,6 +38,7 @@ class Transport:
 
     def send(self, call: Call[Any]) -> httpx.Response:
         """Return the response to a request that was granted; raise Refused, Unavailable or Broken otherwise."""
+        deadline = trying.Deadline(call.within_s, self._clock)
         for attempt in count():
             try:
                 response = self._http.request(
@@ -45,15 +48,16 @@ class Transport:
                     json=call.json,
                     content=call.content,
                     headers=call.headers,
+                    timeout=deadline.timeout(self._http.timeout),
                 )
             except (ValueError, httpx.LocalProtocolError) as error:
                 raise trying.unsendable(call, error) from error
             except httpx.TransportError as error:
-                self.sleep(trying.after_failure(self.url, call, attempt, error))
+                self.sleep(trying.after_failure(self.url, call, attempt, error, left_s=deadline.left_s()))
                 continue
             if response.is_success:
                 return response
-            self.sleep(trying.after_refusal(call, attempt, response))
+            self.sleep(trying.after_refusal(call, attempt, response, left_s=deadline.left_s()))
         raise AssertionError("counting has no end")
 
     @contextmanager

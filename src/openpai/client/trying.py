@@ -9,8 +9,11 @@ speaks in the fifth.
 from __future__ import annotations
 
 import ipaddress
+import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx
@@ -63,15 +66,56 @@ def is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def pause_s(attempt: int, retry_after: str | None = None) -> float:
+class Deadline:
+    """Until when a call may take, its tries and the pauses between them together."""
+
+    def __init__(self, within_s: float | None, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._ends = math.inf if within_s is None else clock() + within_s
+
+    def left_s(self) -> float:
+        """Return how much time is left."""
+        return max(0.0, self._ends - self._clock())
+
+    def timeout(self, usual: httpx.Timeout) -> httpx.Timeout:
+        """Return how long the next try may take, at most as long as usual."""
+        if self._ends == math.inf:
+            return usual
+        left_s = self.left_s()
+        steps = {name: left_s if usual_s is None else min(usual_s, left_s) for name, usual_s in usual.as_dict().items()}
+        return httpx.Timeout(**steps)
+
+
+def pause_s(attempt: int, headers: Mapping[str, str] | None = None) -> float:
     """Return how long to wait before try number `attempt` + 1: as told by the server, else longer each time."""
-    if retry_after and retry_after.isascii() and retry_after.isdigit():
-        return min(float(retry_after), PAUSE_MAX_S)
+    told_s = None if headers is None else _told_s(headers)
+    if told_s is not None:
+        return min(told_s, PAUSE_MAX_S)
     # Spread out, so that a thousand clients of a restarted server do not come back in the same instant.
     return float(min(PAUSE_FIRST_S * 2**attempt, PAUSE_MAX_S) * random.uniform(0.5, 1.0))  # noqa: S311
 
 
-def after_failure(url: str, call: Call[Any], attempt: int, error: httpx.TransportError) -> float:
+def _told_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that `Retry-After` asks for; a date counts from the server's own, whatever our clock says."""
+    told = headers.get("Retry-After", "")
+    if told.isascii() and told.isdigit():
+        return float(told)
+    until, now = _date(told), _date(headers.get("Date", ""))
+    # A date that is over asks for nothing, and proxies put such ones into answers that they kept.
+    return None if until is None or now is None or until <= now else (until - now).total_seconds()
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def after_failure(
+    url: str, call: Call[Any], attempt: int, error: httpx.TransportError, *, left_s: float = math.inf
+) -> float:
     """Return how long to wait before the next try after no answer came; raise Unavailable when there is none."""
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         raise Refused(
@@ -87,10 +131,13 @@ def after_failure(url: str, call: Call[Any], attempt: int, error: httpx.Transpor
     is_silent = was_sent and isinstance(error, httpx.TimeoutException)
     if attempt >= (TRIES_IN_SILENCE if is_silent else TRIES) - 1:
         raise unreachable(url, error) from error
-    return pause_s(attempt)
+    pause = pause_s(attempt)
+    if pause >= left_s:
+        raise unreachable(url, error) from error
+    return pause
 
 
-def after_refusal(call: Call[Any], attempt: int, response: httpx.Response) -> float:
+def after_refusal(call: Call[Any], attempt: int, response: httpx.Response, *, left_s: float = math.inf) -> float:
     """Return how long to wait before the next try after a request was not granted; raise the error it tells of."""
     if response.status_code not in RETRIED_STATUS or attempt == TRIES - 1:
         raise error_of(response)
@@ -98,7 +145,10 @@ def after_refusal(call: Call[Any], attempt: int, response: httpx.Response) -> fl
         unsure = error_of(response)
         unsure.advice = LOOK
         raise unsure
-    return pause_s(attempt, response.headers.get("Retry-After"))
+    pause = pause_s(attempt, response.headers)
+    if pause >= left_s:
+        raise error_of(response)
+    return pause
 
 
 def unsendable(call: Call[Any], error: Exception) -> Refused:

@@ -38,6 +38,38 @@ class Script:
         return Client("http://pai.test", "t0ken", user="ann", transport=transport, sleep=self.pauses.append)
 
 
+@dataclass
+class Silence:
+    """Gives prepared answers and then none; time passes only as it is waited for."""
+
+    answers: list[httpx.Response]
+    at_s: float = 0.0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if self.answers:
+            return self.answers.pop(0)
+        self.at_s += request.extensions["timeout"]["read"]
+        raise httpx.ReadTimeout("timed out")
+
+    async def awaited(self, request: httpx.Request) -> httpx.Response:
+        return self(request)
+
+    def sleep(self, seconds: float) -> None:
+        self.at_s += seconds
+
+    async def sleep_awaited(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+    def clock(self) -> float:
+        return self.at_s
+
+
+@pytest.fixture
+def silent() -> Callable[..., Silence]:
+    """Return a maker of servers that fall silent."""
+    return lambda *answers: Silence(list(answers))
+
+
 @pytest.fixture
 def scripted() -> Callable[..., Script]:
     """Return a maker of scripts."""

@@ -144,6 +144,15 @@ async def test_wait_returns_once_the_job_is_over():
     assert len(server.pauses) == 2
 
 
+async def test_a_wait_for_a_silent_server_takes_no_longer_than_it_may(silent):
+    server = silent(job("RUNNING"))
+    wire = httpx.MockTransport(server.awaited)
+    async with AsyncClient("http://pai.test", transport=wire, sleep=server.sleep_awaited, clock=server.clock) as pai:
+        with pytest.raises(Unavailable, match="it was RUNNING, and the server does not answer"):
+            await pai.wait("ann~hello", timeout_s=30)
+    assert server.at_s <= 30
+
+
 async def test_all_jobs_reads_page_after_page_and_tells_no_job_twice():
     def page(*names: str) -> httpx.Response:
         return httpx.Response(200, json={"totalCount": 5, "data": [{"username": "ann", "name": n} for n in names]})

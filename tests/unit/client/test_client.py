@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from openpai.client import Client, model
-from openpai.client.calls.jobs import FAILURES_IN_A_ROW
+from openpai.client.calls.jobs import FAILURES_IN_A_ROW, LOOK_S
 from openpai.client.model import JobDetail
 from openpai.client.trying import TRIES
 from openpai.protocol.errors import Refused, Unavailable
@@ -135,12 +135,29 @@ def test_all_jobs_asks_for_a_page_only_when_it_is_needed(scripted):
 
 def test_a_wait_counts_the_time_that_answers_take(scripted):
     server = scripted(state("RUNNING"))
-    hours = iter(range(0, 100_000, 3600))
     pai = server.client()
-    pai._clock = lambda: float(next(hours))
+    pai.clock = lambda: 3600.0 * len(server.requests)
     with pytest.raises(Unavailable, match="not over after 5000 s"):
         pai.wait("hello", timeout_s=5000)
-    assert len(server.requests) == 3
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("timeout_s", [0, 5, 30, 100])
+@pytest.mark.parametrize("states", [[], ["RUNNING"]], ids=["never", "once"])
+def test_a_wait_for_a_silent_server_takes_no_longer_than_it_may(silent, timeout_s, states):
+    server = silent(*map(state, states))
+    pai = Client("http://pai.test", transport=httpx.MockTransport(server), sleep=server.sleep, clock=server.clock)
+    told = "RUNNING" if states else "timed out"
+    with pytest.raises(Unavailable, match=told):
+        pai.wait("ann~hello", timeout_s=timeout_s)
+    assert server.at_s <= max(timeout_s, LOOK_S)
+
+
+def test_a_wait_tells_what_it_last_heard_of_the_job(silent):
+    server = silent(state("RUNNING"))
+    pai = Client("http://pai.test", transport=httpx.MockTransport(server), sleep=server.sleep, clock=server.clock)
+    with pytest.raises(Unavailable, match="it was RUNNING, and the server does not answer"):
+        pai.wait("ann~hello", timeout_s=10)
 
 
 def test_a_list_of_values_is_sent_as_a_comma_list(scripted):

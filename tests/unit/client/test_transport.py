@@ -34,6 +34,21 @@ def test_a_server_cannot_make_us_wait_for_hours(scripted):
     assert server.pauses == [30.0]
 
 
+@pytest.mark.parametrize("until", ["Wed, 21 Oct 2015 07:28:09 GMT", "Wed, 21 Oct 2015 09:28:09 +0200"])
+def test_the_server_says_until_when_to_wait_by_its_own_clock(scripted, until):
+    now = "Wed, 21 Oct 2015 07:28:00 GMT"
+    server = scripted(httpx.Response(503, headers={"Retry-After": until, "Date": now}), NODES)
+    server.client().nodes()
+    assert server.pauses == [9.0]
+
+
+def test_a_time_that_is_over_when_it_is_told_is_not_believed(scripted):
+    then, now = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:09 GMT"
+    server = scripted(httpx.Response(503, headers={"Retry-After": then, "Date": now}), NODES)
+    server.client().nodes()
+    assert 0 < server.pauses[0] < 1
+
+
 def test_it_gives_up_and_says_which_server_and_what_to_do(scripted):
     server = scripted(REFUSED)
     with pytest.raises(Unavailable) as caught:

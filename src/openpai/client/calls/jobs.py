@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 POLL_FIRST_S: Final = 0.1
 FAILURES_IN_A_ROW: Final = 10
 POLL_MAX_S: Final = 2.0
+LOOK_S: Final = 2.0
+"""What the server has for an answer, however little is left of a wait."""
 PAGE: Final = 200
 Filter = str | int | Sequence[str] | None
 
@@ -63,6 +66,8 @@ def task_path(job: str, role: str, index: int, job_attempt: int) -> str:
 
 class Jobs(Naming):
     """Jobs. `name` is `user~job`, or `job` for one's own."""
+
+    clock: Callable[[], float]
 
     @asks
     def submit(self, text: bytes | str, *, key: str | None = None, clone_of: str = "") -> Call[model.Submitted]:
@@ -205,13 +210,14 @@ class Jobs(Naming):
     def wait(self, name: str, timeout_s: float | None = None) -> Steps[model.JobDetail]:
         """Return the job once it is over; raise Unavailable when that takes longer than `timeout_s`.
 
-        A server that answered once and is started again meanwhile is waited for as well; one that says nothing, as
-        long as for any other answer.
+        A server that answered once and is started again meanwhile is waited for as well, and one that says nothing no
+        longer than `timeout_s`, or two seconds where that is less.
         """
-        waited_s, pause_s, failures, state = 0.0, POLL_FIRST_S, 0, ""
+        begun, pause_s, failures, state = self.clock(), POLL_FIRST_S, 0, ""
         while True:
+            left_s = None if timeout_s is None else max(LOOK_S, begun + timeout_s - self.clock())
             try:
-                job: model.JobDetail = yield self._asked_of(name)
+                job: model.JobDetail = yield replace(self._asked_of(name), within_s=left_s)
                 if job.is_final:
                     return job
                 failures, state = 0, job.state
@@ -219,9 +225,10 @@ class Jobs(Naming):
                 failures += 1
                 if not state or failures >= FAILURES_IN_A_ROW:
                     raise
-            if timeout_s is not None and waited_s + pause_s > timeout_s:
-                raise Unavailable(f"job {name} is not over after {timeout_s:g} s: it is {state}", "wait longer")
-            waited_s = yield Pause(pause_s)
+            if timeout_s is not None and self.clock() - begun + pause_s > timeout_s:
+                told = f"it was {state}, and the server does not answer" if failures else f"it is {state}"
+                raise Unavailable(f"job {name} is not over after {timeout_s:g} s: {told}", "wait longer")
+            yield Pause(pause_s)
             pause_s = min(pause_s * 1.5, POLL_MAX_S)
 
     @asks
