@@ -256,6 +256,27 @@ async def test_a_quota_is_remembered_replaced_and_forgotten(database: Database) 
     assert await usage.quotas() == (for_all,)
 
 
+async def test_limits_that_different_servers_set_at_once_are_all_there(database: Database) -> None:
+    other = Database(str(database.url.render_as_string(hide_password=False)))
+    try:
+        here, there = SqlUsageStore(database), SqlUsageStore(other)
+        for round_ in range(5):
+            asked = (
+                here.set_quota(Quota("a", "ann", gpus_running=round_), ("gpus_running",)),
+                there.set_quota(Quota("a", "ann", jobs_unfinished=round_), ("jobs_unfinished",)),
+                here.set_quota(Quota("a", "ann"), ("gpus_per_job",)),
+                there.set_quota(Quota("a", "ann", gpus_running=99), ()),
+            )
+            await asyncio.gather(*asked)
+            assert await here.quotas() == (Quota("a", "ann", round_, None, round_),)
+            # However many replace it: one of them does, and none fails.
+            await asyncio.gather(*(usage.set_quota(Quota("a", "ann", 1, 2, 3)) for usage in (here, there) * 3))
+            assert await here.quotas() == (Quota("a", "ann", 1, 2, 3),)
+            assert await there.remove_quota("a", "ann")
+    finally:
+        other.close()
+
+
 def entry(at_ms: int, actor: str, action: str = "job.stop", **more: object) -> AuditEntry:
     return AuditEntry(at_ms, actor, action, **{"target": f"{actor}~train", **more})  # type: ignore[arg-type]
 

@@ -61,6 +61,17 @@ async def test_a_quota_is_set_listed_replaced_and_removed(world: Sharing) -> Non
     assert await world.get("/quotas") == [for_all]
 
 
+async def test_a_change_of_some_limits_leaves_the_others(world: Sharing) -> None:
+    where = {"virtualCluster": "vision", "user": "ann"}
+    await set_quota(world, **where, patch=True, gpusRunning=4, jobsUnfinished=9)
+    await set_quota(world, **where, patch=True, gpusPerJob=2)
+    await set_quota(world, **where, patch=True, gpusRunning=None)
+    (found,) = await world.get("/quotas")
+    assert (found["gpusRunning"], found["gpusPerJob"], found["jobsUnfinished"]) == (None, 2, 9)
+    (newest, *_) = (await world.get("/audit?action=quota.change"))["entries"]
+    assert newest["detail"] == where | {"request": "PUT /api/v2/quotas", "patch": True, "gpusRunning": None}
+
+
 async def test_managers_set_limits_in_their_virtual_clusters_only(world: Sharing) -> None:
     await set_quota(world, virtualCluster="speech", gpusPerJob=1)
     await set_quota(world, "max", virtualCluster="vision", gpusPerJob=2)

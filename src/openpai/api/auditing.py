@@ -34,7 +34,7 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _WORDS: Final = (
     "username", "groupname", "name", "user", "virtualCluster", "grouplist", "admin", "viewer", "scope", "expiration",
     "drained", "badDevices", "reason", "wish", "wishes", "version", "vcStatus", "halfLifeHours", "action", "tag",
-    "gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth", "kind", "readOnly", "shared",
+    "gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth", "patch", "kind", "readOnly", "shared",
 )  # fmt: skip
 _TARGETS: Final = ("username", "groupname", "name", "user", "virtualCluster")
 _WORD_MAX: Final = 200
@@ -177,11 +177,11 @@ def _words(asked: BaseModel | None) -> dict[str, Any]:
     """Return the words of a body that are worth keeping, shortened."""
     if asked is None:
         return {}
-    values = asked.model_dump(mode="json", include={*_WORDS, "data"}, exclude_defaults=True)
+    values = asked.model_dump(mode="json", include={*_WORDS, "data"}, exclude_unset=True)
     nested = values.pop("data", None)
     if isinstance(nested, Mapping):
         values = {**nested, **values}
-    return {word: _short(values[word]) for word in _WORDS if values.get(word) is not None}
+    return {word: _short(values[word]) for word in _WORDS if word in values}
 
 
 def _short(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -13,6 +12,7 @@ from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
+    from openpai.client.calls.usage import QuotaLimits
     from openpai.client.model import Quota
 
 COMMANDS: Final = {
@@ -119,20 +119,20 @@ def set_(
     """
     if all(value is None for value in (gpus, gpus_per_job, jobs, gpu_hours)):
         raise Refused("InvalidParametersError", "no limit given", "say --gpus, --gpus-per-job, --jobs or --gpu-hours")
-    from openpai.client.model import Quota
-
+    limits: QuotaLimits = {}
+    if gpus is not None:
+        limits["gpus_running"] = _whole("--gpus", gpus)
+    if gpus_per_job is not None:
+        limits["gpus_per_job"] = _whole("--gpus-per-job", gpus_per_job)
+    if jobs is not None:
+        limits["jobs_unfinished"] = _whole("--jobs", jobs)
+    if gpu_hours is not None:
+        limits["gpu_hours_per_month"] = _real("--gpu-hours", gpu_hours)
     with session.connect() as pai:
-        now = next((one for one in pai.quotas() if (one.virtual_cluster, one.user) == (vc, user)), Quota(vc, user))
-        wanted = replace(
-            now,
-            gpus_running=_whole("--gpus", gpus, now.gpus_running),
-            gpus_per_job=_whole("--gpus-per-job", gpus_per_job, now.gpus_per_job),
-            jobs_unfinished=_whole("--jobs", jobs, now.jobs_unfinished),
-            gpu_hours_per_month=_real("--gpu-hours", gpu_hours, now.gpu_hours_per_month),
-        )
-        pai.set_quota(wanted)
+        pai.change_quota(vc, user, **limits)
+        found = [one for one in pai.quotas() if (one.virtual_cluster, one.user) == (vc, user)] if json else []
     if json:
-        output.document(wanted.told())
+        output.document(found[0].told() if found else None)
         return
     output.say(f"The quota of {user or 'each user'} in {vc or 'all virtual clusters together'} is set.")
     output.next_step("pai quota list")
@@ -161,9 +161,7 @@ def _amount(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def _whole(option: str, given: str | None, now: int | None) -> int | None:
-    if given is None:
-        return now
+def _whole(option: str, given: str) -> int | None:
     if given == NO_LIMIT:
         return None
     if not given.isascii() or not given.isdigit():
@@ -171,9 +169,9 @@ def _whole(option: str, given: str | None, now: int | None) -> int | None:
     return int(given)
 
 
-def _real(option: str, given: str | None, now: float | None) -> float | None:
-    if given is None or given == NO_LIMIT:
-        return now if given is None else None
+def _real(option: str, given: str) -> float | None:
+    if given == NO_LIMIT:
+        return None
     try:
         hours = float(given)
     except ValueError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,9 @@ class Quota:
     """Jobs that wait or run at a time: what is beyond is refused."""
     gpu_hours_per_month: float | None = None
     """GPU hours since the first of the month (UTC): beyond them submissions are refused."""
+
+
+LIMITS: Final = ("gpus_running", "gpus_per_job", "jobs_unfinished", "gpu_hours_per_month")
 
 
 class BeyondQuota(Exception):
@@ -103,8 +106,8 @@ class UsageStore(Protocol):
         """Return all quotas, by virtual cluster and user."""
         ...
 
-    async def set_quota(self, quota: Quota) -> None:
-        """Remember or replace the quota of one user in one virtual cluster."""
+    async def set_quota(self, quota: Quota, limits: Collection[str] = LIMITS) -> None:
+        """Remember or replace the quota of one user in one virtual cluster; of one there is, only these limits."""
         ...
 
     async def remove_quota(self, virtual_cluster: str, user: str) -> bool:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
-from openpai.ports.usage import AuditEntry, AuditFilter, AuditRow, Quota, UseRow
+from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, Quota, UseRow
 from openpai.store.admitting import unfinished
 from openpai.store.database import Database
 from openpai.store.months import gpu_hours, gpus_held
 from openpai.store.schema import audit, quotas
 from openpai.store.using import Period, held
 
-_LIMITS: Final = ("gpus_running", "gpus_per_job", "jobs_unfinished", "gpu_hours_per_month")
 FORGOTTEN_AT_ONCE: Final = 500
 _WORDS: Final = ("actor", "action", "target", "owner", "via", "address")
 
@@ -32,20 +32,22 @@ class SqlUsageStore:
         query = sa.select(quotas).order_by(quotas.c.virtual_cluster, quotas.c.owner)
         found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
         return tuple(
-            Quota(row["virtual_cluster"], row["owner"], **{name: row[name] for name in _LIMITS}) for row in found
+            Quota(row["virtual_cluster"], row["owner"], **{name: row[name] for name in LIMITS}) for row in found
         )
 
-    async def set_quota(self, quota: Quota) -> None:
+    async def set_quota(self, quota: Quota, limits: Collection[str] = LIMITS) -> None:
         """Remember or replace a quota; see `UsageStore.set_quota`."""
-        gone = _quota(quota.virtual_cluster, quota.user)
+        dialect: Any = sqlite if self._database.is_sqlite else postgresql
         columns: dict[str, Any] = {"virtual_cluster": quota.virtual_cluster, "owner": quota.user}
-        columns |= {name: getattr(quota, name) for name in _LIMITS}
-
-        def work(connection: sa.Connection) -> None:
-            connection.execute(gone)
-            connection.execute(quotas.insert(), columns)
-
-        await self._database.write(work)
+        columns |= {name: getattr(quota, name) for name in LIMITS}
+        insert = dialect.insert(quotas).values(columns)
+        # One statement: whoever changes another limit meanwhile, on whichever server, loses nothing.
+        key, there = ["virtual_cluster", "owner"], {name: columns[name] for name in limits}
+        if there:
+            statement = insert.on_conflict_do_update(index_elements=key, set_=there)
+        else:
+            statement = insert.on_conflict_do_nothing(index_elements=key)
+        await self._database.write(lambda connection: connection.execute(statement))
 
     async def remove_quota(self, virtual_cluster: str, user: str) -> bool:
         """Forget a quota; see `UsageStore.remove_quota`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
 
@@ -30,6 +32,17 @@ def test_every_page_of_the_audit_log_is_asked_for_with_the_same_filters(scripted
     first, second = (dict(request.url.params) for request in server.requests)
     assert first == {"actor": "ann", "from": "2026-01-01", "limit": "5"}
     assert second == first | {"before": "7"}
+
+
+def test_a_change_of_a_quota_names_only_what_changes(scripted):
+    server = scripted(httpx.Response(201, json={}))
+    pai = server.client()
+    pai.change_quota("vision", "ann", gpus_running=8, gpu_hours_per_month=None)
+    (request,) = server.requests
+    assert (request.method, json.loads(request.content)) == (
+        "PUT",
+        {"patch": True, "virtualCluster": "vision", "user": "ann", "gpusRunning": 8, "gpuHoursPerMonth": None},
+    )
 
 
 def test_a_filter_there_is_not_is_refused_and_does_not_tell_everything(scripted):

@@ -47,13 +47,14 @@ async def mine(request: Request, caller: Annotated[Caller, doing("quota.own")]) 
 
 @router.put("/api/v2/quotas", status_code=201, openapi_extra=takes(shapes.QuotaBody))
 async def set_quota(request: Request, caller: Annotated[Caller, doing("quota.change")]) -> Response:
-    """Set or replace a quota; it holds from the next submission on, and nobody is stopped for it."""
-    wanted = (await read_body(request, shapes.QuotaBody)).quota()
+    """Set or replace a quota, or with `patch` the limits that are given; it holds from the next submission on."""
+    body = await read_body(request, shapes.QuotaBody)
+    wanted = body.quota()
     about(request, target=f"{wanted.user or '*'}@{wanted.virtual_cluster or '*'}", owner=wanted.user)
     caller.check(_thing(wanted.virtual_cluster))
     here = desk(request)
     await _check_there(here, wanted)
-    await here.services.usage.set_quota(wanted)
+    await here.services.usage.set_quota(wanted, body.named())
     await _told(here)
     return done(f"{shapes.label(wanted.virtual_cluster, wanted.user)} is set", 201)
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
 from openpai.api.bodies import Body
-from openpai.ports.usage import Quota
+from openpai.ports.usage import LIMITS, Quota
 
 MANY = 2**31 - 1
 NAME = r"^[A-Za-z0-9_.-]*$"
+_NAMED: Final = dict(zip(("gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth"), LIMITS, strict=True))
 
 
 class QuotaBody(Body):
-    """A quota as it shall be; limits that are not given limit nothing."""
+    """A quota as it shall be, or with `patch` what of it changes; without, a limit not given limits nothing."""
 
+    patch: bool = Field(False, description="true: limits that are not given stay as they are.")
     virtualCluster: str = Field(  # noqa: N815
         "", max_length=255, pattern=NAME, description="Empty: over all virtual clusters together."
     )
@@ -34,22 +36,19 @@ class QuotaBody(Body):
         None, ge=0, le=1e12, allow_inf_nan=False, description="GPU hours since the first of the month, UTC."
     )
 
+    def named(self) -> tuple[str, ...]:
+        """Return the limits that shall be set, as the store calls them."""
+        return tuple(of for name, of in _NAMED.items() if not self.patch or name in self.model_fields_set)
+
     def quota(self) -> Quota:
         """Return the quota this asks for."""
-        limits = (self.gpusRunning, self.gpusPerJob, self.jobsUnfinished, self.gpuHoursPerMonth)
-        return Quota(self.virtualCluster, self.user, *limits)
+        return Quota(self.virtualCluster, self.user, **{of: getattr(self, name) for name, of in _NAMED.items()})
 
 
 def quota(row: Quota) -> dict[str, Any]:
     """Return a quota."""
-    return {
-        "virtualCluster": row.virtual_cluster,
-        "user": row.user,
-        "gpusRunning": row.gpus_running,
-        "gpusPerJob": row.gpus_per_job,
-        "jobsUnfinished": row.jobs_unfinished,
-        "gpuHoursPerMonth": row.gpu_hours_per_month,
-    }
+    limits = {name: getattr(row, of) for name, of in _NAMED.items()}
+    return {"virtualCluster": row.virtual_cluster, "user": row.user, **limits}
 
 
 def used(

@@ -22,6 +22,15 @@ class AuditFilters(TypedDict, total=False):
     to: str | int | None
 
 
+class QuotaLimits(TypedDict, total=False):
+    """Which limits of a quota; None limits nothing."""
+
+    gpus_running: int | None
+    gpus_per_job: int | None
+    jobs_unfinished: int | None
+    gpu_hours_per_month: float | None
+
+
 class Usage:
     """Quotas, reports, the audit log and alerts."""
 
@@ -39,6 +48,14 @@ class Usage:
     def set_quota(self, quota: model.Quota) -> Call[None]:
         """Set or replace the quota of a user in a virtual cluster."""
         return Call("PUT", "/quotas", nothing, json=quota.told())
+
+    @asks
+    def change_quota(self, virtual_cluster: str = "", user: str = "", **limits: Unpack[QuotaLimits]) -> Call[None]:
+        """Set the limits that are given and leave the others as they are; None takes a limit away."""
+        written = model.Quota(virtual_cluster, user, **limits).told()
+        left = {_written(name) for name in QuotaLimits.__annotations__.keys() - limits.keys()}
+        body = {name: value for name, value in written.items() if name not in left}
+        return Call("PUT", "/quotas", nothing, json={"patch": True, **body})
 
     @asks
     def remove_quota(self, virtual_cluster: str = "", user: str = "") -> Call[None]:
@@ -104,6 +121,11 @@ class Usage:
     def alerts(self) -> Call[tuple[model.Alert, ...]]:
         """Return what wants attention: one's own jobs, and everything for administrators."""
         return Call("GET", "/alerts", listed(model.Alert.read))
+
+
+def _written(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def _audit(where: AuditFilters, before: int | None, limit: int) -> Call[model.AuditPage]:
