@@ -137,6 +137,15 @@ async def test_every_filter_order_and_page(world: World, params: dict[str, Any],
     assert await names(world, **params) == found.split()
 
 
+async def test_the_next_page_is_where_the_first_was_asked(world: World) -> None:
+    headers = await world.login("ann")
+    for gateway in ("", "/rest-server"):
+        first = await world.http.get(f"{gateway}/api/v2/jobs?limit=3", headers=headers)
+        assert first.links["next"]["url"].startswith(f"{gateway}/api/v2/jobs?")
+        [last] = (await world.http.get(first.links["next"]["url"], headers=headers)).json()
+        assert last["name"] == "alpha"
+
+
 async def test_the_total_counts_all_that_match(world: World) -> None:
     page = await world.get("/jobs", withTotalCount="true", limit=1, username="bob")
     assert (page["totalCount"], [job["name"] for job in page["data"]]) == (2, ["annex"])

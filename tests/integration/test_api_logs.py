@@ -113,6 +113,14 @@ async def test_the_address_of_a_log_opens_by_itself(world: World) -> None:
     assert len((await world.http.get(tails["stdout"])).content) == 16 * 1024
 
 
+async def test_the_address_of_a_log_leads_back_through_the_gateway_it_was_asked_through(world: World) -> None:
+    world.write(await running(world), "stdout", b"here")
+    asked = await world.http.get(f"/rest-server//api/v2{TASK}", headers=await world.login("ann"))
+    uri = asked.json()["locations"][0]["uri"]
+    assert uri.startswith(f"/rest-server/api/v2{TASK}/stdout?")
+    assert (await world.http.get(uri)).text == "here"
+
+
 async def test_the_address_of_a_log_opens_that_log_alone_for_two_minutes(world: World) -> None:
     key = await running(world)
     world.write(key, "stdout", b"x")

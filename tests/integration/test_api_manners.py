@@ -85,6 +85,8 @@ async def test_a_path_that_does_not_exist_is_no_api(world: World, path: str) -> 
         ("/rest-server/api/v1/", "/api/v1/"),
         ("/rest-server/api/v2", "/api/v2/"),
         ("/api/v1", "/api/v1/"),
+        ("http://test//api/v2/jobs", "/api/v2/jobs"),
+        ("/rest-server//api/v2/users", "/api/v2/users"),
     ],
 )
 async def test_an_address_may_be_spelled_as_older_clients_do(world: World, path: str, meant: str) -> None:

@@ -1,8 +1,9 @@
 """Addresses as clients of OpenPAI write them, made into the ones that are described here.
 
-OpenPAI's gateway serves its API under `/rest-server`, so most of its clients begin every address with that, and its
-server takes a slash at the end for nothing. Both are put right before anything else looks at a request: a redirect
-instead would go to whatever host the client named, and would lose a body or a token on the way with some clients.
+OpenPAI's gateway serves its API under `/rest-server`, so most of its clients begin every address with that, and takes
+two slashes for one, which clients write whose base address ends with one. Its server takes a slash at the end for
+nothing. All is put right before anything else looks at a request: a redirect instead would go to whatever host the
+client named, and would lose a body or a token on the way with some clients.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from starlette.types import Scope
+
 _GATEWAY: Final = "/rest-server"
+_BASE: Final = re.compile(r"\A/+(?:rest-server/+)?(?=api/)")
 _ROOTS: Final = ("/api/v1", "/api/v2")
 # What follows here is the name of a file, and a slash at its end is for the storage to judge.
 _FILES: Final = re.compile(r"/api/v2/storages/[^/]+/files/.")
@@ -18,13 +22,18 @@ _FILES: Final = re.compile(r"/api/v2/storages/[^/]+/files/.")
 
 def as_described(path: str) -> str:
     """Return the path that is meant by one which may be OpenPAI's spelling of it."""
-    if path.startswith(_GATEWAY + "/api/") or path in {_GATEWAY + root for root in _ROOTS}:
-        path = path.removeprefix(_GATEWAY)
+    path = _BASE.sub("/", path)
     if path in _ROOTS:
         return path + "/"
     if path.endswith("/") and path.startswith("/api/") and path[:-1] not in _ROOTS and not is_file(path):
         return path[:-1]
     return path
+
+
+def gateway_of(scope: Scope) -> str:
+    """Return what addresses in an answer begin with, so that whoever asked through a gateway finds them there."""
+    asked = _BASE.match(scope.get("raw_path", b"").decode("ascii", "replace"))
+    return _GATEWAY if asked and _GATEWAY in asked[0] else ""
 
 
 def is_file(path: str) -> bool:

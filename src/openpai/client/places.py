@@ -28,7 +28,9 @@ class LogPlaces:
         if uri is None:
             raise Refused("NoTaskLogError", f"this task has no log {stream!r}", f"there are: {', '.join(self.uris)}")
         # Our token goes to our server only, which knows the path; the ticket in the address is for those without one.
-        return httpx.URL(uri).raw_path.partition(b"?")[0].decode()
+        path = httpx.URL(uri).raw_path.partition(b"?")[0].decode()
+        # A gateway's part of it is in the address of our server already.
+        return path.removeprefix("/rest-server")
 
     def text(self, stream: str) -> Call[str]:
         """Return the call for everything that is kept of a stream."""

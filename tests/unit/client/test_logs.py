@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from openpai.client import Client
 from openpai.client.following import TRIES_IN_A_ROW
 from openpai.client.sse import EventReader
 from openpai.protocol.errors import Refused, Unavailable
@@ -35,6 +36,14 @@ def test_follow_ends_with_the_attempt(scripted):
     server = scripted(PLACES, stream(": keep-alive\n\n", log(0, "a"), log(1, "b"), END, log(2, "late")))
     assert follow(server) == ["a", "b"]
     assert server.requests[1].url.params["follow"] == "true"
+
+
+def test_a_log_is_asked_for_where_the_server_is_whatever_a_gateway_calls_it(scripted):
+    there = {"name": "stdout", "uri": f"/rest-server{BASE}/stdout?ticket=t"}
+    server = scripted(httpx.Response(200, json={"locations": [there]}), httpx.Response(200, text="a"))
+    with Client("http://pai.test/rest-server", "t0ken", user="ann", transport=httpx.MockTransport(server)) as pai:
+        assert pai.logs("hello", "w", 0, attempt=0, job_attempt=0).text("stdout") == "a"
+    assert [request.url.path for request in server.requests] == [f"/rest-server{BASE}", f"/rest-server{BASE}/stdout"]
 
 
 def test_follow_goes_on_where_it_was_when_the_server_ends_the_stream(scripted):

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
+from openpai.api.addresses import gateway_of
 from openpai.api.answers import JSON, encoded_list, reply
 from openpai.api.auditing import entry_of_submission, is_written
 from openpai.api.context import Desk, desk, doing
@@ -128,4 +129,4 @@ def _link(request: Request, where: JobFilter, page: JobPage) -> dict[str, str]:
     if page.end is None:
         return {}
     url = request.url.remove_query_params("offset").include_query_params(after=told_cursor(where, page.end))
-    return {"Link": f'<{url.path}?{url.query}>; rel="next"'}
+    return {"Link": f'<{gateway_of(request.scope)}{url.path}?{url.query}>; rel="next"'}

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
 from openpai.api.access import job_for
+from openpai.api.addresses import gateway_of
 from openpai.api.answers import TEXT, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import desk, doing, doing_by_ticket
@@ -67,10 +68,11 @@ async def log_locations(
     Each address opens by itself for two minutes, as long as the login stands that asked for it.
     """
     row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
+    gateway = gateway_of(request.scope)
     tickets, tail = desk(request).tickets, "&tail-mode=true" if query.is_tail else ""
     places = {name: f"{logs_path(row, found)}/{name}" for name in NAMES}
     uris = {
-        name: f"{quote(place, safe='/~')}?ticket={tickets.ticket(caller, place)}{tail}"
+        name: f"{gateway}{quote(place, safe='/~')}?ticket={tickets.ticket(caller, place)}{tail}"
         for name, place in places.items()
     }
     return reply({"locations": [{"name": name, "uri": uri} for name, uri in uris.items()]})
