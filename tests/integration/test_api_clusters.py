@@ -176,6 +176,15 @@ async def test_what_cannot_be_is_refused_by_name_and_changes_nothing(
     assert await shared.get("/cluster/config") == before
 
 
+@pytest.mark.parametrize("typed", [30, "30", "33.33 %"])
+async def test_a_percentage_is_answered_with_what_to_send_instead(shared: Sharing, typed: object) -> None:
+    asked = {"vcCapacity": typed, "externalName": "", "description": ""}
+    answer = await shared.ask("PUT", "/virtual-clusters/vision", json=asked)
+    assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
+    assert "not a percentage" in answer.json()["message"]
+    assert "3 nodes" in answer.json()["advice"]
+
+
 async def test_a_node_that_the_backend_sees_is_not_forgotten(shared: Sharing) -> None:
     status, _ = await shared.refused("DELETE", "/nodes/node-01")
     assert 400 <= status < 500
@@ -197,7 +206,7 @@ async def test_sku_types_tell_what_a_device_brings_along(shared: Sharing) -> Non
     assert len(types) == 1
     (sku,) = types.values()
     assert (sku["gpu"], sku["cpu"], sku["memory"]) == (1, 8, 65_536)
-    for path in ("/cluster/sku-types?vc=vision", "/virtual-clusters/vision/sku-types"):
+    for path in ("/cluster/sku-types?vc=vision", "/cluster/sku-types?vc=", "/virtual-clusters/vision/sku-types"):
         assert await shared.get(path) == types
 
 

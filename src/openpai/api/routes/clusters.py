@@ -28,8 +28,9 @@ class Promise(Body):
     """What a virtual cluster shall be promised."""
 
     wish: str = Field("", max_length=1000, examples=["3 nodes", "8 GPUs of A100 + 2 nodes"])
-    vcCapacity: float | None = Field(None, description="OpenPAI's percentage, which is refused.")  # noqa: N815
-    vcMaxCapacity: float | None = Field(None, description="OpenPAI's; kept nowhere.")  # noqa: N815
+    # OpenPAI's portal sends what was typed.
+    vcCapacity: float | str | None = Field(None, description="OpenPAI's percentage, which is refused.")  # noqa: N815
+    vcMaxCapacity: float | str | None = Field(None, description="OpenPAI's; kept nowhere.")  # noqa: N815
     description: str | None = Field(None, max_length=1000, description="OpenPAI's; kept nowhere.")
     externalName: str | None = Field(None, max_length=1000, description="OpenPAI's; kept nowhere.")  # noqa: N815
 
@@ -121,11 +122,11 @@ async def sku_types(
     request: Request,
     caller: Annotated[Caller, doing("vc.list")],
     vc: Annotated[
-        str | None, Query(pattern=VIRTUAL_CLUSTER_NAME, description="Only types this virtual cluster was promised.")
-    ] = None,
+        str, Query(pattern=f"{VIRTUAL_CLUSTER_NAME}|^$", description="Only types this virtual cluster was promised.")
+    ] = "",
 ) -> Response:
     """Return the kinds of hardware, and what one device of each brings along."""
-    return reply(shapes.sku_types(await desk(request).services.platform.sku_types(vc)))
+    return reply(shapes.sku_types(await desk(request).services.platform.sku_types(vc or None)))
 
 
 # OpenPAI's JavaScript client asks here.
