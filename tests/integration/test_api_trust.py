@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from openpai.api import passwords
+from openpai.api.origins import address_of
 from openpai.api.services import Rate
 from openpai.ports.accounts import User
 
@@ -121,10 +123,29 @@ async def test_every_answer_is_safe_to_show(world: World) -> None:
             assert "x-powered-by" not in answer.headers
             if "/oidc/" not in path:
                 assert "set-cookie" not in answer.headers, path
-    for path in ("/docs", "/openapi.json", "/nothing"):
+    for path in ("/docs", "/openapi.json", "/nothing", "/", "/nothing/<script>alert(1)</script>"):
         answer = await world.http.get(path)
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["x-frame-options"] == "DENY"
+        for name in HEADERS if path != "/docs" else ("x-content-type-options", "x-frame-options", "referrer-policy"):
+            assert answer.headers.get(name) == HEADERS[name], (path, name)
+
+
+async def test_no_token_in_an_address_gets_into_the_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers, token = await world.login("ann"), await _token(world)
+
+    async def broken(digest: str) -> None:
+        raise ValueError("the store is beside itself")
+
+    monkeypatch.setattr(world.api.state.desk.sessions, "revoke", broken)
+    with capture_logs() as logged:
+        answer = await world.http.delete(f"/api/v2/tokens/{token}", headers=headers)
+    assert answer.status_code == 500
+    assert [line["path"] for line in logged] == ["/api/v2/tokens/{token}"]
+    assert token not in str(logged)
+
+
+def test_what_a_proxy_says_of_an_address_is_no_longer_than_one() -> None:
+    """PostgreSQL would not write down more, and the request fail."""
+    assert address_of({"type": "http", "client": ("a" * 5000, 0)}) == "a" * 64
 
 
 async def _status(world: World, token: str) -> int:

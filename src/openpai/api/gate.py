@@ -30,12 +30,14 @@ _SAFE: Final[Headers] = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
 )
-# Answers of the API are data: a browser that shows one shall run nothing in it and keep no copy.
-_SAFE_DATA: Final[Headers] = (
+# Answers are data: a browser that shows one shall run nothing in it and keep no copy.
+SAFE_DATA: Final[Headers] = (
     *_SAFE,
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
     (b"cache-control", b"no-store"),
 )
+# What people read in a browser runs scripts of its own.
+_PAGES: Final = ("/docs", "/static-offline-docs/")
 
 
 class Gate:
@@ -79,7 +81,7 @@ class Gate:
         except (Refused, Unavailable) as error:
             await self._answer(passage, error)
         except Exception:
-            _log.exception("a request failed", method=scope["method"], path=scope["path"])
+            _log.exception("a request failed", method=scope["method"], path=_told(scope))
             await self._answer(passage, Broken("the server failed to answer this request"))
 
     def _client(self, passage: _Passage) -> str:
@@ -93,6 +95,11 @@ class Gate:
             # Too late for an error: breaking the connection is the only way left to say that this is not all.
             raise error
         await refusal(error)(passage.scope, passage.receive, passage.send)
+
+
+def _told(scope: Scope) -> str:
+    """Return the path of a request as it may be written down: a token in it is a secret."""
+    return str(scope["route"].path if "token" in scope.get("path_params", ()) else scope["path"])
 
 
 def _is_upload(scope: Scope) -> bool:
@@ -110,10 +117,10 @@ class _Passage:
         self._send = send
         self._body_max_bytes = body_max_bytes
         self._read_bytes = 0
-        self._extra: list[tuple[bytes, bytes]] = list(_SAFE_DATA if self._is_data() else _SAFE)
+        self._extra: list[tuple[bytes, bytes]] = list(SAFE_DATA if self._is_data() else _SAFE)
 
     def _is_data(self) -> bool:
-        return str(self.scope["path"]).startswith(("/api/", "/healthz"))
+        return not str(self.scope["path"]).startswith(_PAGES)
 
     def header(self, name: bytes) -> bytes | None:
         """Return a header of the request."""

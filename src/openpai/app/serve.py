@@ -52,6 +52,7 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             uvicorn.Config(
                 house.api,
                 http=BoundedHeads,
+                ws="none",
                 log_config=None,
                 access_log=False,
                 lifespan="off",

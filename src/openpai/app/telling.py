@@ -33,6 +33,18 @@ def set_up_logging() -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    _set_up_libraries(structlog.get_config()["processors"])
+
+
+def _set_up_libraries(processors: list[Any]) -> None:
+    """Let what libraries log look like what we log."""
+    meant_for_us = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    form = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=processors[:-1], processors=[meant_for_us, processors[-1]]
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(form)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
 
 
 class Teller:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,21 @@ def test_a_traceback_in_the_log_shows_no_values(is_terminal: bool, monkeypatch: 
     assert "OSError" in screen.getvalue()
     assert "a word of 7 letters" in screen.getvalue()
     assert "hunter2" not in screen.getvalue()
+
+
+def test_what_libraries_log_is_one_json_object_per_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen(is_terminal=False)
+    monkeypatch.setattr("sys.stderr", screen)
+    before, handlers, level = structlog.get_config(), logging.root.handlers[:], logging.root.level
+    logging.root.handlers[:] = []
+    set_up_logging()
+    try:
+        logging.getLogger("uvicorn.error").warning("two\nlines of %s", "text")
+        logging.getLogger("uvicorn.error").info("Started server process")
+    finally:
+        structlog.configure(**before)
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+    (line,) = screen.getvalue().splitlines()
+    told = json.loads(line)
+    assert (told["event"], told["level"]) == ("two\nlines of text", "warning")

@@ -1,0 +1,139 @@
+"""Connections cost the server files: those that come no further are given up, and one too many is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import cast
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from openpai.app.heads import BoundedHeads
+
+HEAD = b"PUT /file HTTP/1.1\r\ncontent-length: 3\r\n\r\n"
+
+
+class Strict(BoundedHeads):
+    """Looks only when it is told to, and holds two connections."""
+
+    look_s = 3600.0
+    most = 2
+
+
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["path"] == "/stream":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        await asyncio.Event().wait()
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"done"})
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[uvicorn.Server]:
+    config = uvicorn.Config(answer, port=0, http=Strict, ws="none", lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - nothing tells when it listens
+        await asyncio.sleep(0.01)
+    yield server
+    server.should_exit = server.force_exit = True
+    await serving
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():  # noqa: ASYNC110 - nothing tells when a server's end of a connection has come so far
+        await asyncio.sleep(0)
+
+
+class Guest:
+    """A client of the server, which sees it from the other side as well."""
+
+    def __init__(self, server: uvicorn.Server) -> None:
+        self._server = server
+
+    async def knock(self) -> Guest:
+        port = self._server.servers[0].sockets[0].getsockname()[1]
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", port)
+        return self
+
+    async def enter(self) -> Guest:
+        inside = self._server.server_state.connections
+        known = set(inside)
+        await self.knock()
+        await until(lambda: bool(inside - known))
+        self.there = cast("Strict", (inside - known).pop())
+        return self
+
+    async def say(self, piece: bytes) -> None:
+        whole = self.there._received_bytes + len(piece)
+        self.writer.write(piece)
+        await until(lambda: self.there._received_bytes >= whole)
+
+    async def told(self) -> tuple[int, dict[str, str]]:
+        """Return the status and the document of what is told before the server hangs up."""
+        head, _, body = (await self.reader.read()).partition(b"\r\n\r\n")
+        self.writer.close()
+        assert b"x-content-type-options: nosniff" in head
+        return int(head.split()[1]), json.loads(body)
+
+
+@pytest.mark.parametrize("begin", [b"", b"\r\n", b"GET / HTTP/1.1\r\nx: ", HEAD + b"a"])
+async def test_who_comes_no_further_is_given_up(server: uvicorn.Server, begin: bytes) -> None:
+    guest = await Guest(server).enter()
+    await guest.say(begin)
+    guest.there.look()
+    guest.there.look()
+    status, document = await guest.told()
+    assert (status, document["code"]) == (408, "InvalidParametersError")
+
+
+async def test_a_head_in_drops_is_given_up_and_a_body_in_drops_is_not(server: uvicorn.Server) -> None:
+    slow, steady = await Guest(server).enter(), await Guest(server).enter()
+    await slow.say(b"GET / HTTP/1.1\r\nx: ")
+    await steady.say(HEAD)
+    for _ in range(2):
+        await slow.say(b"a")
+        await steady.say(b"a")
+        slow.there.look()
+        steady.there.look()
+    assert (await slow.told())[0] == 408
+    await steady.say(b"a")
+    assert (await steady.reader.readline()).startswith(b"HTTP/1.1 200")
+    steady.writer.close()
+
+
+async def test_a_stream_may_be_silent_for_ever(server: uvicorn.Server) -> None:
+    guest = await Guest(server).enter()
+    await guest.say(b"GET /stream HTTP/1.1\r\n\r\n")
+    await guest.reader.readuntil(b"first\r\n")
+    for _ in range(3):
+        guest.there.look()
+    assert not guest.there.transport.is_closing()
+    # Nor is an answer that has begun mixed with another one.
+    await guest.say(b"NONSENSE\r\n\r\n")
+    assert await guest.reader.read() == b""
+    guest.writer.close()
+
+
+async def test_one_connection_too_many_is_refused(server: uvicorn.Server) -> None:
+    first, _ = await Guest(server).enter(), await Guest(server).enter()
+    status, document = await (await Guest(server).knock()).told()
+    assert (status, document["code"]) == (503, "UnavailableError")
+    first.writer.close()
+    await until(lambda: first.there not in server.server_state.connections)
+    again = await Guest(server).enter()
+    await again.say(b"GET / HTTP/1.1\r\n\r\n")
+    assert (await again.reader.readline()).startswith(b"HTTP/1.1 200")
+
+
+async def test_what_is_no_http_is_refused_in_our_shape(server: uvicorn.Server) -> None:
+    guest = await Guest(server).enter()
+    await guest.say(b"NONSENSE\r\n\r\n")
+    status, document = await guest.told()
+    assert (status, document["code"]) == (400, "InvalidParametersError")
