@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from openpai.api import answers
+from openpai.api.shapes import reports as shapes
 from openpai.ports.accounts import DEFAULT_GROUP, Group, User
 from openpai.store.schema import users
 from tests.contracts.held import Held, run
@@ -149,3 +152,21 @@ async def test_a_report_that_cannot_be_made_is_refused(world: World, asked: dict
     answer = await world.ask("GET", "/reports/use", "root", params=asked)
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError"), answer.text
     assert told in answer.json()["message"]
+
+
+async def test_a_long_report_is_written_while_others_have_their_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces: list[Any] = []
+    writers: list[threading.Thread] = []
+    encode, report_csv = answers._encode, shapes.report_csv
+    monkeypatch.setattr(answers, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(answers, "_encode", lambda document: pieces.append(document) or encode(document))
+    monkeypatch.setattr(shapes, "report_csv", lambda *of: writers.append(threading.current_thread()) or report_csv(*of))
+    report = await world.get("/reports/use", "root", **DAYS, by="user,day")
+    assert len(report["rows"]) == 5
+    assert [len(piece) for piece in pieces if isinstance(piece, list)] == [2, 2, 1]
+    assert "rows" not in pieces[0]
+    await world.ask("GET", "/reports/use", "root", params=DAYS | {"format": "csv"})
+    assert threading.main_thread() not in writers
+    assert len(writers) == 1

@@ -29,6 +29,8 @@ _granted: Final = task_attempts.c.granted_at_ms
 _ended: Final = task_attempts.c.ended_at_ms
 
 Whose = tuple[str, str]
+# By day, so that no long list is ever sorted: nobody else has a turn while that goes on.
+Days = defaultdict[int, defaultdict[Whose, list[float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +45,28 @@ class Period:
 
 def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
     """Return what was held in a period, what is held now and what deleted jobs held included."""
-    sums: defaultdict[tuple[int, Whose], list[float]] = defaultdict(lambda: [0.0] * 4)
+    sums: Days = defaultdict(lambda: defaultdict(lambda: [0.0] * 4))
     slopes: defaultdict[Whose, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * 3))
     # Day by day: sorting many short lists is much quicker than sorting a long one.
     for day in range(period.from_ms // DAY_MS, (period.to_ms - 1) // DAY_MS + 1):
         for row in connection.execute(_within_a_day(period, day)):
             amounts = (row.gpus or 0, row.cpus or 0, row.memory_mb or 0, row.attempts)
-            _add(sums[day, (row.owner, row.virtual_cluster)], amounts)
+            _add(sums[day][row.owner, row.virtual_cluster], amounts)
     for row in connection.execute(_over_days(period)):
         whose = (row.owner, row.virtual_cluster)
-        _add(sums[row.first, whose], (row.head_gpus, row.head_cpus, row.head_memory_mb, row.attempts))
+        _add(sums[row.first][whose], (row.head_gpus, row.head_cpus, row.head_memory_mb, row.attempts))
         if row.last > row.first:
-            _add(sums[row.last, whose], (row.tail_gpus, row.tail_cpus, row.tail_memory_mb))
+            _add(sums[row.last][whose], (row.tail_gpus, row.tail_cpus, row.tail_memory_mb))
             all_day = (row.gpus, row.cpus, row.memory_mb)
             _add(slopes[whose][row.first + 1], all_day)
             _add(slopes[whose][row.last], [-amount for amount in all_day])
     for whose, steps in slopes.items():
         for day, whole in _whole_days(steps):
-            _add(sums[day, whose], whole)
+            _add(sums[day][whose], whole)
     for row in connection.execute(_of_deleted_jobs(period)):
         deleted = (row.gpu_ms, row.cpu_ms, row.memory_mb_ms, row.task_attempts)
-        _add(sums[row.day, (row.owner, row.virtual_cluster)], deleted)
-    return tuple(_row(day, whose, sums[day, whose]) for day, whose in sorted(sums))
+        _add(sums[row.day][row.owner, row.virtual_cluster], deleted)
+    return tuple(_row(day, whose, sums[day][whose]) for day in sorted(sums) for whose in sorted(sums[day]))
 
 
 def keep_use(connection: sa.Connection, ids: Sequence[str]) -> None:
