@@ -59,11 +59,12 @@ async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None
 
     Raises NoStorageError, and InvalidProtocol for what cannot be mounted, or not there.
     """
-    asked = uses(spec, by.default_storages)
-    if not asked:
+    if not uses(spec, by.default_storages):
         return spec
-    _check_paths(asked)
     known = {storage.name: storage for storage in await store.storages()} if store else {}
+    # A group may be granted what is not there; only a job that names it is told so.
+    asked = uses(spec, [name for name in by.default_storages if name in known])
+    _check_paths(asked)
     for use in asked:
         if use.name not in known or (by.storages is not None and use.name not in by.storages):
             told = f"there is no storage {use.name!r} that {by.user} is granted"

@@ -56,6 +56,9 @@ async def test_names_defaults_and_nothing() -> None:
     assert await asked({}) == []
     assert await asked({"storages": []}) == [("home", "/mnt/home")]
     assert await asked({"storages": []}, Submitter("bob", frozenset(), ())) == []
+    assert await asked({"storages": []}, Submitter("bob", frozenset(), ("gone", "home"), ("gone", "home"))) == [
+        ("home", "/mnt/home")
+    ]
     listed = [{"name": "data"}, {"name": "home", "mountPath": "/data/me/"}, {"mountPath": "/x"}]
     assert await asked({"storages": listed}) == [("data", "/mnt/data"), ("home", "/data/me")]
 
