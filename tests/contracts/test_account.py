@@ -94,11 +94,12 @@ class Accountant:
 class Lives:
     """Random lives of jobs in a store, in one line of time."""
 
-    def __init__(self, database: Database, chance: Random, begins_ms: int) -> None:
+    def __init__(self, database: Database, chance: Random, begins_ms: int, *, is_steady: bool = True) -> None:
         self.store = SqlJobStore(database)
         self.queries = SqlJobQueries(database)
         self.chance = chance
-        self.now_ms = begins_ms
+        self.now_ms = self.latest_ms = begins_ms
+        self.is_steady = is_steady
         self.accountant = Accountant()
         self.grants = 0
         self.seen: set[str] = set()
@@ -117,6 +118,9 @@ class Lives:
     async def live_on(self, record: JobRecord) -> JobRecord:
         """Let a random thing happen to a job."""
         self.now_ms += self.chance.choice((1, self.chance.randrange(HOUR_MS), self.chance.randrange(2 * DAY_MS)))
+        self.latest_ms = max(self.latest_ms, self.now_ms)
+        if not self.is_steady and self.chance.random() < 0.3:
+            self.now_ms -= self.chance.randrange(DAY_MS)
         fact, slots = self._fact(record)
         stepped = step(record.job, (fact,))
         if stepped.job is record.job:
@@ -188,16 +192,38 @@ async def test_the_account_is_that_of_an_accountant_who_watches(database: Databa
     await _check(usage, lives, begins_ms)
 
 
+@pytest.mark.parametrize("begins_ms", BEGINS)
+@pytest.mark.parametrize("seed", range(1, 4))
+async def test_a_clock_that_is_set_back_makes_no_hours_and_takes_none(
+    database: Database, begins_ms: int, seed: int
+) -> None:
+    lives = Lives(database, Random(seed), begins_ms, is_steady=False)
+    usage = SqlUsageStore(database)
+    records = [await lives.add(number) for number in range(JOBS)]
+    for _ in range(STEPS):
+        place = lives.chance.randrange(JOBS)
+        records[place] = await lives.live_on(records[place])
+    assert any(until_ms < since_ms for since_ms, until_ms, _, _ in lives.accountant.closed)
+    await _check(usage, lives, begins_ms)
+    for record in records:
+        if record.job.is_final:
+            assert await lives.queries.delete(record.job.id)
+    await _check(usage, lives, begins_ms)
+
+
 async def _check(usage: SqlUsageStore, lives: Lives, begins_ms: int) -> None:
-    now_ms = lives.now_ms
+    now_ms = lives.latest_ms
     first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     month_ms = int(first.timestamp()) * 1000
     for from_ms in (begins_ms, month_ms):
         found, expected = _told(await usage.use(from_ms, now_ms)), lives.accountant.sums(from_ms, now_ms)
-        assert found.keys() == expected.keys()
+        if lives.is_steady:
+            assert found.keys() == expected.keys()
+        # What ended before it began counts as a run, and held nothing.
+        assert not any(hours for key in found.keys() - expected.keys() for hours in found[key][:3])
         for key, amounts in expected.items():
             assert found[key][:3] == pytest.approx(amounts[:3], rel=1e-9, abs=1e-9), key
-            if from_ms == begins_ms:
+            if from_ms == begins_ms and lives.is_steady:
                 assert found[key][3] == amounts[3], key
     by_user: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for (_, user, virtual_cluster), amounts in lives.accountant.sums(month_ms, now_ms).items():
