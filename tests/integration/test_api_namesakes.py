@@ -81,3 +81,12 @@ async def test_nobody_is_sent_to_themselves_for_what_has_their_name(world: World
     answer = await world.ask("GET", "/jobs/train/ssh")
     assert "of somebody who had this name before" in answer.json()["message"]
     assert answer.json()["advice"] == "only administrators may"
+
+
+async def test_a_quota_goes_by_the_name_and_so_does_what_is_used_of_it(world: World) -> None:
+    limit = {"user": "ann", "gpuHoursPerMonth": 1}
+    assert (await world.ask("PUT", "/quotas", "root", json=limit)).status_code == 201
+    await ended(world)
+    await succeed(world)
+    (mine,) = await world.get("/quotas/me")
+    assert (mine["gpuHoursPerMonth"], mine["used"]["gpuHoursThisMonth"]) == (1, 1)

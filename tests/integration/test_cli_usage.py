@@ -81,6 +81,7 @@ def test_a_report_adds_up_what_was_used(pai, tmp_path, monkeypatch):
     assert told.split()[:3] == ["USER", "VC", "GPU-HOURS"]
     assert "GPU-HOURS" in told
     assert "total" in told
+    assert "DAY (UTC)" in pai.ok("report", "--by", "day").out
     found = pai.json("report", "--by", "user")
     assert [(row["user"], round(row["gpuHours"])) for row in found["rows"]] == [("ann", 6), ("bob", 4)]
     mine = pai.json("report", "--by", "user", user="ann")

@@ -62,8 +62,8 @@ def report(
     rows = [(*(_told(row, word) for word in words), *_sums(row)) for row in found.rows]
     rows.append(("total", *("" for _ in words[1:]), *_sums(found.total)))
     numbers = ["GPU-HOURS", "CPU-HOURS", "GB-HOURS", "RUNS"]
-    whole = ["DAY"] if "day" in words else []
-    output.say(listing([*(word.upper() for word in words), *numbers], rows, right=numbers, whole=whole))
+    heads = ["DAY (UTC)" if word == "day" else word.upper() for word in words]
+    output.say(listing([*heads, *numbers], rows, right=numbers, whole=["DAY (UTC)"] if "day" in words else []))
     output.next_step(f"pai report --by {','.join(words)} --csv report.csv")
 
 

@@ -46,7 +46,7 @@ class UseSum(Answer):
 class UseOf(UseSum):
     """What was held, by what was asked for."""
 
-    day: str = Field("", examples=["2026-01-31"])
+    day: str = Field("", description="in UTC", examples=["2026-01-31"])
     user: str = Field("", examples=["ann"])
     group: str = Field("", examples=["team-vision"])
     virtualCluster: str = Field("", examples=["vision"])

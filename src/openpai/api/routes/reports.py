@@ -35,10 +35,11 @@ async def use(
     request: Request,
     caller: Annotated[Caller, doing("report.own")],
     from_: Annotated[
-        str | None, Query(alias="from", json_schema_extra=_WHEN, description="ms or YYYY-MM-DD; else the month's first")
+        str | None,
+        Query(alias="from", json_schema_extra=_WHEN, description="ms or YYYY-MM-DD in UTC; else the month's first"),
     ] = None,
     to: Annotated[
-        str | None, Query(json_schema_extra=_WHEN, description="ms or YYYY-MM-DD, not included; else now")
+        str | None, Query(json_schema_extra=_WHEN, description="ms or YYYY-MM-DD in UTC, not included; else now")
     ] = None,
     by: Annotated[list[str] | None, Query(max_length=8, description="day, user, group, vc: one or several")] = None,
     user: _Names = None,
