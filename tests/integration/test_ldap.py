@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from openpai.identity import directory as directory_module
 from openpai.identity.directory import Directory, LdapSettings
 from openpai.ports.accounts import Group
+from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused, Unavailable
 
 from .api_world import World, open_world
@@ -165,6 +166,24 @@ async def test_an_account_kept_here_is_never_the_directorys(world: World, server
     sign_on_with(world, None, directory=Directory(settings_of(server)))
     assert (await log_in(world, "grace", "grace's word")).status_code == 400
     assert (await log_in(world, "grace", "local word")).status_code == 200
+
+
+async def test_a_wrong_password_costs_the_directory_as_much_whoever_it_is_for(world: World, server: LdapServer) -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Counting(Directory):
+        async def check(self, name: str, password: str) -> Vouched | None:
+            asked.append((name, password))
+            return await super().check(name, password)
+
+    sign_on_with(world, None, directory=Counting(settings_of(server)))
+    for name in ("ann", "nobody"):
+        assert (await log_in(world, name, "a wrong guess")).status_code == 400
+    assert len(asked) == 2
+    assert asked[0][0] != "ann"
+    assert asked[0][1] != "a wrong guess"
+    assert (await log_in(world, "ann", "correct horse")).status_code == 200
+    assert len(asked) == 2
 
 
 async def test_accounts_kept_here_log_in_while_the_directory_is_down(world: World, server: LdapServer) -> None:

@@ -26,7 +26,7 @@ from openpai.protocol.errors import Refused
 CODE_MS: Final = 60_000
 _CODE: Final = "login code"
 CHALLENGE: Final = r"^[A-Za-z0-9_-]{43}$"
-_HERE: Final = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+_HERE: Final = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE | re.ASCII)
 _PATH: Final = re.compile(r"/(?![/\\])[^\\\x00-\x1f\x7f]*")
 
 

@@ -58,6 +58,7 @@ def login(
     from openpai.client import credentials as kept
 
     address = kept.load(url or session.chosen_url()).url
+    session.use(address)
     with Client(address) as pai:
         if sso:
             entry = _signed_on(pai, has_browser=not no_browser)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode
 
 from openpai.protocol.errors import Refused, Unavailable
 
@@ -52,7 +52,8 @@ class _Guest(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         found = read_answer(self.path)
-        is_it = urlsplit(self.path).path == self.server.place and bool({"code", "errorMessage"} & found.keys())
+        is_here = self.path.partition("?")[0] == self.server.place
+        is_it = is_here and bool({"code", "errorMessage"} & found.keys())
         self.send_response(200 if is_it else 404)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.end_headers()
@@ -66,8 +67,8 @@ class _Guest(BaseHTTPRequestHandler):
 
 
 def read_answer(address: str) -> dict[str, str]:
-    """Return what an address says in its query, without what would steer a terminal."""
-    found = parse_qs(urlsplit(address.strip()).query)
+    """Return what an address says in its query, without what would steer a terminal; nothing where it is none."""
+    found = parse_qs(address.strip().partition("#")[0].partition("?")[2])
     return {key: "".join(letter for letter in values[0] if letter.isprintable()) for key, values in found.items()}
 
 

@@ -60,6 +60,11 @@ def test_without_single_sign_on_the_terminal_says_so(tmp_path: Path) -> None:
     told = person(tmp_path / "home", server.url)("login", "--url", server.url, "--sso")
     assert told.code == 2
     assert "no single sign-on" in told.err
+    # Whoever logs in at another server than the usual one is told to try again at that one.
+    elsewhere = person(tmp_path / "home", "http://usual.invalid")
+    told = elsewhere("login", "--url", server.url, "--token-stdin", stdin="no such token")
+    assert told.code == 4
+    assert f"pai login --url {server.url}" in told.err
     assert server.end() == 0
 
 

@@ -82,3 +82,9 @@ def test_an_address_without_a_code_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "stdin", io.StringIO("https://id.example.org/login\n"))
     with pytest.raises(Refused, match="no code"):
         sign_on.code_from_page(SERVER, has_browser=False)
+
+
+@pytest.mark.parametrize("address", ["http://[", "http://[::1/x#?code=y", "//[", "", "code"])
+def test_an_address_that_is_none_holds_no_code(address: str) -> None:
+    with pytest.raises(Refused, match="the address holds no code"):
+        sign_on.code_of(sign_on.read_answer(address))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field
@@ -63,10 +64,7 @@ async def login(
     target = checked_target(redirect_uri, sign_on)
     started = await sso.start(_return_to(request, sign_on), {"target": target, "from": origin, "challenge": challenge})
     answer = RedirectResponse(started.url, 302)
-    answer.set_cookie(
-        KEEPSAKE, started.keepsake, max_age=600, path="/api", httponly=True, samesite="lax",
-        secure=_return_to(request, sign_on).startswith("https:"),
-    )  # fmt: skip
+    answer.set_cookie(KEEPSAKE, started.keepsake, max_age=600, **_cookie(request, sign_on))
     return answer
 
 
@@ -77,7 +75,8 @@ async def posted(request: Request) -> Response:
     form = await request.body()
     if not _FORM.fullmatch(form):
         raise Refused("InvalidParametersError", "this is no answer of an identity provider", "begin the login again")
-    return Response(status_code=303, headers={"location": f"{_RETURN}?{form.decode()}"})
+    # The browser knows below which path the platform is for it.
+    return Response(status_code=303, headers={"location": f"?{form.decode()}"})
 
 
 @router.get(_RETURN, status_code=302, responses=_SEE_OTHER)
@@ -102,7 +101,7 @@ async def come_back(request: Request, provider: Provider) -> Response:
             raise Refused("UnauthorizedUserError", failed.told, "begin the login again") from failed
         place = onward(failed.back["target"], errorMessage=failed.told, **_origin(failed.back))
     answer = RedirectResponse(place, 302)
-    answer.delete_cookie(KEEPSAKE, path="/api", httponly=True, samesite="lax")
+    answer.delete_cookie(KEEPSAKE, **_cookie(request, sign_on))
     return answer
 
 
@@ -131,6 +130,11 @@ async def logout(
 
 def _base(request: Request, sign_on: SignOn) -> str:
     return (sign_on.public_url or str(request.base_url)).rstrip("/")
+
+
+def _cookie(request: Request, sign_on: SignOn) -> dict[str, Any]:
+    base = urlsplit(_base(request, sign_on))
+    return {"path": f"{base.path}/api", "httponly": True, "samesite": "lax", "secure": base.scheme == "https"}
 
 
 def _return_to(request: Request, sign_on: SignOn) -> str:
