@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
 
 import pytest
 from joserfc.jwk import RSAKey
@@ -299,17 +298,8 @@ async def test_a_posted_answer_is_looked_at_as_a_get(world: World) -> None:
     form = {"state": asked["state"], "code": "c1"}
     answer = await browser.http.post("/api/v2/authn/oidc/return", data=form)
     assert answer.status_code == 303
-    landed = await browser.come_back(urljoin(f"{BASE}/api/v2/authn/oidc/return", answer.headers["location"]))
+    landed = await browser.come_back(BASE + answer.headers["location"])
     assert "code" in query_of(landed.headers["location"])
-
-
-async def test_a_login_comes_back_to_a_platform_under_a_path_of_another_site(world: World) -> None:
-    liar = Liar(world)
-    sign_on_with(world, liar.provider())
-    object.__setattr__(world.api.state.desk.services.sign_on, "public_url", f"{BASE}/lab/")
-    begun = await Browser(world).begin()
-    assert query_of(begun.headers["location"])["redirect_uri"] == f"{BASE}/lab/api/v2/authn/oidc/return"
-    assert "Path=/lab/api;" in begun.headers["set-cookie"]
 
 
 async def test_logging_out_ends_at_the_provider(world: World) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field
@@ -75,8 +74,7 @@ async def posted(request: Request) -> Response:
     form = await request.body()
     if not _FORM.fullmatch(form):
         raise Refused("InvalidParametersError", "this is no answer of an identity provider", "begin the login again")
-    # The browser knows below which path the platform is for it.
-    return Response(status_code=303, headers={"location": f"?{form.decode()}"})
+    return Response(status_code=303, headers={"location": f"{_RETURN}?{form.decode()}"})
 
 
 @router.get(_RETURN, status_code=302, responses=_SEE_OTHER)
@@ -133,8 +131,8 @@ def _base(request: Request, sign_on: SignOn) -> str:
 
 
 def _cookie(request: Request, sign_on: SignOn) -> dict[str, Any]:
-    base = urlsplit(_base(request, sign_on))
-    return {"path": f"{base.path}/api", "httponly": True, "samesite": "lax", "secure": base.scheme == "https"}
+    is_secure = _base(request, sign_on).startswith("https:")
+    return {"path": "/api", "httponly": True, "samesite": "lax", "secure": is_secure}
 
 
 def _return_to(request: Request, sign_on: SignOn) -> str:
