@@ -66,10 +66,12 @@ async def test_a_change_of_some_limits_leaves_the_others(world: Sharing) -> None
     await set_quota(world, **where, patch=True, gpusRunning=4, jobsUnfinished=9)
     await set_quota(world, **where, patch=True, gpusPerJob=2)
     await set_quota(world, **where, patch=True, gpusRunning=None)
-    (found,) = await world.get("/quotas")
+    await set_quota(world, user="", patch=True)
+    (_, found) = await world.get("/quotas")
     assert (found["gpusRunning"], found["gpusPerJob"], found["jobsUnfinished"]) == (None, 2, 9)
-    (newest, *_) = (await world.get("/audit?action=quota.change"))["entries"]
-    assert newest["detail"] == where | {"request": "PUT /api/v2/quotas", "patch": True, "gpusRunning": None}
+    newest, before, *_ = (await world.get("/audit?action=quota.change"))["entries"]
+    assert newest["detail"] == {"request": "PUT /api/v2/quotas", "patch": True}
+    assert before["detail"] == where | {"request": "PUT /api/v2/quotas", "patch": True, "gpusRunning": None}
 
 
 async def test_managers_set_limits_in_their_virtual_clusters_only(world: Sharing) -> None:

@@ -62,6 +62,7 @@ def test_quotas_are_set_seen_by_whom_they_are_for_and_removed(pai):
         (("quota", "set", "--gpu-hours", "nan"), "number of hours"),
         (("quota", "set", "--gpu-hours", "inf"), "number of hours"),
         (("quota", "set", "--gpu-hours", "-1"), "number of hours"),
+        (("report", "--from", "2026-01-31", "--to", "2026-01-31"), "the day after"),
         (("report", "--by", "colour"), "user, group, vc, day"),
     ],
 )

@@ -181,7 +181,7 @@ def _words(asked: BaseModel | None) -> dict[str, Any]:
     nested = values.pop("data", None)
     if isinstance(nested, Mapping):
         values = {**nested, **values}
-    return {word: _short(values[word]) for word in _WORDS if word in values}
+    return {word: _short(values[word]) for word in _WORDS if values.get(word, "") != ""}
 
 
 def _short(value: Any) -> Any:

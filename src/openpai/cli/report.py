@@ -42,6 +42,9 @@ def report(
     for name, day in (("--from", from_), ("--to", to)):
         if day is not None and not re.fullmatch(r"\d{4}-\d\d-\d\d|\d{1,15}", day):
             raise Refused("InvalidParametersError", f"{name}: {day!r} is no day", "write it like 2026-01-31")
+    if from_ is not None and from_ == to:
+        told = f"nothing lies between {from_} and {to}: --to is not included"
+        raise Refused("InvalidParametersError", told, "let --to be the day after")
     if json and str(csv) == "-":
         told = "--csv - and --json both want standard output"
         raise Refused("InvalidParametersError", told, "say one of them, or name a file for --csv")
