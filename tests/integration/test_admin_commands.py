@@ -72,6 +72,8 @@ async def test_an_administrator_who_was_removed_stays_removed(tmp_path: Path) ->
 
 
 async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        pass
     done = run(tmp_path, "--user", "eve", "--make-up", "--json")
     told = json.loads(done.stdout)
     assert (told["user"], told["isNew"]) == ("eve", True)
@@ -109,3 +111,24 @@ async def test_a_running_server_is_left_alone(tmp_path: Path) -> None:
         done = run(tmp_path, "--password-stdin", said="long enough\n")
         assert done.returncode != 0
         assert "uses the data directory" in done.stderr
+
+
+async def test_a_wrong_path_makes_no_new_platform(tmp_path: Path) -> None:
+    done = run(tmp_path / "mistyped", "--make-up")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is not the data directory of a server" in done.stderr
+    assert not (tmp_path / "mistyped").exists()
+    with opened(tmp_path / "elsewhere"):
+        pass
+    (tmp_path / "elsewhere" / "openpai.db").unlink()
+    assert "there is no database in" in run(tmp_path / "elsewhere", "--make-up").stderr
+
+
+async def test_a_restored_platform_needs_no_first_start(tmp_path: Path) -> None:
+    with opened(tmp_path / "old") as accounts:
+        await ensure_admin(accounts, SystemClock(), "forgotten")
+    restored = tmp_path / "restored"
+    restored.mkdir()
+    (tmp_path / "old" / "openpai.db").rename(restored / "openpai.db")
+    done = run(restored, "--make-up")
+    assert (done.returncode, done.stderr) == (0, "")

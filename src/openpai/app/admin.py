@@ -46,17 +46,16 @@ def reset_password(
 
 
 async def _restored(data_dir: Path, database_url: str | None, user: str, password: str) -> bool:
-    from openpai.app.datadir import open_data_dir
+    from openpai.app.datadir import known_data_dir
     from openpai.app.firstrun import restore_admin
     from openpai.app.world import SystemClock
     from openpai.store.accounts import SqlAccountStore
     from openpai.store.database import Database
     from openpai.store.opening import migrate
 
-    data = open_data_dir(data_dir)
+    data = known_data_dir(data_dir)
     try:
-        data.refuse_other_database(database_url)
-        database = Database(database_url or data.database_url)
+        database = Database(data.require_database(database_url))
         try:
             await asyncio.to_thread(migrate, database)
             return await restore_admin(SqlAccountStore(database), SystemClock(), user, password)

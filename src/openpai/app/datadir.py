@@ -14,6 +14,8 @@ from openpai.store.database import place_of
 
 _OTHERS: Final = 0o007
 _PASS: Final = 0o001
+# A restored directory has no lock yet, and with PostgreSQL no database either.
+_SIGNS: Final = ("lock", "openpai.db", "secret.key")
 # The key itself is not among them: that it was open is for a person to hear, not to be hidden.
 _FILES: Final = ("lock", "visitors", "database", "secret.key.*", "openpai.db*")
 
@@ -66,6 +68,14 @@ class DataDir:
         advice = f"give that with --database-url; if it was moved, remove {self._note} first"
         raise Refused("BadConfigurationError", told, advice if is_noted else "leave --database-url away")
 
+    def require_database(self, url: str | None) -> str:
+        """Return the URL of the database of this directory. Raises Refused for another one, or when there is none."""
+        self.refuse_other_database(url)
+        if not url and not self.has_database:
+            told = f"there is no database in {self.root}"
+            raise Refused("BadConfigurationError", told, "give the one its server uses with --database-url")
+        return url or self.database_url
+
     def remember_database(self, url: str | None) -> None:
         """Note which database belongs to this directory from now on, unless it is the one in it."""
         place = self._place(url)
@@ -110,6 +120,15 @@ def visit_data_dir(root: Path) -> DataDir:
         return DataDir(root, None)
     fcntl.flock(shared, fcntl.LOCK_SH)
     return DataDir(root, shared)
+
+
+def known_data_dir(root: Path) -> DataDir:
+    """Take a data directory that is there. Raises Refused for any other, so that a wrong path makes no new platform."""
+    root = root.expanduser().absolute()
+    if not any((root / sign).exists() for sign in _SIGNS):
+        told = f"{root} is not the data directory of a server"
+        raise Refused("BadConfigurationError", told, "give the directory that `pai up` uses with --data-dir")
+    return open_data_dir(root)
 
 
 def refuse_visitors(data: DataDir) -> IO[str]:

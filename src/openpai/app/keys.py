@@ -16,7 +16,7 @@ from typing import Final
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from openpai.app.admin import DatabaseOption, DataDirOption
-from openpai.app.datadir import DataDir, open_data_dir, refuse_visitors
+from openpai.app.datadir import DataDir, known_data_dir, refuse_visitors
 from openpai.app.unlocking import ENVIRONMENT, NEW_KEY, require_key
 from openpai.cli.output import Json, document, error_console, say
 from openpai.protocol.errors import Refused
@@ -38,10 +38,10 @@ def rotate_key(
     Cut off at any moment, it leaves every secret readable; run it again to finish.
     """
     with ExitStack() as stack:
-        data = open_data_dir(_there(data_dir))
+        data = known_data_dir(data_dir)
         stack.callback(data.close)
         stack.callback(refuse_visitors(data).close)
-        database = _database(data, database_url)
+        database = Database(data.require_database(database_url), inline=True)
         stack.callback(database.close)
         migrate(database)
         _refuse_servers(database, data)
@@ -65,29 +65,12 @@ def rotate_key(
     _tell(done, from_environment=bool(given), as_json=json)
 
 
-def _there(data_dir: Path) -> Path:
-    root = data_dir.expanduser().absolute()
-    if not (root / "lock").exists():
-        told = f"{root} is not the data directory of a server"
-        raise Refused("BadConfigurationError", told, "give the directory that `pai up` uses with --data-dir")
-    return root
-
-
 def _refuse_servers(database: Database, data: DataDir) -> None:
     holder = leader(database, int(time.time() * 1000))
     # A server that was killed leaves its lease for a while; nobody else can be in the directory that we hold.
     if holder and holder.rpartition("/")[0] != f"{socket.gethostname()}:{data.root}":
         told = f"the server {holder} uses the same database"
         raise Refused("BadConfigurationError", told, "stop every server of this database, wait 15 s, and try again")
-
-
-def _database(data: DataDir, url: str | None) -> Database:
-    """Open the database whose key lies in the directory: the old key opens nothing in any other afterwards."""
-    data.refuse_other_database(url)
-    if not url and not data.has_database:
-        told = f"there is no database in {data.root}"
-        raise Refused("BadConfigurationError", told, "give the one its server uses with --database-url")
-    return Database(url or data.database_url, inline=True)
 
 
 def _keys_with_new(path: Path) -> list[str]:
