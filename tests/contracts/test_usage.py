@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from random import Random
 
 import pytest
+import sqlalchemy as sa
 
 from openpai.lifecycle.model import StartRequested
 from openpai.lifecycle.stepping import step
@@ -18,8 +19,9 @@ from openpai.ports.store import AlreadySubmitted, Saved
 from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, Quota, UseRow
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
+from openpai.store.schema import past_use
 from openpai.store.usage import SqlUsageStore
-from openpai.store.using import keep_use
+from openpai.store.using import Period, _of_deleted_jobs, _within_a_day, keep_use
 
 from .held import Held, new, run
 
@@ -184,6 +186,26 @@ def _delete(connection, ids):  # type: ignore[no-untyped-def]
     keep_use(connection, ids)
     connection.execute(task_attempts.delete().where(task_attempts.c.job.in_(ids)))
     connection.execute(jobs.delete().where(jobs.c.id.in_(ids)))
+
+
+async def test_what_changes_while_a_report_is_made_is_counted_once(database: Database) -> None:
+    ids = await run(database, Held("ann", "a", MONDAY_MS, MONDAY_MS + 2 * HOUR_MS))
+    other = Database(str(database.url.render_as_string(hide_password=False)))
+    period = Period(MONDAY_MS, MONDAY_MS + DAY_MS)
+
+    def while_it_is_deleted(connection: sa.Connection) -> tuple[float, float]:
+        connection.execute(sa.select(past_use)).all()
+        with other.engine.begin() as elsewhere:
+            _delete(elsewhere, ids)
+        there = sum(row.gpus / HOUR_MS for row in connection.execute(_within_a_day(period, 19_675)))
+        kept = sum(row.gpu_ms / HOUR_MS for row in connection.execute(_of_deleted_jobs(period)))
+        return there, kept
+
+    try:
+        assert await database.read(while_it_is_deleted) == (2.0, 0.0)
+        assert sum(row.gpu_hours for row in await SqlUsageStore(database).use(period.from_ms, period.to_ms)) == 2.0
+    finally:
+        other.close()
 
 
 async def test_unfinished_jobs_are_counted_by_virtual_cluster(database: Database) -> None:

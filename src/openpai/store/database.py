@@ -45,6 +45,9 @@ class Database:
         self.url = normal_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _engine(self.url, inline=inline)
+        # Several questions of one reader are about one moment: PostgreSQL would look anew for each. SQLite never does.
+        one_moment = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        self._reading_engine = self.engine.execution_options(**one_moment)
         self._readers = None if inline else ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._reading, self._writing = Outage("read"), Outage("written")
         self._writer = None if inline else Writer(self.engine, self._writing, is_far=not self.is_sqlite)
@@ -78,7 +81,7 @@ class Database:
 
     def _read_now(self, work: Work[T]) -> T:
         try:
-            with self.engine.connect() as connection:
+            with self._reading_engine.connect() as connection:
                 result = work(connection)
         except exc.DBAPIError as error:
             raise self._reading.met(error) from error
