@@ -11,15 +11,14 @@ from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
 
 FORWARDED: Final = "x-pai-forwarded"
-ADDRESS_MAX: Final = 64
 # Other things are sealed with the same key.
 _ADDRESS: Final = "address of a caller"
 
 
 def address_of(scope: Scope) -> str:
-    """Return the address a request came from; what a proxy says of it may be no address at all."""
+    """Return the address a request came from."""
     client = scope.get("client")
-    return str(client[0])[:ADDRESS_MAX] if client else "local"
+    return client[0] if client else "local"
 
 
 def sealed_address(sealer: Sealer, address: str) -> str:
