@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_BLOCK: Final = r"/\*(?:[^*]|\*(?!/))*+\*/"
-_BLANK: Final = rf"(?:\s|//[^\n]*+|{_BLOCK})*+"
+# Only single characters are repeated possessively: Debian 12's Python 3.11.2 mistakes where such a group ended.
+_BLOCK: Final = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/"
+_BLANK: Final = rf"(?:\s++|//[^\n]*+|{_BLOCK})*"
 _START: Final = re.compile(rf"{_BLANK}\{{{_BLANK}[\"}}]")
 # A string's closing quote is optional so that text with an open one is still scanned once only.
-_TOKEN: Final = re.compile(rf'"(?:[^"\\\n]|\\.)*+"?|(?<![:\w])//[^\n]*+|{_BLOCK}|\t', re.DOTALL)
+_TOKEN: Final = re.compile(rf'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"?|(?<![:\w])//[^\n]*+|{_BLOCK}|\t', re.DOTALL)
 _NO_BREAK: Final = re.compile(r"[^\n]")
 _ESCAPE: Final = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.DOTALL)
 

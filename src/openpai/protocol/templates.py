@@ -18,8 +18,9 @@ from openpai.protocol.job import PLUGIN_PREFIX, Auth, JobSpec, Prerequisite, Rol
 
 REGISTRY_DEFAULT: Final = "https://index.docker.io/v1/"
 SCOPES: Final = ("parameters", "secrets", "data", "script", "output")
-_STEP: Final = r"(?:\.[^\s.\[\]<>%]++(?:[ \t]++[^\s.\[\]<>%]++)*+|\[[0-9]+\])"
-_REFERENCE: Final = re.compile(rf"<%\s*+\$(?P<scope>[A-Za-z]++)(?P<steps>{_STEP}++)\s*+%>")
+# Only single characters are repeated possessively: Debian 12's Python 3.11.2 mistakes where such a group ended.
+_STEP: Final = r"(?:\.[^\s.\[\]<>%]++(?:[ \t]++[^\s.\[\]<>%]++)*|\[[0-9]+\])"
+_REFERENCE: Final = re.compile(rf"<%\s*+\$(?P<scope>[A-Za-z]++)(?P<steps>{_STEP}+)\s*+%>")
 _STEPS: Final = re.compile(r"[^.\[\]]+")
 
 RENDERED_MAX: Final = 16 * 1024 * 1024
