@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,3 +133,14 @@ async def test_a_restored_platform_needs_no_first_start(tmp_path: Path) -> None:
     (tmp_path / "old" / "openpai.db").rename(restored / "openpai.db")
     done = run(restored, "--make-up")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mends a platform that is somebody else's")
+def test_root_leaves_nothing_that_the_server_cannot_open(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        pass
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        os.chown(path, 65534, 65534)
+    (tmp_path / "lock").unlink()
+    assert run(tmp_path, "--make-up").returncode == 0
+    assert {path.name: path.stat().st_uid for path in tmp_path.iterdir() if path.stat().st_uid != 65534} == {}

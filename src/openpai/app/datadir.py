@@ -182,7 +182,13 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
 
 def _shared_file(path: Path) -> IO[str]:
     """Open a file that servers lock; nobody else may, or they could keep servers out."""
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "a+")
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    file = os.fdopen(os.open(path, flags, 0o600), "a+")
+    if os.geteuid() == 0:
+        # Root mends the platform of a server that is somebody else, who must be able to open it next.
+        whose = path.parent.stat()
+        os.fchown(file.fileno(), whose.st_uid, whose.st_gid)
+    return file
 
 
 def _shut(data: DataDir, *, may_pass: bool) -> None:
