@@ -19,6 +19,7 @@ from openpai.ports.store import AlreadySubmitted, Saved
 from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, Quota, UseRow
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
+from openpai.store.queries import SqlJobQueries
 from openpai.store.schema import past_use
 from openpai.store.usage import SqlUsageStore
 from openpai.store.using import Period, _of_deleted_jobs, _within_a_day, keep_use
@@ -178,6 +179,24 @@ async def test_nobody_gets_hours_back_by_deleting_a_job(database: Database) -> N
         assert await usage.use(MONDAY_MS, MONDAY_MS + 3 * DAY_MS) == before
     assert await store.load(ids[0]) is None
     assert await usage.use(MONDAY_MS, MONDAY_MS + DAY_MS, users=["bob"]) == ()
+
+
+async def test_servers_that_delete_at_once_keep_the_hours_of_both(database: Database) -> None:
+    other = Database(str(database.url.render_as_string(hide_password=False)))
+    try:
+        queries = SqlJobQueries(database), SqlJobQueries(other)
+        # On a day of their own each, so that both servers find no hours kept of it yet.
+        days = [MONDAY_MS + 2 * day * DAY_MS for day in range(20)]
+        for number, begins in enumerate(days):
+            pair = [Held("ann", "a", begins, begins + HOUR_MS)] * 2
+            ids = await run(database, *pair, first=2 * number)
+            assert (
+                await asyncio.gather(*(here.delete(id_) for here, id_ in zip(queries, ids, strict=True))) == [True] * 2
+            )
+        rows = await SqlUsageStore(database).use(days[0], days[-1] + DAY_MS)
+        assert [row.gpu_hours for row in rows] == [2.0] * len(days)
+    finally:
+        other.close()
 
 
 def _delete(connection, ids):  # type: ignore[no-untyped-def]

@@ -25,6 +25,8 @@ _FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
 _SAME: Final = tuple(jobs.c[field.name] for field in fields(JobRow) if field.name not in ("user", "outcome", "tags"))
 _SHOWN: Final = sa.select(*_SAME, jobs.c.owner, job_details.c.outcome).join(job_details, job_details.c.job == jobs.c.id)
 _IDS_AT_ONCE: Final = 500
+# Hours of several deleted jobs are added up in the same rows, which two servers must not make at once.
+_HOURS: Final = "hours of deleted jobs"
 _OF_JOB: Final = (job_details, job_attempts, task_attempts, events, tags, idempotency, inbox)
 
 
@@ -216,7 +218,7 @@ class SqlJobQueries:
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
             return True
 
-        return await self._database.write(work)
+        return await self._database.write(work, _HOURS)
 
 
 def _paged(query: sa.Select[Any], where: JobFilter, of: listing.Listed) -> sa.Select[Any]:
