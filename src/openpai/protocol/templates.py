@@ -22,6 +22,8 @@ SCOPES: Final = ("parameters", "secrets", "data", "script", "output")
 _STEP: Final = r"(?:\.[^\s.\[\]<>%]++(?:[ \t]++[^\s.\[\]<>%]++)*|\[[0-9]+\])"
 _REFERENCE: Final = re.compile(rf"<%\s*+\$(?P<scope>[A-Za-z]++)(?P<steps>{_STEP}+)\s*+%>")
 _STEPS: Final = re.compile(r"[^.\[\]]+")
+# Python refuses to read numbers of thousands of digits, and no list is that long.
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 RENDERED_MAX: Final = 16 * 1024 * 1024
 """Characters that references may put into all texts of a job together."""
@@ -74,7 +76,7 @@ def resolve(scope: Scope, kind: str, steps: Iterable[str]) -> Any:
     for step in steps:
         if isinstance(value, Mapping):
             value = value.get(step)
-        elif isinstance(value, (list, tuple)) and step.isascii() and step.isdigit() and int(step) < len(value):
+        elif isinstance(value, (list, tuple)) and _NUMBER.fullmatch(step) and int(step) < len(value):
             value = value[int(step)]
         else:
             return None

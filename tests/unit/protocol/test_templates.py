@@ -54,6 +54,7 @@ def test_a_reference_becomes_its_value(written: str, becomes: str) -> None:
         "<%$parameters.missing.deeper%>",
         "<% $parameters.deep.none %>",
         "<% $parameters.deep.list[2] %>",
+        f"<% $parameters.deep.list[{'1' * 5000}] %>",
         "<% $parameters.epochs.x %>",
         "<% $parameters %>",
         "<% parameters.epochs %>",
