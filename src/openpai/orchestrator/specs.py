@@ -9,7 +9,7 @@ from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
 from openpai.protocol.writing import load_spec
 
-KEPT_MAX: Final = 1024
+KEPT_MAX: Final = 4096
 
 
 def spec_of(record: JobRecord) -> JobSpec:
