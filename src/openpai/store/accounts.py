@@ -26,16 +26,16 @@ class SqlAccountStore:
 
     async def user(self, name: str) -> User | None:
         """Return one user; see `AccountStore.user`."""
-        return await self._database.read(lambda connection: _one(connection, users.c.name == name))
+        return await self._database.glance(lambda connection: _one(connection, users.c.name == name))
 
     async def user_of_subject(self, source: str, subject: str) -> User | None:
         """Return the user of an identity; see `AccountStore.user_of_subject`."""
         where = (users.c.source == source) & (users.c.subject == subject)
-        return await self._database.read(lambda connection: _one(connection, where))
+        return await self._database.glance(lambda connection: _one(connection, where))
 
     async def users(self) -> tuple[User, ...]:
         """Return all users; see `AccountStore.users`."""
-        return await self._database.read(lambda connection: _users(connection, sa.true()))
+        return await self._database.glance(lambda connection: _users(connection, sa.true()))
 
     async def add_user(self, user: User) -> None:
         """Remember a user; see `AccountStore.add_user`."""
@@ -104,19 +104,19 @@ class SqlAccountStore:
     async def groups(self) -> tuple[Group, ...]:
         """Return all groups; see `AccountStore.groups`."""
         query = sa.select(groups).order_by(groups.c.name)
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        found = await self._database.glance(lambda connection: connection.execute(query).mappings().all())
         return tuple(_group(row) for row in found)
 
     async def group(self, name: str) -> Group | None:
         """Return one group; see `AccountStore.group`."""
         query = sa.select(groups).where(groups.c.name == name)
-        row = await self._database.read(lambda connection: connection.execute(query).mappings().first())
+        row = await self._database.glance(lambda connection: connection.execute(query).mappings().first())
         return _group(row) if row else None
 
     async def members(self, group: str) -> tuple[str, ...]:
         """Return a group's members; see `AccountStore.members`."""
         query = sa.select(memberships.c.member).where(memberships.c.group_name == group).order_by(memberships.c.member)
-        return tuple(await self._database.read(lambda connection: connection.execute(query).scalars().all()))
+        return tuple(await self._database.glance(lambda connection: connection.execute(query).scalars().all()))
 
     async def add_group(self, group: Group) -> None:
         """Remember a group; see `AccountStore.add_group`."""
@@ -187,12 +187,12 @@ class SqlAccountStore:
             owner = _one(connection, users.c.name == row["owner"]) if row else None
             return (_token(row), owner) if owner else None
 
-        return await self._database.read(work)
+        return await self._database.glance(work)
 
     async def tokens(self, user: str) -> tuple[Token, ...]:
         """Return a user's tokens; see `AccountStore.tokens`."""
         query = sa.select(tokens).where(tokens.c.owner == user).order_by(tokens.c.created_at_ms)
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        found = await self._database.glance(lambda connection: connection.execute(query).mappings().all())
         return tuple(_token(row) for row in found)
 
     async def revoke(self, digest: str) -> bool:

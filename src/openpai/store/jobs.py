@@ -128,7 +128,7 @@ class SqlJobStore(SqlLeases):
     async def submitted(self, user: str, idempotency_key: str) -> tuple[str, str] | None:
         """Return what was submitted under a key; see `JobStore.submitted`."""
         query = _submitted(user, idempotency_key)
-        found = await self._database.read(lambda connection: connection.execute(query).first())
+        found = await self._database.glance(lambda connection: connection.execute(query).first())
         return None if found is None else (found.job, found.name)
 
     async def forget_keys(self, before_ms: int) -> int:
@@ -147,12 +147,12 @@ class SqlJobStore(SqlLeases):
             attempts = connection.execute(sa.select(task_attempts).where(where)).mappings().all()
             return rows.record_from(dict(row), [dict(attempt) for attempt in attempts])
 
-        return await self._database.read(work)
+        return await self._database.glance(work)
 
     async def find(self, user: str, name: str) -> str | None:
         """Return a job's id; see `JobStore.find`."""
         query = sa.select(jobs.c.id).where(jobs.c.owner == user, jobs.c.name == name, jobs.c.archive_key == "")
-        return await self._database.read(lambda connection: connection.execute(query).scalar())
+        return await self._database.glance(lambda connection: connection.execute(query).scalar())
 
     async def active(self) -> tuple[JobRecord, ...]:
         """Return every job that is not final; see `JobStore.active`."""
@@ -205,7 +205,7 @@ class SqlJobStore(SqlLeases):
                 connection.execute(sa.delete(inbox).where(inbox.c.id.in_([row.id for row in found])))
             return tuple(dict.fromkeys(row.job for row in found))
 
-        waiting = await self._database.read(
+        waiting = await self._database.glance(
             lambda connection: connection.execute(sa.select(inbox.c.id).limit(1)).first()
         )
         return await self._database.write(work) if waiting else ()

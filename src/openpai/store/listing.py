@@ -47,6 +47,8 @@ _ORDERS: Final[Mapping[str, Any]] = {
     "completionTime": jobs.c.ended_at_ms,
     "jobPriority": jobs.c.priority_class,
 }
+SHORT_MAX: Final = 100
+"""So many jobs are found and told before anybody else would have had a turn."""
 _PAGE: Final[Mapping[str, Any]] = {
     name: getattr(JobFilter(), name) for name in ("order", "is_ascending", "offset", "limit", "after")
 }
@@ -83,6 +85,17 @@ def is_newest_first(where: JobFilter) -> bool:
     return _name(where) == "submissionTime" and len(where.users) < 2
 
 
+def is_short(where: JobFilter) -> bool:
+    """Return whether a page is the beginning of an index, however many jobs there are."""
+    is_bare = replace(selection(where), users=()) == JobFilter()
+    return is_bare and is_newest_first(where) and where.offset + where.limit <= SHORT_MAX
+
+
+def selection(where: JobFilter) -> JobFilter:
+    """Return which jobs match, whatever part of them is shown in which order."""
+    return replace(where, **_PAGE)
+
+
 def condition(where: JobFilter, manner: Manner) -> Condition:
     """Return what a job has to be to match; the cursor is no part of it."""
     is_active = bool(where.phases) and set(where.phases) <= set(ACTIVE)
@@ -105,7 +118,7 @@ def condition(where: JobFilter, manner: Manner) -> Condition:
 def counting(where: JobFilter, matching: Condition, manner: Manner) -> sa.Select[int]:
     """Return the query for how many jobs match."""
     count = sa.select(sa.func.count()).select_from(jobs)
-    if not manner.counts_unseen or replace(where, **_PAGE) != JobFilter():
+    if not manner.counts_unseen or selection(where) != JobFilter():
         return count.where(matching)
     archived = count.where(_archived(JobFilter(is_archived=True), None))
     return sa.select(count.scalar_subquery() - archived.scalar_subquery())

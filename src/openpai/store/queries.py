@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
@@ -25,6 +25,28 @@ _FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
 _SAME: Final = tuple(jobs.c[field.name] for field in fields(JobRow) if field.name not in ("user", "outcome", "tags"))
 _SHOWN: Final = sa.select(*_SAME, jobs.c.owner, job_details.c.outcome).join(job_details, job_details.c.job == jobs.c.id)
 _IDS_AT_ONCE: Final = 500
+# Made once: making a statement takes longer than carrying it out.
+_OF: Final[sa.BindParameter[str]] = sa.bindparam("of_job")
+_ONE_NAMED: Final = _SHOWN.where(
+    jobs.c.owner == sa.bindparam("of_owner"), jobs.c.name == sa.bindparam("of_name"), jobs.c.archive_key == ""
+)
+_ONE: Final = _SHOWN.where(jobs.c.id == _OF)
+_MANY: Final = _SHOWN.where(jobs.c.id.in_(sa.bindparam("of_jobs", expanding=True)))
+_TAGS: Final = (
+    sa.select(tags).where(tags.c.job.in_(sa.bindparam("of_jobs", expanding=True))).order_by(tags.c.job, tags.c.tag)
+)
+_CONFIG: Final = sa.select(job_details.c.config).where(job_details.c.job == _OF)
+_SPEC: Final = sa.select(job_details.c.spec).where(job_details.c.job == _OF)
+_ATTEMPTS: Final = sa.select(job_attempts).where(job_attempts.c.job == _OF).order_by(job_attempts.c.attempt)
+_TASKS: Final = (
+    sa.select(task_attempts)
+    .where(task_attempts.c.job == _OF, task_attempts.c.job_attempt == sa.bindparam("of_attempt"))
+    .order_by(task_attempts.c.role, task_attempts.c.task_index, task_attempts.c.attempt)
+)
+_TASK: Final = _TASKS.where(
+    task_attempts.c.role == sa.bindparam("of_role"), task_attempts.c.task_index == sa.bindparam("of_index")
+)
+_EVENTS: Final = sa.select(events).where(events.c.job == _OF).order_by(events.c.id.desc())
 # Hours of several deleted jobs are added up in the same rows, which two servers must not make at once.
 _HOURS: Final = "hours of deleted jobs"
 _OF_JOB: Final = (job_details, job_attempts, task_attempts, events, tags, idempotency, inbox)
@@ -57,7 +79,8 @@ class SqlJobQueries:
     async def _page(self, where: JobFilter, matching: listing.Condition) -> JobPage:
         of = listing.of_jobs(where)
         query = _paged(sa.select(of.id, of.key.label("key")).where(matching), where, of)
-        return await self._database.read(lambda connection: _read_page(connection, query, where))
+        look = self._database.glance if listing.is_short(where) else self._database.read
+        return await look(lambda connection: _read_page(connection, query, where))
 
     async def _page_of_selection(self, where: JobFilter, matching: listing.Condition) -> JobPage:
         """Return a page with its total out of one search: searching names is most of the work."""
@@ -75,31 +98,26 @@ class SqlJobQueries:
         return await self._database.read(work)
 
     async def _total(self, where: JobFilter, matching: listing.Condition) -> int:
-        query = listing.counting(where, matching, self._manner)
-        compiled = query.compile(self._database.engine)
-        asked = f"{compiled} {sorted(compiled.params.items())}"
-
         async def counted() -> int:
+            query = listing.counting(where, matching, self._manner)
             return await self._database.read(lambda connection: connection.execute(query).scalar_one())
 
-        return await self._totals.of(asked, counted)
+        return await self._totals.of(listing.selection(where), counted)
 
     async def job(self, user: str, name: str) -> JobRow | None:
         """Return one job; see `JobQueries.job`."""
-        return await self._one(jobs.c.owner == user, jobs.c.name == name, jobs.c.archive_key == "")
+        return await self._one(_ONE_NAMED, {"of_owner": user, "of_name": name})
 
     async def job_of_id(self, job: str) -> JobRow | None:
         """Return one job by its id; see `JobQueries.job_of_id`."""
-        return await self._one(jobs.c.id == job)
+        return await self._one(_ONE, {"of_job": job})
 
-    async def _one(self, *where: listing.Condition) -> JobRow | None:
-        query = _SHOWN.where(*where)
-
+    async def _one(self, query: sa.Select[Any], of: Mapping[str, str]) -> JobRow | None:
         def work(connection: sa.Connection) -> JobRow | None:
-            row = connection.execute(query).mappings().first()
+            row = connection.execute(query, of).mappings().first()
             return _job_row(row, _tags(connection, [row["id"]]).get(row["id"], ())) if row else None
 
-        return await self._database.read(work)
+        return await self._database.glance(work)
 
     async def running(self) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
         """Return what holds something, with its job; see `JobQueries.running`."""
@@ -119,37 +137,33 @@ class SqlJobQueries:
 
     async def config(self, job: str) -> str | None:
         """Return the masked job file; see `JobQueries.config`."""
-        query = sa.select(job_details.c.config).where(job_details.c.job == job)
-        return await self._database.read(lambda connection: connection.execute(query).scalar())
+        return await self._database.glance(lambda connection: connection.execute(_CONFIG, {"of_job": job}).scalar())
 
     async def spec_text(self, job: str) -> str | None:
         """Return the specification; see `JobQueries.spec_text`."""
-        query = sa.select(job_details.c.spec).where(job_details.c.job == job)
-        return await self._database.read(lambda connection: connection.execute(query).scalar())
+        return await self._database.glance(lambda connection: connection.execute(_SPEC, {"of_job": job}).scalar())
 
     async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:
         """Return the finished attempts of a job; see `JobQueries.job_attempts`."""
-        query = sa.select(job_attempts).where(job_attempts.c.job == job).order_by(job_attempts.c.attempt)
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
-        return tuple(_attempt_row(row) for row in found)
+        return tuple(_attempt_row(row) for row in await self._all(_ATTEMPTS, {"of_job": job}))
 
     async def task_attempts(self, job: str, job_attempt: int, task: TaskId | None = None) -> tuple[TaskAttemptRow, ...]:
         """Return every task attempt of one job attempt; see `JobQueries.task_attempts`."""
-        t = task_attempts.c
-        query = sa.select(task_attempts).where(t.job == job, t.job_attempt == job_attempt)
-        if task is not None:
-            query = query.where(t.role == task.role, t.task_index == task.index)
-        query = query.order_by(t.role, t.task_index, t.attempt)
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        of: dict[str, Any] = {"of_job": job, "of_attempt": job_attempt}
+        if task is None:
+            # There may be thousands.
+            found = await self._database.read(lambda connection: connection.execute(_TASKS, of).mappings().all())
+        else:
+            found = await self._all(_TASK, of | {"of_role": task.role, "of_index": task.index})
         return tuple(_task_row(dict(row)) for row in found)
 
     async def events(self, job: str, kind: str | None = None) -> tuple[EventRow, ...]:
         """Return a job's events; see `JobQueries.events`."""
-        query = sa.select(events).where(events.c.job == job).order_by(events.c.id.desc())
-        if kind is not None:
-            query = query.where(events.c.is_warning == (kind == "Warning"))
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
-        return tuple(EventRow(row["id"], rows.event_from(dict(row))) for row in found)
+        query = _EVENTS if kind is None else _EVENTS.where(events.c.is_warning == (kind == "Warning"))
+        return tuple(EventRow(row["id"], rows.event_from(dict(row))) for row in await self._all(query, {"of_job": job}))
+
+    async def _all(self, query: sa.Select[Any], of: Mapping[str, Any]) -> Sequence[sa.RowMapping]:
+        return await self._database.glance(lambda connection: connection.execute(query, of).mappings().all())
 
     async def set_tag(self, job: str, tag: str) -> None:
         """Put a tag on a job; see `JobQueries.set_tag`."""
@@ -247,14 +261,14 @@ def _shown(connection: sa.Connection, ids: Sequence[str]) -> list[JobRow]:
     for start in range(0, len(ids), _IDS_AT_ONCE):
         some = list(ids[start : start + _IDS_AT_ONCE])
         tagged = _tags(connection, some)
-        query = _SHOWN.where(jobs.c.id.in_(some))
-        found += [_job_row(row, tagged.get(row["id"], ())) for row in connection.execute(query).mappings()]
+        shown = connection.execute(_MANY, {"of_jobs": some}).mappings()
+        found += [_job_row(row, tagged.get(row["id"], ())) for row in shown]
     return found
 
 
 def _tags(connection: sa.Connection, ids: list[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for row in connection.execute(sa.select(tags).where(tags.c.job.in_(ids)).order_by(tags.c.job, tags.c.tag)):
+    for row in connection.execute(_TAGS, {"of_jobs": ids}):
         found[row.job] = (*found.get(row.job, ()), row.tag)
     return found
 

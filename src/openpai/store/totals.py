@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,10 +30,10 @@ class Totals:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: dict[str, _Known] = {}
-        self._counting: dict[str, asyncio.Future[int]] = {}
+        self._known: dict[Hashable, _Known] = {}
+        self._counting: dict[Hashable, asyncio.Future[int]] = {}
 
-    async def of(self, asked: str, count: Callable[[], Awaitable[int]]) -> int:
+    async def of(self, asked: Hashable, count: Callable[[], Awaitable[int]]) -> int:
         """Return the total for a question, counted now or not long ago."""
         known = self._known.get(asked)
         if known is None:
@@ -48,7 +48,7 @@ class Totals:
         # One who goes away must not take the count from the others.
         return await asyncio.shield(counting)
 
-    async def _counted(self, asked: str, count: Callable[[], Awaitable[int]]) -> int:
+    async def _counted(self, asked: Hashable, count: Callable[[], Awaitable[int]]) -> int:
         began_s = self._clock()
         total = await count()
         now_s = self._clock()
