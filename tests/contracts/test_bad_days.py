@@ -44,22 +44,6 @@ async def test_a_file_that_another_process_holds_keeps_nobody_from_reading(datab
 
 
 @pytest.mark.parametrize("database_kind", ["sqlite"])
-async def test_a_glance_at_a_file_that_another_process_holds_alone_stops_nobody(database: Database) -> None:
-    database.engine.dispose()
-    other = sqlite3.connect(str(database.url.database), isolation_level=None)
-    other.execute("PRAGMA locking_mode = EXCLUSIVE")
-    other.execute("BEGIN IMMEDIATE")
-    looking = asyncio.create_task(database.glance(lambda connection: connection.execute(sa.select(lease)).all()))
-    async with asyncio.timeout(doors.BUSY_TIMEOUT_S / 2):
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not looking.done()
-        other.rollback()
-        other.close()
-        assert await looking == []
-
-
-@pytest.mark.parametrize("database_kind", ["sqlite"])
 async def test_a_file_that_stays_locked_is_waited_for_once_by_all(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

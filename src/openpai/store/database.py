@@ -19,7 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from openpai.protocol.errors import Refused
 from openpai.store.complaints import Outage
-from openpai.store.writer import Work, Writer, run_alone
+from openpai.store.writer import AT_ONCE, Work, Writer, run_alone
 
 T = TypeVar("T")
 
@@ -74,12 +74,10 @@ class Database:
     async def glance(self, work: Work[T]) -> T:
         """Do what `read` does with a few rows that are found by their keys, sooner than a thread could be woken for it.
 
-        A thread waits for the event loop to let go of the interpreter, again with every row.
+        A thread waits for the event loop to let go of the interpreter, again with every row. In SQLite nobody who reads
+        waits for anybody who writes.
         """
-        if self.is_sqlite:
-            with contextlib.suppress(exc.DBAPIError):
-                return self._look(work, is_patient=False)
-        return await self.read(work)
+        return self._read_now(work) if self.is_sqlite else await self.read(work)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -91,13 +89,10 @@ class Database:
 
     def _read_now(self, work: Work[T]) -> T:
         try:
-            return self._look(work)
+            with self._reading_engine.connect() as connection:
+                result = work(connection)
         except exc.DBAPIError as error:
             raise self._reading.met(error) from error
-
-    def _look(self, work: Work[T], *, is_patient: bool = True) -> T:
-        with self._reading_engine.connect().execution_options(is_patient=is_patient) as connection:
-            result = work(connection)
         self._reading.is_over()
         return result
 
@@ -188,9 +183,8 @@ def _tune_postgres(connection: Any, _record: Any) -> None:
 
 def _begin_sqlite(connection: sa.Connection) -> None:
     # A writer that begins as a reader may find that it cannot become a writer any more.
-    options = connection.get_execution_options()
-    writes = options.get("writes", False)
+    writes = connection.get_execution_options().get("writes", False)
     # The event loop must not stand still while another process writes.
-    patience_s = BUSY_TIMEOUT_S if options.get("is_patient", True) else 0
+    patience_s = 0 if writes == AT_ONCE else BUSY_TIMEOUT_S
     connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience_s * 1000)}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -25,6 +25,8 @@ T = TypeVar("T")
 Work = Callable[[sa.Connection], T]
 
 GROUP_MAX: Final = 256
+AT_ONCE: Final = "at once"
+"""Of a transaction that writes: it fails rather than wait for another process."""
 _TAKE: Final = sa.text("SELECT pg_advisory_xact_lock(key) FROM unnest(CAST(:keys AS bigint[])) AS key")
 
 
@@ -104,7 +106,7 @@ class Writer:
                 write.error = own_error
 
     async def _write_near(self, group: list[_Write]) -> None:
-        with self._engine.connect().execution_options(writes=True, is_patient=False) as connection:
+        with self._engine.connect().execution_options(writes=AT_ONCE) as connection:
             try:
                 transaction = connection.begin()
             except exc.OperationalError as error:
