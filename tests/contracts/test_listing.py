@@ -126,6 +126,10 @@ async def test_jobs_whose_state_has_one_name_stand_together_in_the_order_of_stat
         (JobFilter(phases=("queued",), users=("user0",)), [n for n in range(COUNT) if n % 12 == 0]),
         (JobFilter(phases=("queued", "succeeded"), virtual_clusters=("b",)), list(range(1, COUNT, 2))),
         (JobFilter(phases=("queued", "running"), keyword="job-3"), [3, 30, 33, 36, 39]),
+        (JobFilter(keyword="ser1"), list(range(1, COUNT, 4))),
+        (JobFilter(keyword="user"), list(range(COUNT))),
+        (JobFilter(keyword="b"), list(range(COUNT))),
+        (JobFilter(keyword="USER1"), []),
         (JobFilter(submitted_from_ms=1002, submitted_to_ms=1004), [4, 5, 6, 7]),
         (JobFilter(priority_classes=(None, "oppo"), users=("user3",)), [n for n in range(3, COUNT, 4) if n % 3 != 1]),
         (JobFilter(is_archived=True), []),
@@ -138,6 +142,14 @@ async def test_filters_find_and_count_the_same_whatever_the_order(
         page = await queries.jobs(replace(where, order=order), count=True)
         assert sorted(int(row.name[4:]) for row in page.jobs) == numbers
         assert page.total == len(numbers)
+
+
+async def test_a_word_in_the_names_of_more_owners_than_are_looked_up_finds_the_same(
+    queries: SqlJobQueries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await queries.jobs(JobFilter(keyword="user"), count=True)
+    monkeypatch.setattr("openpai.store.queries.OWNERS_MAX", 3)
+    assert await queries.jobs(JobFilter(keyword="user"), count=True) == found
 
 
 async def test_an_archived_job_leaves_its_name_to_another(database: Database, queries: SqlJobQueries) -> None:

@@ -55,6 +55,17 @@ _PAGE: Final[Mapping[str, Any]] = {
 _NULLABLE: Final = frozenset({"completionTime", "jobPriority"})
 
 
+def _owners() -> sa.CTE:
+    first = sa.select(sa.func.min(jobs.c.owner).label("name")).cte("owners", recursive=True)
+    following = sa.select(sa.func.min(jobs.c.owner)).where(jobs.c.owner > first.c.name).scalar_subquery()
+    return first.union_all(sa.select(following).select_from(first).where(first.c.name.is_not(None)))
+
+
+_OWNERS: Final = _owners()
+"""Everybody who has a job, found by a step in an index each instead of by looking at every job."""
+OWNERS_HOLDING: Final = sa.select(_OWNERS.c.name).where(sa.func.instr(_OWNERS.c.name, sa.bindparam("word")) > 0)
+
+
 class Manner(NamedTuple):
     """How a database is asked."""
 
@@ -96,14 +107,16 @@ def selection(where: JobFilter) -> JobFilter:
     return replace(where, **_PAGE)
 
 
-def condition(where: JobFilter, manner: Manner) -> Condition:
-    """Return what a job has to be to match; the cursor is no part of it."""
+def condition(where: JobFilter, manner: Manner, owners: Sequence[str] | None = None) -> Condition:
+    """Return what a job has to be to match; the cursor is no part of it.
+
+    `owners` are those whose names hold the keyword, where somebody has looked.
+    """
     is_active = bool(where.phases) and set(where.phases) <= set(ACTIVE)
     parts = [_archived(where, manner if is_active else None)]
     parts += _listed(where, None if is_active and not where.users else manner)
     if where.keyword:
-        names = (jobs.c.owner, jobs.c.name, jobs.c.virtual_cluster)
-        parts.append(sa.or_(*(manner.holds(name, where.keyword) for name in names)))
+        parts.append(sa.or_(*_holding(where.keyword, manner, owners)))
     if where.submitted_from_ms is not None:
         parts.append(jobs.c.submitted_at_ms >= where.submitted_from_ms)
     if where.submitted_to_ms is not None:
@@ -113,6 +126,15 @@ def condition(where: JobFilter, manner: Manner) -> Condition:
     if where.tags_none:
         parts.append(sa.or_(manner.untagged, sa.not_(_has_tag(where.tags_none))))
     return sa.and_(*parts)
+
+
+def _holding(word: str, manner: Manner, owners: Sequence[str] | None) -> Iterable[Condition]:
+    yield manner.holds(jobs.c.name, word)
+    yield manner.holds(jobs.c.virtual_cluster, word)
+    if owners is None:
+        yield manner.holds(jobs.c.owner, word)
+    elif owners:
+        yield jobs.c.owner.in_(owners)
 
 
 def counting(where: JobFilter, matching: Condition, manner: Manner) -> sa.Select[int]:
