@@ -60,8 +60,9 @@ async def open_described(root: Path) -> AsyncIterator[tuple[Sharing, str]]:
     async with open_sharing(root) as sharing:
         await _fill(sharing, root)
         port = free_port()
+        # Without a form for the log, which would be that of the whole process from then on.
         config = uvicorn.Config(
-            Lasting(sharing.house.api, sharing.house), port=port, lifespan="off", log_level="warning", access_log=False
+            Lasting(sharing.house.api, sharing.house), port=port, lifespan="off", log_config=None, access_log=False
         )
         server = uvicorn.Server(config)
         # Signals are for the tests' own process.

@@ -37,7 +37,7 @@ async def running(world: World) -> AttemptKey:
 @contextlib.asynccontextmanager
 async def serving(world: World) -> AsyncIterator[httpx.AsyncClient]:
     """Serve the API on a free port."""
-    server = uvicorn.Server(uvicorn.Config(world.api, port=0, log_level="warning", timeout_graceful_shutdown=2))
+    server = uvicorn.Server(uvicorn.Config(world.api, port=0, log_config=None, timeout_graceful_shutdown=2))
     serving = asyncio.ensure_future(server.serve())
     while not server.started:
         await asyncio.wait({serving}, timeout=0.01)
