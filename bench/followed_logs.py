@@ -152,7 +152,9 @@ async def measure(options: argparse.Namespace) -> None:
     """Measure one log, many logs, and readers who do not read."""
     wanted = options.readers + 200
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(wanted * 2, 4096), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    extra = ["--nodes", str(options.nodes)] if options.nodes else []
+    # A CPU for each task of both jobs.
+    cpus = -(-(options.readers + 1) // options.nodes)
+    extra = ["--nodes", str(options.nodes), "--cpus-per-node", str(cpus), "--gpus-per-node", "0"]
     async with platform("--backend", options.backend, *extra) as server:
         idle_mb = server.memory_mb()
         many = await running(server, "many", options.readers)

@@ -129,20 +129,21 @@ exit 4"""
 async def test_jobs_do_not_look_into_each_other(world: UserHarness) -> None:
     backend = await world.start()
     mine = f"{world.root}/{a_key().path()}"
+    kept = f"{mine}/work"
     await backend.apply([a_launch(world, a_key(), "echo mine >file\necho ready\nsleep 1000")])
     await world.until_said(a_key(), "ready")
     commands = f"""set +e
-cat {mine}/work/file {mine}/user.sh
-cd {mine}/work && echo entered
+cat {kept}/file {mine}/user.sh
+cd {kept} && echo entered
 for process in /proc/[0-9]*; do
-    [ "$(readlink $process/cwd)" = {mine}/work ] && echo "saw $process"
+    [ "$(readlink $process/cwd)" = {kept} ] && echo "saw $process"
     tr '\\0' '\\n' <$process/environ | grep -F {mine}
 done
 exit 4"""
     await backend.apply([a_launch(world, other_job(), commands)])
     (report,) = await Watch(backend).until_over(other_job())
     assert (report.code, world.output(other_job())) == (4, "")
-    friend = f'cat {mine}/work/file; [ "$(cat {mine}/work/file)" = mine ]'
+    friend = f'cat {kept}/file; [ "$(cat {kept}/file)" = mine ]'
     await backend.apply([a_launch(world, a_key(1), friend), KillTask(other_job(), 0)])
     (report,) = await Watch(backend).until_over(a_key(1))
     assert (report.code, world.output(a_key(1))) == (0, "mine\n")

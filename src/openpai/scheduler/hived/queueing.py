@@ -184,7 +184,7 @@ class Queue:
     def ahead_of(self, waiting: Waiting, right: Callable[[Waiting], Right]) -> Iterator[Stretch]:
         """Yield the gangs of its virtual cluster that go before it."""
         owner, own = waiting.gang.virtual_cluster, right(waiting)
-        for group in (owner, ""):
+        for group in dict.fromkeys((owner, "")):
             for lane in self._groups.get(group, {}).values():
                 for line in lane.lines.values():
                     # Nothing but rank and age sets the gangs of a line apart, so it stands in their order.

@@ -1,0 +1,32 @@
+"""The measurements of `docs/performance.md` still measure: each is carried out in small."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "figure"),
+    [
+        ("throughput --jobs 5", "jobs_per_s"),
+        ("throughput --jobs 5 --backend simulated", "submissions_per_s"),
+        ("drain --jobs 20 --nodes 2", "drained_per_s"),
+        ("first_log --jobs 2", "p95_ms"),
+        ("followed_logs --readers 20 --seconds 5 --nodes 2 --log-mb 1", "memory_mb"),
+    ],
+)
+def test_a_measurement_gives_its_figure(command: str, figure: str) -> None:
+    name, *options = command.split()
+    done = subprocess.run(
+        [sys.executable, "-m", f"bench.{name}", *options], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout)[figure] > 0
