@@ -241,6 +241,45 @@ def test_a_plugins_ignored_failure_lets_the_task_go_on(attempt: Attempt) -> None
     assert attempt.said() == "on\nmain\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "policy", "code", "said"),
+    [
+        (["exit 0"], "fail", 0, "main\npost\n"),
+        (["echo pre; exit 3", "echo never"], "fail", 3, "pre\n"),
+        (["echo pre; exit 3", "echo never"], "ignore", 0, "pre\nmain\npost\n"),
+        (["false", "echo never"], "fail", 1, ""),
+        (["cd /; export LEAK=1; umask 077; set +e", "echo $LEAK"], "fail", 0, "1\nmain\npost\n"),
+        (["trap 'echo bye' EXIT"], "fail", 0, "bye\nmain\npost\n"),
+    ],
+)
+def test_what_a_plugin_does_to_its_shell_stays_there(
+    attempt: Attempt, before: list[str], policy: str, code: int, said: str
+) -> None:
+    plugin = {
+        "plugin": "cmd",
+        "failurePolicy": policy,
+        "parameters": {"preCommands": before, "postCommands": ['[ "$PWD" != / ] && echo "post$OWN"', "exit 0"]},
+    }
+    after = {"plugin": "cmd", "parameters": {"preCommands": ['[ -z "${LEAK-}" ]']}}
+    spec = JobSpec(
+        "job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), extras={PLUGIN_PREFIX: [plugin, after]}
+    )
+    own = '[ "$PWD" != / ] && [ -z "${LEAK-}" ] && [ "$(umask)" != 0077 ] && echo main\nexport OWN=leak\ncd /'
+    assert (attempt.run(with_plugins(spec, "worker", own, str)), attempt.said()) == (code, said)
+
+
+def test_a_failing_postcommand_fails_the_task_unless_it_is_ignored(attempt: Attempt) -> None:
+    def script(policy: str) -> str:
+        plugin = {"plugin": "cmd", "failurePolicy": policy, "parameters": {"postCommands": ["exit 4"]}}
+        role = TaskRole("worker", "image", Resources(1, 1, 0), ("main",))
+        return with_plugins(JobSpec("job", (role,), extras={PLUGIN_PREFIX: [plugin]}), "worker", "echo main", str)
+
+    assert attempt.run(script("fail")) == 4
+    ignoring = Attempt(attempt.directory / "ignoring", attempt.shell)
+    ignoring.directory.mkdir()
+    assert ignoring.run(script("ignore")) == 0
+
+
 def test_postcommands_do_not_keep_a_program_from_saving_its_work(attempt: Attempt) -> None:
     plugin = {"plugin": "cmd", "parameters": {"postCommands": ["echo post"]}}
     spec = JobSpec(

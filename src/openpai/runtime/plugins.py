@@ -1,8 +1,10 @@
 """Runtime plugins as text: what a job asks to have run around a task's own commands.
 
 A plugin comes from a prerequisite that names one and that the task role lists, or from the job's extras, in this order;
-what runs after the commands runs in the opposite order, and only when they succeeded. `cmd` is the plugin that exists
-so far; the others are named by `unsupported_plugins` so that a caller can say they have no effect.
+what runs after the commands runs in the opposite order, and only when they succeeded. Each plugin's commands run in a
+shell of their own. Their first failure ends them and fails the task; `failurePolicy: ignore` turns both off. `cmd` is
+the plugin that exists so far; the others are named by `unsupported_plugins` so that a caller can say they have no
+effect.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class _Plugin:
 
 
 def with_plugins(spec: JobSpec, role_name: str, commands: str, render: Callable[[str], str]) -> str:
-    """Return `commands` with the commands of the role's plugins around them.
+    """Return `commands` with the commands of the role's plugins around them, each plugin in a shell of its own.
 
     `render` resolves the templates in a plugin's parameters. Commands without plugins come back unchanged.
     """
@@ -97,5 +99,8 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _block(plugin: _Plugin, commands: tuple[str, ...], render: Callable[[str], str]) -> str:
+    # As in OpenPAI, a shell of its own: an `exit 0` must not skip the task, nor a `cd` or an `export` change it.
     text = "\n".join(render(command).strip() for command in commands)
-    return f"set +e\n{text}\nset -e" if text and plugin.is_failure_ignored else text
+    if not text:
+        return ""
+    return f"{in_subshell(text, stops_at_failure=False)} || true" if plugin.is_failure_ignored else in_subshell(text)

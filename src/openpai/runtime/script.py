@@ -173,9 +173,10 @@ def user_script(commands: str) -> str:
     return f"{_PROLOGUE}{commands.rstrip()}\n"
 
 
-def in_subshell(commands: str) -> str:
-    """Return `commands` so that an `exit` among them ends only them, and SIGTERM is met as in `user_script`."""
-    return f"(\n{_TRAP}\n{commands.rstrip()}\n)"
+def in_subshell(commands: str, *, stops_at_failure: bool = True) -> str:
+    """Return `commands` so that `exit`, `cd` and `export` change only them, and SIGTERM is met as in `user_script`."""
+    policy = "" if stops_at_failure else "set +e\n"
+    return f"(\n{_TRAP}\n{policy}{commands.rstrip()}\n)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,16 @@ def read(commands: str, **env: str) -> Program:
         ("cat a | grep b > c", DEFAULT_MS, 0),
         ("# sleep 5\nsleep 1 # and no longer", 1000, 0),
         ("(\ntrap 'exit 143' TERM\nsleep 1\n)", 1000, 0),
+        ("(\nexit 0\n)\nsleep 1", 1000, 0),
+        ("(\nsleep 1\nexit 3\nsleep 9\n) || true\nsleep 1; exit 4", 2000, 4),
+        ("(\nexit 3\n)\nsleep 1", 0, 3),
+        ("((exit 2); sleep 5) && sleep 9", 0, 2),
+        ("(\nset +e\nfalse\nsleep 1\n) || true\nfalse\nsleep 5", 1000, 1),
+        ("true || (exit 4; sleep 1)\nsleep 2", 2000, 0),
+        ("( export SIMULATED_EXIT_CODE=7 )\nsleep 1", 1000, 0),
+        ("when=$(date); sleep 1", 1000 + DEFAULT_MS, 0),
+        (")) sleep 1", 1000, 0),
+        ("( ( sleep 1", 1000, 0),
         ("sleep forever", 0, 1),
         ("", 0, 0),
         ("exit 300", 0, 44),
@@ -58,6 +68,12 @@ def test_read_waits_for_a_word_from_outside() -> None:
     program = read("echo a\nread go\nsleep 1\nexit 5")
     assert program.ends_after_ms is None
     assert program.when_told == Program(ends_after_ms=1000, code=5)
+
+
+def test_what_follows_read_in_a_group_is_still_in_the_group() -> None:
+    program = read("(\nread go\nexit 0\n)\nsleep 1\nexit 6")
+    assert program.ends_after_ms is None
+    assert program.when_told == Program(ends_after_ms=1000, code=6)
 
 
 def test_traps() -> None:

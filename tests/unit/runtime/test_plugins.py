@@ -52,7 +52,7 @@ def test_commands_go_before_and_after_in_opposite_order() -> None:
 
 def test_an_ignored_failure_does_not_end_the_task() -> None:
     spec = a_spec([{"plugin": "cmd", "failurePolicy": "ignore", "parameters": {"preCommands": ["pre"]}}])
-    assert lines(spec) == ["set +e", "pre", "set -e", "main"]
+    assert lines(spec) == ["(", "trap 'exit 143' TERM", "set +e", "pre", ") || true", "main"]
 
 
 def test_a_plugin_for_other_roles_is_left_out() -> None:

@@ -1,8 +1,8 @@
 """What a simulated task does, read from its commands by a tiny interpreter.
 
 It knows `sleep N`, `sleep infinity`, `exit N`, `echo ...`, `true`, `false`, `read` (run until told from outside),
-`export A=B`, and `trap 'COMMANDS' TERM`. Whatever else the commands say takes, all together, the default run time
-and succeeds. As in a real task the first failing command ends it. The variables SIMULATED_RUN_S and
+`export A=B`, `set +e`, `trap 'COMMANDS' TERM` and `( ... )`. Whatever else the commands say takes, all together, the
+default run time and succeeds. As in a real task the first failing command ends it. The variables SIMULATED_RUN_S and
 SIMULATED_EXIT_CODE, set by the task or by `export`, overrule how long it runs and how it ends.
 """
 
@@ -35,6 +35,9 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SILENT: Final = frozenset({"true", ":", "set", "cd", "(", ")"})
 
+_Command = tuple[list[str], str]
+"""The words of a simple command, or of one bracket, still quoted; and what ends it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -66,6 +69,18 @@ class _Reading:
     when_told: Program | None = None
     on_term: Program | None = None
     ignores_term: bool = False
+    stops_at_failure: bool = True
+    outer: list[tuple[dict[str, str], bool]] = field(default_factory=list)
+    """The variables and `set -e` of the shells around this one, outermost first."""
+
+    def change_shell(self, words: list[str]) -> None:
+        """Begin or end a group, or change `set -e`, if that is what the command does."""
+        if words == ["("]:
+            self.outer.append((dict(self.env), self.stops_at_failure))
+        elif words == [")"] and self.outer:
+            self.env, self.stops_at_failure = self.outer.pop()
+        elif words in (["set", "-e"], ["set", "+e"]):
+            self.stops_at_failure = words[1] == "-e"
 
 
 def program_of(commands: str, env: Mapping[str, str], default_run_ms: int) -> Program:
@@ -85,26 +100,49 @@ def _read(commands: str, env: dict[str, str], default_run_ms: int) -> Program:
     return _interpret(list(_commands(commands)), _Reading(env, default_run_ms))
 
 
-def _interpret(commands: list[tuple[list[str], str]], reading: _Reading) -> Program:
+def _interpret(commands: list[_Command], reading: _Reading) -> Program:
     is_skipped = False
-    for number, (words, end) in enumerate(commands):
+    at = 0
+    while at < len(commands) and not reading.runs_for_ever:
+        words, end = commands[at]
+        at += 1
         if is_skipped:
+            if words == ["("]:
+                at = _after_group(commands, at)
+                end = commands[at - 1][1]
             is_skipped = end in ("&&", "||")
             continue
         if words[:1] == ["read"]:
-            rest = _Reading(reading.env, reading.default_run_ms, on_term=reading.on_term)
+            rest = _Reading(dict(reading.env), reading.default_run_ms, on_term=reading.on_term)
             rest.ignores_term = reading.ignores_term
-            reading.when_told = _interpret(commands[number + 1 :], rest)
+            rest.outer = list(reading.outer)
+            reading.when_told = _interpret(commands[at:], rest)
             reading.runs_for_ever = True
             break
+        reading.change_shell(words)
         code = _step(words, reading)
-        if code and end != "||":
-            reading.code = code
-            reading.is_over = True
-        is_skipped = end == "||" and code == 0
-        if reading.is_over or reading.runs_for_ever:
-            break
+        while reading.is_over or (code and end != "||" and reading.stops_at_failure):
+            reading.code = code = reading.code if reading.is_over else code
+            reading.is_over = not reading.outer
+            if reading.is_over:
+                return _finished(reading)
+            # What ends in a group ends the group, which is a command of the shell around it.
+            at = _after_group(commands, at)
+            end = commands[at - 1][1]
+            reading.change_shell([")"])
+            reading.code = 0
+        is_skipped = code == 0 if end == "||" else code != 0 and end == "&&"
     return _finished(reading)
+
+
+def _after_group(commands: list[_Command], at: int) -> int:
+    """Return the position behind the end of the group that `at` lies in."""
+    depth = 1
+    while depth and at < len(commands):
+        words, _ = commands[at]
+        depth += (words == ["("]) - (words == [")"])
+        at += 1
+    return at
 
 
 def _finished(reading: _Reading) -> Program:
@@ -188,18 +226,28 @@ def _number(text: str) -> float | None:
     return number if abs(number) < 1e9 else None
 
 
-def _commands(text: str) -> Iterator[tuple[list[str], str]]:
-    """Yield the simple commands of a script, still quoted, each with what ends it."""
+def _commands(text: str) -> Iterator[_Command]:
+    """Yield the simple commands of a script and the brackets around some of them."""
     words: list[str] = []
+    brackets: list[bool] = []
     for match in _TOKEN.finditer(text):
+        piece = match.group()
         if match.lastgroup == "end":
             if words:
-                yield words, match.group()
+                yield words, piece
             words = []
-        elif match.group() in ("(", ")"):
-            continue
+        elif piece == "(":
+            # In the midst of a command a bracket belongs to a word: `$(date)`, `f()`, `a=(1 2)`.
+            brackets.append(not words)
+            if not words:
+                yield ["("], "\n"
+        elif piece == ")":
+            if brackets and brackets.pop():
+                if words:
+                    yield words, "\n"
+                words = [")"]
         elif match.lastgroup != "gap":
-            words.append(match.group())
+            words.append(piece)
     if words:
         yield words, "\n"
 
