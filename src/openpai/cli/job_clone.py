@@ -6,8 +6,21 @@ from typing import Annotated
 
 import typer
 
-from openpai.cli import completing, jobfile, output, session
+from openpai.cli import completing, output, session
 from openpai.cli.exits import Exit
+from openpai.cli.job_changes import (
+    Changes,
+    Env,
+    Gpus,
+    Instances,
+    Priority,
+    Set,
+    TimeLimit,
+    Vc,
+    changed,
+    told,
+)
+from openpai.protocol.errors import InvalidProtocol
 
 Origin = Annotated[str, typer.Argument(metavar="NAME", help="A job of your own.", autocompletion=completing.jobs)]
 
@@ -17,9 +30,13 @@ def clone(
     as_: Annotated[
         str | None, typer.Option("--name", metavar="NEW", help="Name of the new job [default: made up].")
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another value for a parameter.")
-    ] = None,
+    set_: Set = None,
+    vc: Vc = None,
+    priority: Priority = None,
+    time_limit: TimeLimit = None,
+    env: Env = None,
+    gpus: Gpus = None,
+    instances: Instances = None,
     json: output.Json = False,
 ) -> int:
     """Submit a job once more, under another name, its secrets included."""
@@ -28,10 +45,16 @@ def clone(
     with session.connect() as pai:
         own = name.rpartition("~")[2]
         new = as_ or f"{own[:250]}-{secrets.token_hex(2)}"
-        content = jobfile.changed(pai.config(name).encode(), new, set_ or ())
-        job = pai.submit(content, clone_of=name)
+        wanted = Changes(new, set_, vc, priority, time_limit, env, gpus, instances)
+        edited = changed(pai.config(name).encode(), wanted)
+        try:
+            job = pai.submit(edited.content, clone_of=name)
+        except InvalidProtocol as refusal:
+            refusal.message = told(f"the file of {name}", edited, refusal)
+            refusal.advice = f"nothing was submitted; `pai job config {name}` prints the file"
+            raise
         for warning in job.warnings:
-            output.warn(warning)
+            output.warn(edited.remark(warning))
     if json:
         output.document(job.document)
         return Exit.OK

@@ -8,12 +8,27 @@ import typer
 
 from openpai.cli import completing, jobfile, output, session, words
 from openpai.cli.exits import Exit
+from openpai.cli.job_changes import (
+    Changes,
+    Env,
+    Gpus,
+    Instances,
+    Priority,
+    Set,
+    TimeLimit,
+    Vc,
+    changed,
+    told,
+)
 from openpai.protocol.errors import InvalidProtocol, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client, JobDetail
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Job file (YAML, or OpenPAI's v1 JSON); - reads a pipe.")]
+OtherName = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Name of the job, instead of the file's.")
+]
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Job, as `job` or `user~job`.", autocompletion=completing.jobs)
 ]
@@ -51,24 +66,29 @@ def _watch(pai: Client, name: str) -> int:
 def submit(
     file: File,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Watch the job until it is over.")] = False,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the job, instead of the file's.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Value for a parameter of the file.")
-    ] = None,
+    name: OtherName = None,
+    set_: Set = None,
+    vc: Vc = None,
+    priority: Priority = None,
+    time_limit: TimeLimit = None,
+    env: Env = None,
+    gpus: Gpus = None,
+    instances: Instances = None,
     json: output.Json = False,
 ) -> int:
     """Submit a job file.
 
-    The platform has promised to run the job when this returns.
+    The platform has promised to run the job when this returns. Options change the file's content on its way, not the
+    file itself.
     """
-    content = jobfile.changed(jobfile.read(file), name, set_ or ())
+    wanted = Changes(name, set_, vc, priority, time_limit, env, gpus, instances)
+    edited = changed(jobfile.read(file), wanted)
     with session.connect() as pai:
         try:
-            job = pai.submit(content)
+            job = pai.submit(edited.content)
         except InvalidProtocol as refusal:
-            refusal.message = _faults_told(file, content, refusal)
+            refusal.message = told(file, edited, refusal)
+            refusal.faults = tuple(edited.faults(refusal.faults))
             refusal.advice = "nothing was submitted; mend the lines named above"
             raise
         except Refused as refusal:
@@ -76,7 +96,7 @@ def submit(
                 refusal.advice = f"submit it under another name: pai job submit {file} --name NAME"
             raise
         for warning in job.warnings:
-            output.warn(warning)
+            output.warn(edited.remark(warning))
         if json:
             output.json_line(job.document)
             if not watch:
@@ -91,30 +111,41 @@ def submit(
     return Exit.OK
 
 
-def _faults_told(file: str, content: bytes, refusal: InvalidProtocol) -> str:
-    count = "1 fault" if len(refusal.faults) == 1 else f"{len(refusal.faults)} faults"
-    return f"{file} has {count}:\n\n{jobfile.told(content.decode('utf-8', 'replace'), refusal.faults)}\n"
+def check(
+    file: File,
+    name: OtherName = None,
+    set_: Set = None,
+    vc: Vc = None,
+    priority: Priority = None,
+    time_limit: TimeLimit = None,
+    env: Env = None,
+    gpus: Gpus = None,
+    instances: Instances = None,
+    json: output.Json = False,
+) -> int:
+    """Check a job file offline: every fault, with its line.
 
-
-def check(file: File, json: output.Json = False) -> int:
-    """Check a job file offline: every fault, with its line."""
+    The options are those of submit: what is checked is what would be sent.
+    """
     from openpai.protocol.reading import read_job
 
-    content = jobfile.read(file)
+    edited = changed(jobfile.read(file), Changes(name, set_, vc, priority, time_limit, env, gpus, instances))
     try:
-        found = read_job(content)
+        found = read_job(edited.content)
     except InvalidProtocol as refusal:
         if not json:
-            refusal.message = _faults_told(file, content, refusal)
+            refusal.message = told(file, edited, refusal)
             refusal.advice = "mend the lines named above and check again"
+        refusal.faults = tuple(edited.faults(refusal.faults))
         raise
+    warnings = [edited.remark(warning) for warning in found.warnings]
     if json:
-        output.document({"name": found.spec.name, "faults": [], "warnings": list(found.warnings)})
+        output.document({"name": found.spec.name, "faults": [], "warnings": warnings})
         return Exit.OK
-    for warning in found.warnings:
+    for warning in warnings:
         output.warn(warning)
     spec = found.spec
-    gpus = f", {words.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
-    output.say(f"{file} is a good job file: {spec.name}, {words.plural(spec.tasks_total, 'task')}{gpus}.")
+    devices = f", {words.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
+    output.say(f"{file} is a good job file: {spec.name}, {words.plural(spec.tasks_total, 'task')}{devices}.")
     output.next_step(f"pai job submit {file} --watch")
     return Exit.OK

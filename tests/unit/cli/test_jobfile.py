@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from openpai.cli.jobfile import changed, excerpt, read, told
+from openpai.cli import job_changes
+from openpai.cli.job_changes import Changes
+from openpai.cli.jobfile import excerpt, read, told
 from openpai.protocol.errors import Fault, Refused
 
 FILE = b"""\
@@ -19,6 +21,10 @@ parameters:
     - 1
 taskRoles: {}
 """
+
+
+def changed(content, name, assignments):
+    return job_changes.changed(content, Changes(name, assignments)).content
 
 
 def test_nothing_wanted_changes_nothing():

@@ -1,0 +1,188 @@
+"""The options of submit, clone and check that change a job file on its way: `--set`, `--vc`, `--gpus` and the like."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from openpai.cli import completing, jobfile
+from openpai.cli.filters import SECONDS
+from openpai.cli.jobedit import Edited, Editor, child, keys_of
+from openpai.protocol.errors import InvalidProtocol, Refused
+
+if TYPE_CHECKING:
+    import yaml
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another value for a parameter of the file.")
+]
+Vc = Annotated[
+    str | None,
+    typer.Option("--vc", metavar="NAME", help="Virtual cluster to run in.", autocompletion=completing.virtual_clusters),
+]
+Priority = Annotated[str | None, typer.Option("--priority", metavar="CLASS", help="crit, prod, test or oppo.")]
+TimeLimit = Annotated[
+    str | None, typer.Option("--time-limit", metavar="TIME", help="Longest run of an attempt: 90m, 2h, 1d or 1h30m.")
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", metavar="NAME=VALUE", help="Variable for every task; it can be read in the job file."),
+]
+Gpus = Annotated[list[str] | None, typer.Option("--gpus", metavar="[ROLE=]N", help="GPUs for each task.")]
+Instances = Annotated[list[str] | None, typer.Option("--instances", metavar="[ROLE=]N", help="How many tasks.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What shall be otherwise than the file says."""
+
+    name: str | None = None
+    parameters: Sequence[str] | None = None
+    vc: str | None = None
+    priority: str | None = None
+    time_limit: str | None = None
+    env: Sequence[str] | None = None
+    gpus: Sequence[str] | None = None
+    instances: Sequence[str] | None = None
+
+    @property
+    def are_none(self) -> bool:
+        """Return whether everything stays."""
+        single = (self.name, self.vc, self.priority, self.time_limit)
+        return all(one is None for one in single) and not any((self.parameters, self.env, self.gpus, self.instances))
+
+
+def changed(content: bytes, wanted: Changes) -> Edited:
+    """Return a job file with changes made; raise Refused for one that means nothing in this file."""
+    if wanted.are_none:
+        return Edited(content, content.decode("utf-8", "replace"), ())
+    parameters = [_assignment(one, "--set key=value") for one in wanted.parameters or ()]
+    variables = [_variable(one) for one in wanted.env or ()]
+    minutes = None if wanted.time_limit is None else _minutes(wanted.time_limit)
+    editor = Editor(content)
+    root = editor.root
+    if root is None or not keys_of(root):
+        return Edited(content, content.decode("utf-8", "replace"), ())
+    is_v1 = "protocolVersion" not in keys_of(root) and not keys_of(child(root, "taskRoles"))
+    _set_parameters(editor, root, parameters)
+    if wanted.name is not None:
+        editor.put(root, ("jobName" if child(root, "jobName") else "name",), wanted.name)
+    if wanted.vc is not None:
+        editor.put(root, ("virtualCluster",) if is_v1 else ("defaults", "virtualCluster"), wanted.vc)
+    if wanted.priority is not None:
+        editor.put(root, ("extras", "hivedScheduler", "jobPriorityClass"), wanted.priority)
+    if minutes is not None:
+        editor.put(root, ("extras", "timeLimitMinutes"), minutes)
+    roles = dict(_roles(root))
+    for given, option, old, new in (
+        (wanted.gpus, "--gpus", ("gpuNumber",), ("resourcePerInstance", "gpu")),
+        (wanted.instances, "--instances", ("taskNumber",), ("instances",)),
+    ):
+        for role, value in (_of_role(one, roles, option) for one in given or ()):
+            if sum(one is roles[role] for one in roles.values()) > 1:
+                told_ = f"{option}: task role {role!r} is written once for several roles"
+                raise Refused("InvalidParametersError", told_, "change it in the file")
+            editor.put(roles[role], old if is_v1 else new, _number(value))
+    _add_variables(editor, root, roles, variables, is_v1)
+    return editor.edited()
+
+
+def told(file: str, edited: Edited, refusal: InvalidProtocol) -> str:
+    """Return how many faults a file has and all of them, each with its line in the file."""
+    count = "1 fault" if len(refusal.faults) == 1 else f"{len(refusal.faults)} faults"
+    return f"{file} has {count}:\n\n{jobfile.told(edited.text, edited.faults(refusal.faults))}\n"
+
+
+def _set_parameters(editor: Editor, root: yaml.Node, wanted: Sequence[tuple[str, str]]) -> None:
+    # A file of version 1 has other words for the same.
+    parameters = child(root, "parameters") or child(root, "jobEnvs")
+    for key, value in wanted:
+        node = child(parameters, key)
+        if node is None:
+            near = difflib.get_close_matches(key, keys_of(parameters), 1)
+            known = ", ".join(keys_of(parameters)) or "none"
+            raise Refused(
+                "InvalidParametersError",
+                f"the job file has no parameter {key!r}; it has: {known}",
+                f"did you mean {near[0]!r}?" if near else "only a parameter that is in the file can be changed",
+            )
+        editor.replace(node, f"parameter {key!r}", value)
+
+
+def _add_variables(
+    editor: Editor, root: yaml.Node, roles: dict[str, yaml.Node], variables: Sequence[tuple[str, str]], is_v1: bool
+) -> None:
+    if is_v1:
+        for name, value in variables:
+            editor.put(root, ("jobEnvs", name), value)
+    elif variables:
+        exports = [f"export {name}={shlex.quote(value)}" for name, value in variables]
+        for role in roles.values():
+            editor.prepend(child(role, "commands"), exports)
+
+
+def _roles(root: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
+    """Yield the task roles of either version by name."""
+    import yaml
+
+    roles = child(root, "taskRoles")
+    if isinstance(roles, yaml.MappingNode):
+        yield from ((str(name.value), role) for name, role in roles.value if keys_of(role))
+    elif isinstance(roles, yaml.SequenceNode):
+        for role in roles.value:
+            if (name := child(role, "name")) is not None:
+                yield str(name.value), role
+
+
+def _of_role(given: str, roles: dict[str, yaml.Node], option: str) -> tuple[str, str]:
+    role, equals, value = given.rpartition("=")
+    known = ", ".join(roles)
+    if equals and role not in roles:
+        near = difflib.get_close_matches(role, roles, 1)
+        advice = f"did you mean {near[0]!r}?" if near else f"its task roles: {known or 'none'}"
+        raise Refused("InvalidParametersError", f"the job file has no task role {role!r}", advice)
+    if not equals and len(roles) != 1:
+        raise Refused(
+            "InvalidParametersError",
+            f"{option} {given}: the job file has {len(roles)} task roles: {known or 'none'}",
+            f"say which is meant: {option} {next(iter(roles))}={given}" if roles else "add one to the file",
+        )
+    return role or next(iter(roles)), value
+
+
+def _number(text: str) -> int | str:
+    # Of what is no number the check says what is allowed.
+    return int(text) if re.fullmatch(r"-?\d{1,12}", text) else text
+
+
+def _assignment(given: str, form: str) -> tuple[str, str]:
+    key, equals, value = given.partition("=")
+    if not equals or not key:
+        raise Refused("InvalidParametersError", f"{given!r} is no assignment", f"write it as {form}")
+    return key, value
+
+
+def _variable(given: str) -> tuple[str, str]:
+    name, value = _assignment(given, "--env NAME=value")
+    if not _VARIABLE.fullmatch(name):
+        advice = "letters, digits and _ are allowed, and no digit at the start"
+        raise Refused("InvalidParametersError", f"{name!r} is no name for a variable", advice)
+    return name, value
+
+
+def _minutes(given: str) -> int:
+    """Return a length of time in minutes: a plain number is minutes, as Slurm has it."""
+    if re.fullmatch(r"\d{1,7}", given):
+        return int(given)
+    parts = re.findall(r"(\d{1,6})([mhdw])", given)
+    if not parts or "".join(count + unit for count, unit in parts) != given:
+        raise Refused("InvalidParametersError", f"{given!r} is no length of time", "write it like 90m, 2h, 1d or 1h30m")
+    return sum(int(count) * SECONDS[unit] for count, unit in parts) // 60
