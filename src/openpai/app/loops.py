@@ -51,8 +51,17 @@ async def lead(office: Office, holder: str, housekeeping: Callable[[], Awaitable
         async with asyncio.TaskGroup() as group:
             for loop in loops:
                 group.create_task(loop)
-    except* (LeaseLost, Resync) as errors:
-        raise errors.exceptions[0] from errors
+    except BaseExceptionGroup as errors:
+        # Not `except*`: before Python 3.11.4 what is raised in there becomes a group again (gh-103590).
+        ends, others = errors.split((LeaseLost, Resync))
+        if ends is None or others is not None:
+            raise
+        raise _first(ends) from errors
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 async def _turns(office: Office) -> None:
@@ -76,7 +85,9 @@ async def _timers(office: Office) -> None:
         due_ms = await _guarded(office, retry_due(office))
         wait_s = None if due_ms is None else max(0.0, (due_ms - office.clock.now_ms()) / 1000)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(office.nudges.timers.wait(), wait_s)
+            # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with the nudge.
+            async with asyncio.timeout(wait_s):
+                await office.nudges.timers.wait()
 
 
 async def _every(office: Office, every_s: float, one_pass: Callable[[], Awaitable[Any]]) -> None:

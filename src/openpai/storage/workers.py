@@ -24,7 +24,8 @@ class Workers:
     async def run(self, work: Callable[..., T], *given: Any) -> T:
         """Return what `work` returns; raise TimeoutError when it takes longer than anybody would wait."""
         running = asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
-        return await asyncio.wait_for(running, self._patience_s)
+        async with asyncio.timeout(self._patience_s):
+            return await running
 
     def close(self, last: Callable[[], object] | None = None) -> None:
         """Begin nothing more after `last`, which may block: nobody waits for it."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import Any, cast
 
-from openpai.app.loops import _news
+import pytest
+
+from openpai.app import loops
+from openpai.app.loops import Resync, _news, lead
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.office import Desk, Nudges, Office
 from openpai.ports.backend import TaskSeen
+from openpai.ports.store import LeaseLost
 
 
 class OneNews:
@@ -42,3 +46,56 @@ async def test_news_that_comes_while_a_turn_has_taken_the_rest_is_kept_for_the_n
     await asyncio.wait_for(office.nudges.work.wait(), 5)
     assert office.desk.heard == [office.backend.seen]
     listening.cancel()
+
+
+class WholeOffice:
+    """An office in which nothing happens: every pass is replaced."""
+
+    def __init__(self) -> None:
+        self.backend = OneNews()
+        self.desk = Desk()
+        self.nudges = Nudges()
+        self.must_resync = False
+
+
+@pytest.mark.parametrize("end", [LeaseLost("epoch 1 is over"), Resync()])
+async def test_an_end_of_leading_comes_out_as_itself_and_not_in_a_group(
+    monkeypatch: pytest.MonkeyPatch, end: Exception
+) -> None:
+    async def lost(*_: object) -> None:
+        raise end
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(loops, "RENEW_EVERY_S", 0)
+    monkeypatch.setattr(loops, "_renew", lost)
+    monkeypatch.setattr(loops, "retry_due", nothing)
+    with pytest.raises(type(end)) as caught:
+        await lead(cast("Office", WholeOffice()), "me", nothing)
+    assert caught.value is end
+
+
+async def test_a_loop_that_is_nudged_while_it_is_cancelled_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = asyncio.Event()
+
+    async def due_later(*_: Any) -> int:
+        office.nudges.timers.clear()
+        waits.set()
+        return 100_000
+
+    class Clock:
+        def now_ms(self) -> int:
+            return 0
+
+    office = WholeOffice()
+    office.clock = Clock()  # type: ignore[attr-defined]
+    monkeypatch.setattr(loops, "retry_due", due_later)
+    running = asyncio.create_task(loops._timers(cast("Office", office)))
+    await waits.wait()
+    await asyncio.sleep(0)
+    office.nudges.timers.set()
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running], timeout=5)
+    assert running.cancelled()

@@ -74,7 +74,8 @@ class Launcher:
                 if tries == SILENCE_TRIES:
                     raise
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(attempt.told_to_end.wait(), tries)
+                async with asyncio.timeout(tries):
+                    await attempt.told_to_end.wait()
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def _get_image(self, attempt: Attempt, action: LaunchTask, note: Callable[[str], None]) -> bool:

@@ -74,7 +74,8 @@ async def find_gpus() -> Gpus:
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        told, _ = await asyncio.wait_for(asked.communicate(), _GPU_PATIENCE_S)
+        async with asyncio.timeout(_GPU_PATIENCE_S):
+            told, _ = await asked.communicate()
     except TimeoutError:
         asked.kill()
         await asked.wait()

@@ -69,7 +69,8 @@ class Sweeper(Generic[Waiting]):
     async def _forever(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), self._every_s)
+                async with asyncio.timeout(self._every_s):
+                    await self._wanted.wait()
             self._wanted.clear()
             waiting, self._waiting = self._waiting, []
             await self.sweep()
