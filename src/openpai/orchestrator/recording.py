@@ -139,15 +139,18 @@ def _let_go(office: Office, before: JobRecord, after: JobRecord, freed: set[tupl
 
     What is over in the world is free in the world: no need to wait until that is written down.
     """
+    job_id = before.job.id
+    leaving: dict[str, list[int]] = {}
     for id_, slot in before.slots.items():
-        if after.slots.get(id_) == slot:
+        if after.slots.get(id_) is slot or after.slots.get(id_) == slot or (job_id, slot.grant) in freed:
             continue
+        freed.add((job_id, slot.grant))
         gang, place = gangs.gang_of(before.job, before.job.tasks[id_])
-        if (gang, slot.grant) in freed:
-            continue
-        freed.add((gang, slot.grant))
-        office.scheduler.release(gang, (place,))
+        leaving.setdefault(gang, []).append(place)
         office.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])
+    for gang, places in leaving.items():
+        # At once: members of a gang of thousands often end in the same moment.
+        office.scheduler.release(gang, places)
         office.nudges.work.set()
 
 

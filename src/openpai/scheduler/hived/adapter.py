@@ -146,14 +146,14 @@ class HivedScheduler(Scheduler):
         held = state.standing.held.get(gang)
         if held is None:
             return
-        leaving = set(range(len(held.gang.asks)) if members is None else members) - held.left
+        leaving = sorted(set(held.seats if members is None else members) - held.left)
         was_sent_away = False
-        for portion in held.portions:
-            record = self.core.cluster.gangs.get(portion.request.id)
-            inside = [at for at, member in enumerate(portion.members) if member in leaving]
-            if record is not None and inside:
+        for number, inside in held.by_portion(leaving).items():
+            name = held.portions[number].request.id
+            record = self.core.cluster.gangs.get(name)
+            if record is not None:
                 was_sent_away |= record.state is State.BEING_PREEMPTED
-                self.core.release(portion.request.id, inside)
+                self.core.release(name, inside)
         state.standing.leave(held, leaving)
         if len(held.left) == len(held.gang.asks):
             state.drop(held, is_finished=not was_sent_away and not held.is_proposed)

@@ -220,20 +220,23 @@ class Hived:
         if record is None:
             return
         request = record.request
-        before = record.leaves if request.priority < 0 else 0
+        freed = 0
         chains = set()
+        spots = list(record.spots)
         for member in range(len(record.parts)) if members is None else members:
             part = record.parts[member]
+            spots[member] = None
             if part is not None:
                 remove(gang, request.priority, part)
                 record.parts[member] = None
                 record.lost.pop(member, None)
                 chains.add(part.box.chain)
+                freed += part.mask.bit_count()
         if request.priority < 0:
-            cluster.borrowed[request.virtual_cluster] -= before - record.leaves
+            cluster.borrowed[request.virtual_cluster] -= freed
         if members is not None:
-            record.spots = tuple(None if i in set(members) else spot for i, spot in enumerate(record.spots))
-        if members is None or not any(record.spots):
+            record.spots = tuple(spots)
+        if members is None or not any(spots):
             victims = sorted(record.victims)
             cluster.forget(record)
             self._reinstate(victims)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from openpai.scheduler.hived.box import Box
 from openpai.scheduler.hived.chain import Chain
+from openpai.scheduler.hived.first_fit import FirstFit
 from openpai.scheduler.hived.journal import Journal, Part
 from openpai.scheduler.hived.packing import boxes_needed, pack_exactly
 from openpai.scheduler.hived.seeking import CLOSE_LOOKS, Within
@@ -63,17 +64,15 @@ class LeftoverPlacement:
 
     def _fill(self, chain: Chain, within: Within | None) -> bool:
         mark = self.journal.mark
-        used: list[Box] = []
+        used: FirstFit[Box] = FirstFit(lambda box: free_of(box).bit_count())
         for member in self.order:
             number = self.sizes[member]
-            box = next((box for box in used if free_of(box).bit_count() >= number), None) or _seek(
-                chain, number, within
-            )
+            box = used.first(number) or _seek(chain, number, within)
             if box is None:
                 self.journal.undo(mark)
                 return False
             self._squat(member, box, free_of(box))
-            used.append(box)
+            used.use(box)
         return True
 
     def _exactly(self, chain: Chain, within: Within | None) -> bool:

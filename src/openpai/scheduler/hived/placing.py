@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from openpai.scheduler.hived.first_fit import FirstFit
 from openpai.scheduler.hived.journal import Journal, Part
 from openpai.scheduler.hived.packing import boxes_needed, pack_exactly
 from openpai.scheduler.hived.seeking import (
@@ -36,6 +37,7 @@ class Placement:
         self.order = sorted(range(len(sizes)), key=lambda member: -sizes[member])
         self.parts: dict[int, Part] = {}
         self._units: list[Unit] = []
+        self._used: FirstFit[Unit] = FirstFit(lambda unit: clean_of(unit).bit_count())
 
     def without_loss(self, view: View, within: Within | None = None) -> list[Part] | None:
         """Claim devices for every member, taking none from anybody; None if that cannot be."""
@@ -167,10 +169,7 @@ class Placement:
 
     def _touched(self, number: int, within: Within | None) -> Unit | None:
         """Return a unit this gang uses already that has room for another member."""
-        for unit in self._units:
-            if clean_of(unit).bit_count() >= number and (within is None or within.bits >> unit.box.index & 1):
-                return unit
-        return None
+        return self._used.first(number, None if within is None else lambda unit: within.bits >> unit.box.index & 1 > 0)
 
     def _exactly(self, view: View, within: Within | None) -> bool:
         if len(set(self.sizes)) == 1:
@@ -228,6 +227,7 @@ class Placement:
     def _claim(self, member: int, unit: Unit, mask: int) -> None:
         self.parts[member] = self.journal.claim(self.gang, self.priority, unit, mask)
         self._units.append(unit)
+        self._used.use(unit)
 
     def _mark(self) -> tuple[int, int]:
         return self.journal.mark, len(self._units)
@@ -235,3 +235,4 @@ class Placement:
     def _undo(self, mark: tuple[int, int]) -> None:
         self.journal.undo(mark[0])
         del self._units[mark[1] :]
+        self._used.restart(self._units)

@@ -5,14 +5,23 @@ Facts reach the scheduler without a time of their own; they count from the momen
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from openpai.scheduler.hived.fairness import Ledger, Owner
 from openpai.scheduler.hived.limiting import Limits
 from openpai.scheduler.hived.portions import Portions
 from openpai.scheduler.hived.runtimes import RunTimes
 from openpai.scheduler.model import Gang
+
+
+class Seat(NamedTuple):
+    """Where a member of a gang stands in its portions, and how many devices it has."""
+
+    portion: int
+    place: int
+    devices: int
 
 
 @dataclass(slots=True)
@@ -27,6 +36,18 @@ class Held:
     is_proposed: bool = False
     left: set[int] = field(default_factory=set)
     """Members that are over."""
+    _seats: dict[int, Seat] = field(default_factory=dict)
+
+    @property
+    def seats(self) -> Mapping[int, Seat]:
+        """Return the seat of every member, worked out once: members leave one by one, and there may be thousands."""
+        if not self._seats:
+            self._seats = {
+                member: Seat(number, place, devices)
+                for number, portion in enumerate(self.portions)
+                for place, (member, devices) in enumerate(zip(portion.members, portion.request.sizes(), strict=True))
+            }
+        return self._seats
 
     @property
     def owner(self) -> Owner:
@@ -41,16 +62,33 @@ class Held:
 
     def devices(self) -> int:
         """Return how many devices its members hold that are not over."""
-        return sum(
-            size
-            for portion in self.portions
-            for member, size in zip(portion.members, portion.request.sizes(), strict=True)
-            if member not in self.left
-        )
+        return self.devices_of(member for member in self.seats if member not in self.left)
+
+    def devices_of(self, members: Iterable[int]) -> int:
+        """Return how many devices these members have."""
+        seats = self.seats
+        return sum(seats[member].devices for member in members)
 
     def gpus(self) -> int:
         """Return how many GPUs its members have that are not over."""
-        return sum(ask.gpus for member, ask in enumerate(self.gang.asks) if member not in self.left)
+        return self.gpus_of(member for member in self.seats if member not in self.left)
+
+    def gpus_of(self, members: Iterable[int]) -> int:
+        """Return how many GPUs these members have."""
+        asks = self.gang.asks
+        return sum(asks[member].gpus for member in members)
+
+    def by_portion(self, members: Iterable[int]) -> dict[int, list[int]]:
+        """Return the places of these members in each portion that has some of them."""
+        inside: dict[int, list[int]] = {}
+        for member in members:
+            seat = self.seats[member]
+            inside.setdefault(seat.portion, []).append(seat.place)
+        return inside
+
+    def restate(self, gang: Gang, portions: Portions) -> None:
+        """Go on under another description of the same members."""
+        self.gang, self.portions, self._seats = gang, portions, {}
 
 
 class Standing:
@@ -70,27 +108,26 @@ class Standing:
         self.held[held.gang.id] = held
         if held.since_ms is None:
             self._timeless.append(held)
-        self._count(held, 1)
+        self._count(held, held.gpus(), held.devices())
 
-    def leave(self, held: Held, members: Iterable[int]) -> None:
-        """Members of a gang hold nothing any more."""
-        self._count(held, -1)
+    def leave(self, held: Held, members: Collection[int]) -> None:
+        """Members of a gang that were there hold nothing any more. Costs what they are, however many stay."""
+        self._count(held, -held.gpus_of(members), -held.devices_of(members))
         held.left.update(members)
-        self._count(held, 1)
 
     def forget(self, gang: str, *, is_finished: bool = False) -> None:
         """A gang holds nothing any more; how long it ran is remembered if it finished."""
         held = self.held.pop(gang, None)
         if held is not None:
-            self._count(held, -1)
+            self._count(held, -held.gpus(), -held.devices())
             if is_finished and held.since_ms is not None:
                 self._ended.append((held.owner, held.since_ms))
 
     def restate(self, held: Held, gang: Gang, portions: Portions) -> None:
         """A gang runs on under another description."""
-        self._count(held, -1)
-        held.gang, held.portions = gang, portions
-        self._count(held, 1)
+        self._count(held, -held.gpus(), -held.devices())
+        held.restate(gang, portions)
+        self._count(held, held.gpus(), held.devices())
 
     def settle(self, now_ms: int) -> None:
         """Let everything that happened since the last time have happened now."""
@@ -107,7 +144,7 @@ class Standing:
             self.ledger.hold(owner, devices, now_ms)
         self._changes = []
 
-    def _count(self, held: Held, sign: int) -> None:
-        self.limits.run(held.owner, sign * held.gpus())
-        self.ledger.expect(held.owner, sign * held.devices())
-        self._changes.append((held.owner, sign * held.devices()))
+    def _count(self, held: Held, gpus: int, devices: int) -> None:
+        self.limits.run(held.owner, gpus)
+        self.ledger.expect(held.owner, devices)
+        self._changes.append((held.owner, devices))
