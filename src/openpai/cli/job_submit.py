@@ -23,7 +23,9 @@ from openpai.cli.job_changes import (
 from openpai.protocol.errors import InvalidProtocol, Refused
 
 if TYPE_CHECKING:
+    from openpai.cli.jobedit import Edited
     from openpai.client import Client, JobDetail
+    from openpai.client.model import Submitted
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Job file (YAML, or OpenPAI's v1 JSON); - reads a pipe.")]
 OtherName = Annotated[
@@ -95,18 +97,23 @@ def submit(
             if refusal.code == "ConflictJobError":
                 refusal.advice = f"submit it under another name: pai job submit {file} --name NAME"
             raise
-        for warning in job.warnings:
-            output.warn(edited.remark(warning))
-        if json:
-            output.json_line(job.document)
-            if not watch:
-                return Exit.OK
-            over = pai.wait(job.full_name)
-            output.json_line(over.document)
-            return Exit.OK if over.state == "SUCCEEDED" else Exit.JOB_FAILED
-        output.say_marked_up(f"Submitted [bold]{job.full_name}[/].")
-        if watch:
-            return _watch(pai, job.name)
+        return tell_submitted(pai, job, edited, watch=watch, json=json)
+
+
+def tell_submitted(pai: Client, job: Submitted, edited: Edited, *, watch: bool, json: bool) -> int:
+    """Tell what became of a submission and of the job if it is watched; return the exit code for it."""
+    for warning in job.warnings:
+        output.warn(edited.remark(warning))
+    if json:
+        output.json_line(job.document)
+        if not watch:
+            return Exit.OK
+        over = pai.wait(job.full_name)
+        output.json_line(over.document)
+        return Exit.OK if over.state == "SUCCEEDED" else Exit.JOB_FAILED
+    output.say_marked_up(f"Submitted [bold]{job.full_name}[/].")
+    if watch:
+        return _watch(pai, job.name)
     output.next_step(f"pai job logs {job.name} -f", f"pai job show {job.name}", f"pai job why {job.name}")
     return Exit.OK
 

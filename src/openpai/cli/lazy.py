@@ -62,7 +62,7 @@ def load(name: str, place: str) -> Any:
         loaded: Any = typer.main.get_group(target)
     else:
         lone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        lone.command(name)(target)
+        lone.command(name, context_settings=getattr(target, "context_settings", None))(target)
         loaded = typer.main.get_command(lone)
     loaded.name = name
     return loaded

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "login": ("openpai.cli.login:login", "Log in at a server; later commands talk to it."),
     "logout": ("openpai.cli.login:logout", "Revoke the token kept for a server and forget it."),
     "job": ("openpai.cli.job:app", "Jobs: submit, watch, read, stop."),
+    "run": ("openpai.cli.run:run", "Run a command as a job, and the code in this directory with it."),
     "node": ("openpai.cli.node:app", "The machines that run jobs."),
     "vc": ("openpai.cli.vc:app", "Virtual clusters: who is promised what."),
     "scheduler": ("openpai.cli.scheduler:app", "The scheduler: its decisions and its fairness."),

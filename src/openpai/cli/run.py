@@ -1,0 +1,149 @@
+"""`pai run`: a command as a job, without a job file: what is not said is guessed, shown, and then run."""
+
+from __future__ import annotations
+
+import json as json_
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from openpai.cli import completing, guesses, output, session, travel, words
+from openpai.cli.exits import Exit
+from openpai.cli.job_changes import Changes, Env, Priority, TimeLimit, Vc, changed, told
+from openpai.cli.job_submit import tell_submitted
+from openpai.protocol.errors import InvalidProtocol, Refused
+
+if TYPE_CHECKING:
+    from openpai.cli.travel import Travel
+    from openpai.client import Client
+
+ROLE: Final = "main"
+Words = Annotated[list[str], typer.Argument(metavar="COMMAND", help="What to run, best after `--`.")]
+
+
+def run(
+    command: Words,
+    gpus: Annotated[int, typer.Option("--gpus", metavar="N", min=0, help="GPUs for each task.")] = 0,
+    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", min=1, help="CPU cores for each task.")] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="SIZE", help="Memory for each task, like 8G or 512M.")
+    ] = None,
+    instances: Annotated[int, typer.Option("--instances", metavar="N", min=1, help="How many tasks.")] = 1,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the job [default: made of the command].")
+    ] = None,
+    image: Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="Image [default: guessed].")] = None,
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIRECTORY", help="The code that travels; this directory unless given.")
+    ] = Path(),
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            "--storage",
+            metavar="NAME",
+            help="Send the code through this storage; needed when it is much.",
+            autocompletion=completing.storages,
+        ),
+    ] = None,
+    no_code: Annotated[bool, typer.Option("--no-code", help="Send no code along.")] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Work in the directory itself; for a server on this machine.")
+    ] = False,
+    vc: Vc = None,
+    priority: Priority = None,
+    time_limit: TimeLimit = None,
+    env: Env = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it is submitted.")] = False,
+    print_: Annotated[bool, typer.Option("--print", help="Print the job file instead of running it.")] = False,
+    json: output.Json = False,
+) -> int:
+    """Run a command as a job, and the code in this directory with it.
+
+    Files that .gitignore or .paiignore name stay behind. Name, image and size are guessed unless given, and shown.
+    """
+    if in_place + no_code + (storage is not None) > 1:
+        raise Refused("InvalidParametersError", "say one of --in-place, --no-code and --storage", "see pai run --help")
+    line = command[0] if len(command) == 1 else shlex.join(command)
+    called = name or guesses.name_of(line)
+    picture, why = (image, "as said") if image else guesses.image_of(line, directory)
+    with session.connect() as pai:
+        share = guesses.share_of(pai, gpus, vc)
+        need = {
+            "cpu": cpus or share[0] * max(1, gpus),
+            "memoryMB": guesses.megabytes(memory) if memory else share[1] * max(1, gpus),
+            "gpu": gpus,
+        }
+        way = _way(pai, directory, called, storage, no_code=no_code, in_place=in_place, is_tried=print_)
+        job = _job(called, line, picture, need, way)
+        job["taskRoles"][ROLE]["instances"] = instances
+        wanted = Changes(vc=vc, priority=priority, time_limit=time_limit, env=env)
+        edited = changed(json_.dumps(job).encode(), wanted)
+        if print_:
+            from openpai.protocol.writing import masked_yaml
+
+            sys.stdout.write(masked_yaml(edited.content.decode()))
+            return Exit.OK
+        if not json:
+            _show(job, way, line, why)
+        try:
+            submitted = pai.submit(edited.content)
+        except InvalidProtocol as refusal:
+            refusal.message = told("the job", edited, refusal)
+            refusal.advice = "see pai run --help"
+            raise
+        return tell_submitted(pai, submitted, edited, watch=not detach, json=json)
+
+
+run.context_settings = {"allow_interspersed_args": False}  # type: ignore[attr-defined]
+
+
+def _way(
+    pai: Client,
+    directory: Path,
+    name: str,
+    storage: str | None,
+    *,
+    no_code: bool,
+    in_place: bool,
+    is_tried: bool,
+) -> Travel:
+    if no_code:
+        return travel.NONE
+    if in_place:
+        return travel.in_place(pai.url, directory)
+    from openpai.client.code import code_of
+
+    return travel.sent(pai, code_of(directory), name, storage, is_tried=is_tried)
+
+
+def _job(name: str, line: str, image: str, need: dict[str, int], way: Travel) -> dict[str, Any]:
+    role = {"dockerImage": "image", "resourcePerInstance": need, "commands": [*way.commands, line]}
+    return {
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "description": f"pai run: {line[:200]}",
+        "prerequisites": [{"type": "dockerimage", "name": "image", "uri": image}],
+        "taskRoles": {ROLE: role},
+        **({"extras": {"storages": [{"name": way.storage}]}} if way.storage else {}),
+    }
+
+
+def _show(job: dict[str, Any], way: Travel, line: str, why: str) -> None:
+    from openpai.cli.listing import facts
+
+    role = job["taskRoles"][ROLE]
+    need = role["resourcePerInstance"]
+    devices = f"{words.plural(need['gpu'], 'GPU')}, " if need["gpu"] else ""
+    size = f"{devices}{words.plural(need['cpu'], 'CPU')}, {words.memory(need['memoryMB'])}"
+    shown = {
+        "job": job["name"],
+        "command": line,
+        "tasks": f"{role['instances']} with {size}" + (" each" if role["instances"] > 1 else ""),
+        "image": f"{job['prerequisites'][0]['uri']} ({why})",
+        "code": way.told,
+    }
+    output.say(facts(shown.items()))

@@ -1,0 +1,96 @@
+"""How the code of `pai run` gets to where the job runs: inside the job file, through a storage, or not at all."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shlex
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from openpai.cli import output, words
+from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client import Client
+    from openpai.client.code import Code
+
+IN_JOB_BYTES: Final = 640 << 10
+"""As much packed code as fits into a job file along with everything else."""
+FOLDER: Final = ".pai-code"
+LEFT_OUT_TOLD: Final = 5
+_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+# An image may not let its user write to the working directory.
+_ENTER: Final = '{ mkdir -p code 2>/dev/null && cd code; } || cd "$(mktemp -d)"\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Travel:
+    """What brings the code there: commands before the job's own, and the storage they need."""
+
+    told: str
+    commands: tuple[str, ...] = ()
+    storage: str = ""
+
+
+NONE: Final = Travel("stays here (--no-code)")
+
+
+def in_place(url: str, directory: Path) -> Travel:
+    """Work in the directory itself; raise Refused for a server that is elsewhere."""
+    if urlsplit(url).hostname not in _HERE:
+        told = f"the server {url} is not on this machine, and its tasks cannot work in a directory of it"
+        raise Refused("InvalidParametersError", told, "leave --in-place away, and the code travels with the job")
+    where = directory.expanduser().absolute()
+    failed = shlex.quote(f"{where} cannot be entered where the task runs; run it without --in-place")
+    return Travel(f"{where}, in place", (f"cd {shlex.quote(str(where))} || {{ echo {failed} >&2; exit 1; }}",))
+
+
+def sent(pai: Client, code: Code, name: str, storage: str | None, *, is_tried: bool) -> Travel:
+    """Pack code and have it travel in the job, or through a storage when it is much or one is named."""
+    from openpai.client.code import pack
+
+    for one in code.left_out[:LEFT_OUT_TOLD]:
+        output.warn(f"left out: {one}")
+    if not code.files:
+        return Travel(f"none: there is nothing to send in {code.root}")
+    with tempfile.NamedTemporaryFile(suffix=".tar.gz") as packed:
+        pack(code, packed)
+        packed.flush()
+        size = packed.tell()
+        what = f"{words.plural(len(code.files), 'file')} of {code.root}, {kilobytes(size)} packed"
+        if storage is None and size <= IN_JOB_BYTES:
+            packed.seek(0)
+            return Travel(f"{what}, in the job", (_unpacked(packed.read()),))
+        chosen = storage or _default_storage(pai, code, size)
+        path = f"{FOLDER}/{name}.tar.gz"
+        if not is_tried:
+            pai.files(chosen).upload(Path(packed.name), path)
+    variable = re.sub(r"[^A-Z0-9_]", "_", chosen.upper())
+    unpack = f'{_ENTER}tar -xzf "$PAI_STORAGE_{variable}/{path}"'
+    return Travel(f"{what}, in storage {chosen} as {path}", (unpack,), chosen)
+
+
+def kilobytes(size: int) -> str:
+    """Return a size for people."""
+    return f"{max(1, round(size / 1024))} KB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MB"
+
+
+def _unpacked(packed: bytes) -> str:
+    text = base64.encodebytes(packed).decode()
+    return f"{_ENTER}base64 -d <<'END-OF-CODE' | tar -xzf -\n{text}END-OF-CODE"
+
+
+def _default_storage(pai: Client, code: Code, size: int) -> str:
+    found = next((one.name for one in pai.storages(default=True) if not one.is_read_only), None)
+    if found is not None:
+        return found
+    few = ", ".join(f"{file.name} ({kilobytes(file.size)})" for file in code.largest())
+    raise Refused(
+        "RequestTooLargeError",
+        f"the code is {kilobytes(size)} packed, and at most {kilobytes(IN_JOB_BYTES)} travels in a job; largest: {few}",
+        "name in .paiignore what the job does not need, or send it through a storage: --storage NAME",
+    )

@@ -1,0 +1,192 @@
+"""A directory of code packed to travel with a job: what ignore rules leave, within bounds, as one archive.
+
+The rules are those of `.gitignore` and, after them, `.paiignore`, in the directory itself, below it, and above it up to
+the top of the repository. What no job needs, such as `.git` or a virtual environment, stays behind without a rule.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from openpai.protocol.errors import Refused, Unavailable
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+FILES_MAX: Final = 20_000
+BYTES_MAX: Final = 256 << 20
+RULES_BYTES_MAX: Final = 1 << 20
+RULE_FILES: Final = (".gitignore", ".paiignore")
+NEVER_NEEDED: Final = (
+    ".git", ".hg", ".svn", "__pycache__/", ".venv/", "node_modules/", ".mypy_cache/", ".ruff_cache/",
+    ".pytest_cache/", ".ipynb_checkpoints/", ".tox/", ".DS_Store",
+)  # fmt: skip
+LARGEST_TOLD: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that travels, and its name in the archive."""
+
+    path: str
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What of a directory travels."""
+
+    root: Path
+    files: tuple[File, ...]
+    left_out: tuple[str, ...] = ()
+    """What cannot travel though no rule leaves it out, with the reason."""
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes the files have."""
+        return sum(file.size for file in self.files)
+
+    def largest(self) -> tuple[File, ...]:
+        """Return the largest files, those first whose absence would help most."""
+        return tuple(sorted(self.files, key=lambda file: -file.size)[:LARGEST_TOLD])
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The rules of one directory; `above` are those of the directories that hold it."""
+
+    base: str
+    spec: GitIgnoreSpec
+    above: _Rules | None = None
+
+    def leave_out(self, path: str, is_directory: bool) -> bool:
+        rules: _Rules | None = self
+        while rules is not None:
+            name = path[len(rules.base) + 1 :] + "/" * is_directory
+            said = rules.spec.check_file(name).include
+            if said is not None:
+                return said
+            rules = rules.above
+        return False
+
+
+def code_of(root: Path) -> Code:
+    """Return what of a directory travels with a job; raise Refused when it is no directory or is too much."""
+    root = root.expanduser().absolute()
+    if root in (Path("/"), Path.home()):
+        told = f"{root} is no directory of a project"
+        raise Refused("InvalidParametersError", told, "go to the project's directory first, or leave the code here")
+    files: list[File] = []
+    left_out: list[str] = []
+    size = 0
+    try:
+        for file in _walk(str(root), left_out):
+            files.append(file)
+            size += file.size
+            if len(files) > FILES_MAX or size > BYTES_MAX:
+                raise _too_much(Code(root, tuple(files)))
+    except OSError as error:
+        told = f"cannot read {error.filename or root}: {error.strerror or error}"
+        raise Refused("InvalidParametersError", told, "name it in .paiignore if the job does not need it") from error
+    return Code(root, tuple(sorted(files, key=lambda file: file.name)), tuple(left_out))
+
+
+def pack(code: Code, goal: IO[bytes]) -> None:
+    """Write the files as a compressed archive; the same files make the same bytes."""
+    with (
+        gzip.GzipFile(fileobj=goal, mode="wb", mtime=0, filename="") as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
+    ):
+        for file in code.files:
+            try:
+                _add(archive, file)
+            except (OSError, tarfile.TarError) as error:
+                raise Unavailable(f"{file.path} changed or went while it was packed", "run it again") from error
+
+
+def _add(archive: tarfile.TarFile, file: File) -> None:
+    # A file that became a pipe since it was found must not keep us waiting.
+    about = archive.gettarinfo(file.path, file.name)
+    about.uid = about.gid = 0
+    about.uname = about.gname = ""
+    if not about.isreg():
+        archive.addfile(about)
+        return
+    with open(os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as content:  # noqa: PTH123
+        archive.addfile(about, content)
+
+
+def _too_much(code: Code) -> Refused:
+    few = ", ".join(f"{file.name} ({file.size >> 20} MiB)" for file in code.largest() if file.size >> 20)
+    told = f"{code.root} holds more than {FILES_MAX:,} files or {BYTES_MAX >> 20} MiB"
+    advice = "name what the job does not need in .paiignore, and put data into a storage: pai storage upload"
+    return Refused("RequestTooLargeError", f"{told}{'; the largest: ' if few else ''}{few}", advice)
+
+
+def _walk(root: str, left_out: list[str]) -> Iterator[File]:
+    """Yield what travels, however deep it lies."""
+    ahead = [(root, _rules_above(root))]
+    while ahead:
+        directory, rules = ahead.pop()
+        rules = _with_own(directory, rules)
+        for entry in os.scandir(directory):
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if rules.leave_out(entry.path, is_directory):
+                continue
+            name = entry.path[len(root) + 1 :]
+            if is_directory:
+                # A virtual environment under whatever name works nowhere else.
+                if not os.path.lexists(f"{entry.path}/pyvenv.cfg"):
+                    ahead.append((entry.path, rules))
+                continue
+            found = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode):
+                yield File(entry.path, name, found.st_size)
+            elif stat.S_ISLNK(found.st_mode) and _stays_inside(root, entry.path):
+                yield File(entry.path, name, 0)
+            else:
+                what = "a link that leads out" if stat.S_ISLNK(found.st_mode) else "no plain file"
+                left_out.append(f"{name} is {what}")
+
+
+def _stays_inside(root: str, link: str) -> bool:
+    goal = str(Path(link).readlink())
+    if goal.startswith("/"):
+        return False
+    there = os.path.normpath(os.path.join(os.path.dirname(link), goal))  # noqa: PTH118, PTH120
+    return there == root or there.startswith(f"{root}/")
+
+
+def _rules_above(root: str) -> _Rules:
+    """Return the rules that hold in a directory because of those that hold it, up to the top of its repository."""
+    from pathspec import GitIgnoreSpec
+
+    rules = _Rules(root, GitIgnoreSpec.from_lines(NEVER_NEEDED))
+    holders = [root, *map(str, Path(root).parents)]
+    top = next((number for number, one in enumerate(holders) if os.path.lexists(f"{one}/.git")), 0)
+    for holder in reversed(holders[1 : top + 1]):
+        rules = _with_own(holder, rules)
+    return rules
+
+
+def _with_own(directory: str, above: _Rules) -> _Rules:
+    from pathspec import GitIgnoreSpec
+
+    lines = [line for name in RULE_FILES for line in _lines(f"{directory}/{name}")]
+    return _Rules(directory, GitIgnoreSpec.from_lines(lines), above) if lines else above
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+            return file.read(RULES_BYTES_MAX).decode("utf-8", "replace").splitlines()
+    except (FileNotFoundError, IsADirectoryError):
+        return []
