@@ -43,7 +43,7 @@ def simulate(
         str | None, typer.Option(help="Make a trace instead: jobs=,days=,seed=,load=,opportunistic=,apart=,vcs=.")
     ] = None,
     trace_format: Annotated[
-        str | None, typer.Option("--format", help="ours, philly or helios [default: as it looks].")
+        str | None, typer.Option("--format", help="ours, philly, philly-csv or helios [default: as it looks].")
     ] = None,
     config: Annotated[
         list[Path] | None, typer.Option(help="Cluster in HiveD's format; give several to compare them.")
@@ -55,7 +55,7 @@ def simulate(
     ] = False,
     scheduler: Annotated[
         list[str] | None,
-        typer.Option(help="hived, hived-by-age, quota or quota-spread; several to compare [default: hived]."),
+        typer.Option(help="hived, hived-by-age, quota, quota-spread, first-fit; several to compare [default: hived]."),
     ] = None,
     what_if: Annotated[
         list[str] | None, typer.Option(help="Compare with other promises, as in vision=+8 or vision=+8,speech=-8.")

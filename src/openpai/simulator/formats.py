@@ -1,4 +1,4 @@
-"""Reads job traces: our own CSV, the JSON job log of Microsoft's Philly cluster, the CSV of SenseTime's Helios.
+"""Reads job traces: our own CSV, Philly's JSON job log and the CSV it circulates in, the CSV of SenseTime's Helios.
 
 Our own format refuses what it does not understand, line by line. The public traces are logs of real clusters and have
 holes; records without a time or without GPUs are left out and counted.
@@ -9,18 +9,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from openpai.protocol.errors import Fault, Refused
 from openpai.simulator.trace import PRIORITY_CLASSES, InvalidTrace, Trace, TraceJob, in_order
 
-FORMATS: Final = ("ours", "philly", "helios")
+FORMATS: Final = ("ours", "philly", "philly-csv", "helios")
 REQUIRED: Final = ("job", "vc", "submitted_s", "run_s", "gpus")
 OPTIONAL: Final = ("user", "tasks", "priority", "sku")
 FAULTS_MAX: Final = 20
+SECONDS_MAX: Final = 1e12
 
 
 def read_trace(text: str, trace_format: str | None = None) -> Trace:
@@ -28,7 +30,8 @@ def read_trace(text: str, trace_format: str | None = None) -> Trace:
     chosen = trace_format or recognised(text)
     if chosen not in FORMATS:
         raise Refused("InvalidParametersError", f"no trace format is called {chosen!r}", f"use {', '.join(FORMATS)}")
-    return {"ours": read_ours, "philly": read_philly, "helios": read_helios}[chosen](text)
+    readers = {"ours": read_ours, "philly": read_philly, "philly-csv": read_philly_csv, "helios": read_helios}
+    return readers[chosen](text)
 
 
 def recognised(text: str) -> str:
@@ -36,7 +39,10 @@ def recognised(text: str) -> str:
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith(("[", "{")):
         return "philly"
-    return "helios" if "gpu_num" in start.split("\n", maxsplit=1)[0] else "ours"
+    header = start.split("\n", maxsplit=1)[0]
+    if "gpu_num" in header:
+        return "helios"
+    return "philly-csv" if "num_gpus" in header else "ours"
 
 
 def read_ours(text: str) -> Trace:
@@ -98,7 +104,7 @@ def _number(column: str, text: str | None) -> float:
         number = float(text or "")
     except ValueError:
         raise ValueError(f"{column} is {text!r}, which is not a number") from None
-    if not 0 <= number < 1e12:
+    if not 0 <= number < SECONDS_MAX:
         raise ValueError(f"{column} is {text}; it must not be negative, and must be finite")
     return number
 
@@ -177,14 +183,47 @@ def _philly_job(record: Any) -> TraceJob | str:
     )
 
 
+def read_philly_csv(text: str) -> Trace:
+    """Return the trace in CSV whose header names timestamp, duration, num_gpus and maybe cluster.
+
+    Times are dates or seconds, durations are seconds. Jobs have no names there: they are numbered by line.
+    """
+    rows = csv.DictReader(io.StringIO(text.lstrip("\ufeff")))
+    rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
+    _need_columns(rows.fieldnames, ("timestamp", "duration", "num_gpus"))
+    return _collected(_philly_csv_job(rows.line_num, row) for row in rows)
+
+
+def _philly_csv_job(line: int, row: Mapping[str, str | None]) -> TraceJob | str:
+    when = (row["timestamp"] or "").strip()
+    try:
+        submitted = round(float(when) * 1000) if math.isfinite(float(when)) else None
+    except ValueError:
+        submitted = _instant_ms(when)
+    if submitted is None:
+        return "without a submission time"
+    try:
+        gpus, seconds = int(float(row["num_gpus"] or "")), float(row["duration"] or "")
+    except (ValueError, OverflowError):
+        return "without a size or duration"
+    if gpus <= 0:
+        return "without GPUs"
+    if not 0 <= seconds < SECONDS_MAX:
+        return "without a size or duration"
+    return TraceJob(f"line{line}", row.get("cluster") or "default", submitted, round(seconds * 1000), gpus)
+
+
+def _need_columns(columns: Sequence[str], needed: Sequence[str]) -> None:
+    faults = [Fault(name, "this column is missing", 1, ", ".join(needed)) for name in needed if name not in columns]
+    if faults:
+        raise InvalidTrace(faults)
+
+
 def read_helios(text: str) -> Trace:
     """Return the trace in a Helios job log: CSV, one job a line, with GPUs, nodes, submission time and duration."""
     rows = csv.DictReader(io.StringIO(text.lstrip("\ufeff")))
     needed = ("job_id", "vc", "gpu_num", "submit_time", "duration")
-    columns = rows.fieldnames or ()
-    faults = [Fault(name, "this column is missing", 1, ", ".join(needed)) for name in needed if name not in columns]
-    if faults:
-        raise InvalidTrace(faults)
+    _need_columns(rows.fieldnames or (), needed)
     return _collected(_helios_job(row) for row in rows)
 
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from openpai.scheduler.hived.adapter import PATIENCE_MS
 from openpai.scheduler.interface import Scheduler
 from openpai.scheduler.model import Decision, Gang, Node, Place, Spot, Wait, Why
+
+PATIENCE_MS: Final = 30 * 60 * 1000
+"""A gang that waited this long is not passed any more by others of its virtual cluster."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +35,7 @@ class QuotaScheduler(Scheduler):
     """Shares a cluster by numbers of GPUs alone."""
 
     def __init__(
-        self, quotas: Mapping[str, int], patience_ms: int = PATIENCE_MS, *, is_spreading: bool = False
+        self, quotas: Mapping[str, int], patience_ms: int | None = PATIENCE_MS, *, is_spreading: bool = False
     ) -> None:
         self._is_spreading = is_spreading
         self._left = dict(quotas)
@@ -116,7 +119,7 @@ class QuotaScheduler(Scheduler):
                 spots = self._place(waiting, self._left[name])
                 if spots is not None:
                     placed.append(Place(waiting.gang.id, spots))
-                elif now_ms - waiting.gang.submitted_at_ms >= self._patience_ms:
+                elif self._patience_ms is not None and now_ms - waiting.gang.submitted_at_ms >= self._patience_ms:
                     break
         return tuple(placed)
 

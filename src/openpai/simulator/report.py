@@ -99,11 +99,13 @@ class Report:
     decisions: int
     vc_delays_ms: dict[str, tuple[int, ...]]
     """Every delay by virtual cluster, in the order of the starts; left out of JSON."""
+    vc_sizes: dict[str, tuple[int, ...]]
+    """How many GPUs the job behind each of these delays has; left out of JSON."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
         found = asdict(self)
-        del found["vc_delays_ms"]
+        del found["vc_delays_ms"], found["vc_sizes"]
         return found
 
 
@@ -132,6 +134,7 @@ def report_of(name: str, scheduler: str, tally: Tally, **told: Any) -> Report:
         vc_used_series={name: _rounded(vc.used.series()) for name, vc in tally.vcs.items()},
         refusals=dict(tally.refusals.most_common(5)),
         vc_delays_ms={name: tuple([delay for _, delay in vc.delays_ms]) for name, vc in tally.vcs.items()},
+        vc_sizes={name: tuple([gpus for gpus, _ in vc.delays_ms]) for name, vc in tally.vcs.items()},
         **told,
     )
 

@@ -29,9 +29,13 @@ SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
     "hived": HivedScheduler,
     "hived-by-age": _by_age,
     "quota": lambda config: QuotaScheduler(quotas_of(config)),
+    "first-fit": lambda config: QuotaScheduler(quotas_of(config), patience_ms=None),
     "quota-spread": lambda config: QuotaScheduler(quotas_of(config), is_spreading=True),
 }
-"""By name: HiveD, with fair share between users or by age alone; quotas in GPUs on the fullest or emptiest nodes."""
+"""By name: HiveD, with fair share between users or by age alone; quotas in GPUs on the fullest or emptiest nodes.
+
+`first-fit` is quotas where the oldest job that fits always starts, however long a larger one has waited.
+"""
 
 
 def simulate(
@@ -43,8 +47,12 @@ def simulate(
     rules: Rules | None = None,
     absent: Collection[str] = (),
     notes: tuple[str, ...] = (),
+    window_ms: int = 0,
 ) -> Report:
-    """Replay the trace and return the report. Nodes that are `absent` are in the configuration but do not exist."""
+    """Replay the trace and return the report. Nodes that are `absent` are in the configuration but do not exist.
+
+    Averages are over `window_ms` from the first submission on; without one, over the time of the trace.
+    """
     if scheduler not in SCHEDULERS:
         told = f"no scheduler is called {scheduler!r}"
         raise Refused("InvalidParametersError", told, f"use {', '.join(SCHEDULERS)}")
@@ -57,7 +65,7 @@ def simulate(
     deciding = SCHEDULERS[scheduler](config)
     for node in nodes:
         deciding.set_node(node)
-    tally = Tally(trace, nodes, quotas_of(config))
+    tally = Tally(trace, nodes, quotas_of(config), window_ms)
     replay = Replay(deciding, trace, tally, largest, rules or Rules())
     began = perf_counter()
     replay.play()

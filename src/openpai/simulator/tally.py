@@ -69,11 +69,11 @@ class _Waiting(Protocol):
 class Tally:
     """What was counted of a whole replay."""
 
-    def __init__(self, trace: Trace, nodes: Sequence[Node], quotas: Mapping[str, int]) -> None:
+    def __init__(self, trace: Trace, nodes: Sequence[Node], quotas: Mapping[str, int], window_ms: int = 0) -> None:
         self.gpus = sum(node.gpus for node in nodes)
         # Where everything is submitted at once, or is too much, the time between submissions says little about use.
         least_ms = sum(trace.demand().values()) // max(1, self.gpus)
-        self.window_ms = max(1, trace.span_ms, least_ms)
+        self.window_ms = window_ms or max(1, trace.span_ms, least_ms)
         self.bucket_ms = max(1, -(-self.window_ms // SPANS))
         self.typical_gpus = typical_size(trace, max(node.gpus for node in nodes))
         self.ended_ms = 0

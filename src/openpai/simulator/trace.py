@@ -101,6 +101,6 @@ class InvalidTrace(Refused):
         super().__init__(
             "InvalidParametersError",
             f"the trace has {count}:\n" + "\n".join(fault.told() for fault in faults),
-            "mend the lines named above, or name the right format: ours, philly or helios",
+            "mend the lines named above, or name the right format: ours, philly, philly-csv or helios",
         )
         self.faults = tuple(faults)

@@ -19,3 +19,38 @@ def test_the_benchmark_counts_every_job(monkeypatch: pytest.MonkeyPatch, capsys:
     assert (found["jobs"], found["gpus"], found["decisions"]) == (300, 128, 300)
     assert found["replay_s"] > 0
     assert 0.1 < found["utilisation"] <= 1
+
+
+TRACES = BENCH.with_name("traces.py")
+
+
+def test_every_way_of_sharing_is_measured_on_the_same_jobs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [
+        "job,vc,submitted_s,run_s,gpus",
+        "big,a,0,7200,16",
+        "wide,a,60,3600,16",
+        "small,a,120,600,1",
+        "own,b,0,7200,8",
+    ]
+    (tmp_path / "jobs.csv").write_text("\n".join(rows))
+    monkeypatch.setattr(sys, "argv", [str(TRACES), "--trace", str(tmp_path / "jobs.csv"), "--nodes", "3", "--json"])
+    runpy.run_path(str(TRACES), run_name="__main__")
+    found = {row["way"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert {"private", "quota", "first-fit", "hived"} <= set(found)
+    for row in found.values():
+        assert row["jobs"] == 4
+        assert row["gpu_hours_lost"] == 0
+        assert row["by_size_h"]["16+"] == pytest.approx((7200 - 60) / 3600 / 2, abs=0.02)
+    assert found["hived"]["worst_ratio"] == 1
+    assert found["private"]["in_use"] == found["hived"]["in_use"] > 0.5
+
+
+def test_the_table_has_a_line_for_each_way(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    made = ["--synthetic", "jobs=50,days=2", "--nodes", "16", "--ways", "private,hived"]
+    monkeypatch.setattr(sys, "argv", [str(TRACES), *made])
+    runpy.run_path(str(TRACES), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("50 jobs in")
+    assert [line.split()[0] for line in lines[1:]] == ["WAY", "private", "hived"]

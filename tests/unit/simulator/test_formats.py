@@ -141,3 +141,32 @@ def test_an_unknown_format_and_broken_json_are_refused() -> None:
 def test_a_job_without_a_number_of_tasks_fills_nodes() -> None:
     assert TraceJob("a", "v", 0, 1, 20).sizes(8) == (8, 8, 4)
     assert TraceJob("a", "v", 0, 1, 10, tasks=4).sizes(8) == (3, 3, 2, 2)
+
+
+PHILLY_CSV = """timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-03 00:00:00,600,8,4800,ee9e8c
+2017-10-03 00:01:40,30.5,1,30.5,6214e9
+2017-10-03 00:02:00,30,0,0,6214e9
+soon,30,1,30,6214e9
+2017-10-03 00:02:00,,1,30,6214e9
+"""
+
+
+def test_the_csv_in_which_philly_circulates_is_read() -> None:
+    assert recognised(PHILLY_CSV) == "philly-csv"
+    found = read_trace(PHILLY_CSV)
+    first, second = found.jobs
+    assert (first.virtual_cluster, first.submitted_ms, first.run_ms, first.gpus) == ("ee9e8c", 0, 600_000, 8)
+    assert (second.virtual_cluster, second.submitted_ms, second.run_ms, second.gpus) == ("6214e9", 100_000, 30_500, 1)
+    assert found.left_out == {"without GPUs": 1, "without a submission time": 1, "without a size or duration": 1}
+
+
+def test_times_of_that_csv_may_be_seconds_and_its_jobs_of_one_virtual_cluster() -> None:
+    found = read_trace("timestamp,duration,num_gpus\n1507000000,60,2\n1507000010.5,60,2\nnan,1,1\n1,1,inf\n")
+    assert [(job.virtual_cluster, job.submitted_ms) for job in found.jobs] == [("default", 0), ("default", 10_500)]
+    assert sum(found.left_out.values()) == 2
+
+
+def test_that_csv_without_a_size_is_refused() -> None:
+    with pytest.raises(InvalidTrace, match="duration"):
+        read_trace("timestamp,num_gpus,gpu_time\n1,1,1\n")
