@@ -3,14 +3,20 @@ SHELL := /bin/bash
 VENV ?= .venv
 PYTHON ?= python3
 PORT ?= 9186
+PY ?= /usr/bin/python3
 RUN := $(VENV)/bin
 # Groups of dependencies need a pip that is younger than many a system's.
 INSTALL = $(RUN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && \
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check -e .
 
-.PHONY: help demo test lint check format bench simulate docs clean
+
+# What differs between versions of Python: parsing, asyncio, databases, processes, and faults of each.
+CORE := tests/unit tests/properties/test_protocol.py tests/contracts tests/integration/test_kill.py \
+	tests/e2e/test_bad_starts.py tests/e2e/test_several_servers.py
+
+.PHONY: help demo test test-python test-core lint check format bench simulate docs clean
 help:
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # A Debian python3 comes without what makes a virtual environment; root gets it installed, others are told how.
 $(RUN)/python:
@@ -44,6 +50,12 @@ demo: $(VENV)/.demo ## set up, start the platform, run a real distributed traini
 
 test: $(VENV)/.installed $(VENV)/generator/.installed ## the whole test suite
 	$(RUN)/python -m pytest
+
+test-python: ## the core of the suite on another Python: make test-python PY=/usr/bin/python3.13
+	@$(MAKE) --no-print-directory test-core PYTHON=$(PY) VENV=.venv/python-$(shell $(PY) -c "import sys; print(sys.version.split()[0])")
+
+test-core: $(VENV)/.installed
+	$(RUN)/python -m pytest -q -n auto $(CORE)
 
 lint: $(VENV)/.installed ## format, lint, types, import contracts
 	$(RUN)/ruff format --check .

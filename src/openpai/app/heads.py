@@ -1,15 +1,14 @@
-"""The protocol that requests are read by: uvicorn's, which waits for ever for whoever says nothing.
+"""The protocol that requests are read by: uvicorn's, with limits in time, size and number.
 
-It would also take headers without end, hold all of them in memory and put them together anew with each piece, and let
-strangers open connections until the server has no file left to open, for its own work either. What it would answer
-itself is answered here in OpenPAI's shape.
+uvicorn waits for ever for a client that says nothing, takes headers without end, and lets one client open connections
+until the server has no file left to open. What it would answer itself is answered here in OpenPAI's shape.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import resource
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,24 +16,26 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openpai.api.gate import SAFE_DATA
+from openpai.app.connections import Connections, networks, raise_file_limit
+from openpai.protocol.errors import Refused
 
 HEAD_MAX_BYTES: Final = 128 * 1024
-LOOK_S: Final = 30.0
-"""A head that is not whole, or a body that has not moved, from one look to the next is given up."""
+LOOK_S: Final = 5.0
+"""A head that is not whole from one look to the next is given up: it has 5 to 10 seconds."""
+BODY_LOOKS: Final = 6
+"""A body may be slow for so many looks in a row."""
+BODY_LEAST_BYTES_PER_S: Final = 500
+TELL_EVERY_S: Final = 30.0
 _log = structlog.get_logger(__name__)
 
 
-def connections_max() -> int:
-    """Return how many connections leave enough of the files this process may open to its own work."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return files * 3 // 4 if files > 0 else 1_000_000
-
-
 class BoundedHeads(HttpToolsProtocol):
-    """Hangs up on who sends address and headers beyond what anybody needs, on who stops, and on one too many."""
+    """Hangs up on clients that send headers without end, that stop or trickle, and that open too many connections."""
 
     look_s = LOOK_S
-    most = connections_max()
+    body_looks = BODY_LOOKS
+    bounds: Connections | None = None
+    """None: counts nothing."""
 
     _head_bytes: int | None = None
     """What came of the head after the piece that it began in; None until then."""
@@ -43,15 +44,18 @@ class BoundedHeads(HttpToolsProtocol):
     _received_bytes = 0
     _seen: tuple[str, int] | None = None
     """What was waited for at the last look, and how far it had come."""
+    _slow_looks = 0
     _look: asyncio.TimerHandle | None = None
-    _told_full_at_s = -LOOK_S
+    _told_at_s = -TELL_EVERY_S
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to look after a connection, or refuse it."""
         super().connection_made(transport)
-        if len(self.connections) > self.most:
-            self._tell_full()
-            self._refuse(503, "UnavailableError", "the server has as many connections as it can hold")
+        refusal = self.bounds.enter(self._address()) if self.bounds else None
+        if refusal is not None:
+            self._tell(refusal)
+            is_full = refusal.code == "UnavailableError"
+            self._refuse(503 if is_full else 429, refusal.code, f"{refusal.message}; {refusal.advice}".rstrip("; "))
             return
         self._look = self.loop.call_later(self.look_s, self.look)
 
@@ -59,18 +63,32 @@ class BoundedHeads(HttpToolsProtocol):
         """Look no more."""
         if self._look is not None:
             self._look.cancel()
+        if self.bounds is not None:
+            self.bounds.leave(self._address())
         super().connection_lost(exc)
 
     def look(self) -> None:
-        """Hang up if what is waited for has come no further since the last look."""
+        """Hang up if what is waited for has come no further since the last look, or too slowly for too long."""
         if self.transport.is_closing():
             return
         awaited = self._awaited()
-        if awaited is not None and awaited == self._seen:
+        if self._is_too_slow(awaited):
             self._refuse(408, "InvalidParametersError", "the request did not come to its end")
             return
         self._seen = awaited
         self._look = self.loop.call_later(self.look_s, self.look)
+
+    def _is_too_slow(self, awaited: tuple[str, int] | None) -> bool:
+        is_same = awaited is not None and self._seen is not None and awaited[0] == self._seen[0]
+        if awaited is None or self._seen is None or not is_same:
+            self._slow_looks = 0
+            return False
+        progress = awaited[1] - self._seen[1]
+        if awaited[0] == "head":
+            return not progress
+        is_slow = progress < BODY_LEAST_BYTES_PER_S * min(self.look_s, LOOK_S)
+        self._slow_looks = self._slow_looks + 1 if is_slow else 0
+        return self._slow_looks >= self.body_looks
 
     def on_message_begin(self) -> None:
         """Begin to count."""
@@ -118,10 +136,20 @@ class BoundedHeads(HttpToolsProtocol):
             self.transport.write(_written(status, {"code": code, "message": message}))
         self.transport.close()
 
-    def _tell_full(self) -> None:
-        if self.loop.time() - BoundedHeads._told_full_at_s >= LOOK_S:
-            BoundedHeads._told_full_at_s = self.loop.time()
-            _log.warning("the server has as many connections as it can hold", most=self.most)
+    def _address(self) -> str:
+        return self.client[0] if self.client else "local"
+
+    def _tell(self, refusal: Refused) -> None:
+        # Once in a while: whoever floods the server must not flood its log as well.
+        if self.loop.time() - BoundedHeads._told_at_s >= TELL_EVERY_S:
+            BoundedHeads._told_at_s = self.loop.time()
+            _log.warning("a connection was refused", reason=refusal.message, address=self._address())
+
+
+def bounded_heads(per_address: int, trusted: Iterable[str]) -> type[BoundedHeads]:
+    """Return the protocol of one server, which counts its connections; lets the process open the files they take."""
+    bounds = Connections(files=raise_file_limit(), per_address=per_address, trusted=networks(trusted))
+    return type("CountedHeads", (BoundedHeads,), {"bounds": bounds})
 
 
 def _written(status: int, document: dict[str, Any]) -> bytes:
@@ -132,6 +160,7 @@ def _written(status: int, document: dict[str, Any]) -> bytes:
         (b"content-type", b"application/json"),
         (b"content-length", length),
         (b"connection", b"close"),
+        *([(b"retry-after", b"%d" % TELL_EVERY_S)] if status in (429, 503) else []),
     ]
     lines = [b"%b: %b\r\n" % header for header in headers]
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, HTTPStatus(status).phrase.encode(), b"".join(lines), body)

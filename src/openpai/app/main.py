@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from openpai.app.connections import PER_ADDRESS
 from openpai.app.replay import plan, replay
 from openpai.app.settings import AUDIT_DAYS_DEFAULT, PORT_DEFAULT, BackendName, Settings
 from openpai.app.simulate import simulate
@@ -60,6 +61,16 @@ def up(
     audit_retention_days: Annotated[
         float, typer.Option(help="How long entries of the audit log are kept; 0 keeps them for ever.")
     ] = AUDIT_DAYS_DEFAULT,
+    connections_per_address: Annotated[
+        int, typer.Option(help="Connections that one address, or IPv6 network of 64 bits, may have open.")
+    ] = PER_ADDRESS,
+    trusted_proxies: Annotated[
+        str | None,
+        typer.Option(
+            help="Proxies before the platform, such as 127.0.0.1,10.0.0.0/8: their X-Forwarded-For is believed, and "
+            "their connections are not counted by address [default: this machine is believed, and counted].",
+        ),
+    ] = None,
     ready_file: Annotated[
         Path | None, typer.Option(help="Write {url, pid} here, as JSON, once the server answers.")
     ] = None,
@@ -86,6 +97,8 @@ def up(
         share=share,
         identity=identity,
         audit_retention_days=audit_retention_days,
+        connections_per_address=connections_per_address,
+        trusted_proxies=None if trusted_proxies is None else tuple(trusted_proxies.replace(",", " ").split()),
     )
     set_up_logging()
     serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))

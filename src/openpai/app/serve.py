@@ -22,7 +22,7 @@ import uvicorn
 
 from openpai.app.assembly import House, build
 from openpai.app.firstrun import ADMIN, ensure_admin, ensure_groups
-from openpai.app.heads import BoundedHeads
+from openpai.app.heads import bounded_heads
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.telling import Teller
 from openpai.protocol.errors import Refused
@@ -48,10 +48,13 @@ def serve(settings: Settings, admin_password: str | None) -> None:
 async def _serve(settings: Settings, listener: socket.socket, admin_password: str | None) -> None:
     teller = Teller(settings)
     async with build(settings) as house:
+        # Only now may this process open more files: tasks get what the server was started with.
+        heads = bounded_heads(settings.connections_per_address, settings.trusted_proxies or ())
         server = _Server(
             uvicorn.Config(
                 house.api,
-                http=BoundedHeads,
+                http=heads,
+                forwarded_allow_ips=None if settings.trusted_proxies is None else list(settings.trusted_proxies),
                 ws="none",
                 log_config=None,
                 access_log=False,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from openpai.app.connections import PER_ADDRESS, networks
 from openpai.protocol.errors import Refused
 
 BackendName = Literal["process", "docker", "simulated"]
@@ -52,6 +53,12 @@ class Settings:
     audit_retention_days: float = AUDIT_DAYS_DEFAULT
     """How long entries of the audit log are kept; 0: for ever."""
 
+    connections_per_address: int = PER_ADDRESS
+    trusted_proxies: tuple[str, ...] | None = None
+    """Addresses and networks whose X-Forwarded-For is believed and whose connections are not counted by address.
+
+    None: what the variable FORWARDED_ALLOW_IPS says, by default this very machine, is believed; all are counted."""
+
     def check(self) -> None:
         """Raise Refused for settings that cannot or should not go together."""
         if not 0 <= self.port <= 65535:
@@ -70,6 +77,10 @@ class Settings:
         if self.api_only and (self.cluster is not None or self.share is not None):
             told = "--api-only leaves sharing the cluster to the server that runs the jobs"
             raise Refused("BadConfigurationError", told, "give --cluster or --share to that one, or use `pai vc`")
+        if self.connections_per_address < 1:
+            told = f"--connections-per-address {self.connections_per_address} lets nobody in"
+            raise Refused("BadConfigurationError", told, "use 1 or more")
+        networks(self.trusted_proxies or ())
         if self.task_user is not None:
             self._check_task_user(self.task_user)
         if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):

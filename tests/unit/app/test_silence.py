@@ -11,7 +11,8 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from openpai.app.heads import BoundedHeads
+from openpai.app.connections import Connections
+from openpai.app.heads import BODY_LEAST_BYTES_PER_S, LOOK_S, BoundedHeads
 
 HEAD = b"PUT /file HTTP/1.1\r\ncontent-length: 3\r\n\r\n"
 
@@ -20,7 +21,7 @@ class Strict(BoundedHeads):
     """Looks only when it is told to, and holds two connections."""
 
     look_s = 3600.0
-    most = 2
+    body_looks = 1
 
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -36,7 +37,9 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
 
 @pytest.fixture
 async def server() -> AsyncIterator[uvicorn.Server]:
-    config = uvicorn.Config(answer, port=0, http=Strict, ws="none", lifespan="off", log_config=None)
+    heads = type("Counted", (Strict,), {"bounds": Connections(files=3, per_address=2)})
+    heads.bounds.per_address = 2
+    config = uvicorn.Config(answer, port=0, http=heads, ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 - nothing tells when it listens
@@ -93,19 +96,49 @@ async def test_who_comes_no_further_is_given_up(server: uvicorn.Server, begin: b
     assert (status, document["code"]) == (408, "InvalidParametersError")
 
 
-async def test_a_head_in_drops_is_given_up_and_a_body_in_drops_is_not(server: uvicorn.Server) -> None:
+async def test_a_head_in_drops_is_given_up_and_a_body_that_keeps_coming_is_not(server: uvicorn.Server) -> None:
+    enough = b"a" * int(BODY_LEAST_BYTES_PER_S * LOOK_S)
     slow, steady = await Guest(server).enter(), await Guest(server).enter()
     await slow.say(b"GET / HTTP/1.1\r\nx: ")
-    await steady.say(HEAD)
+    await steady.say(b"PUT /file HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (5 * len(enough)))
+    steady.there.look()
     for _ in range(2):
         await slow.say(b"a")
-        await steady.say(b"a")
+        await steady.say(enough)
         slow.there.look()
         steady.there.look()
     assert (await slow.told())[0] == 408
-    await steady.say(b"a")
+    await steady.say(enough)
+    steady.there.look()
+    await steady.say(enough + enough)
     assert (await steady.reader.readline()).startswith(b"HTTP/1.1 200")
     steady.writer.close()
+
+
+async def test_a_body_in_drops_is_given_up(server: uvicorn.Server) -> None:
+    guest = await Guest(server).enter()
+    await guest.say(b"PUT /file HTTP/1.1\r\ncontent-length: 1000\r\n\r\n")
+    guest.there.look()
+    await guest.say(b"a")
+    guest.there.look()
+    assert (await guest.told())[0] == 408
+
+
+async def test_one_address_cannot_take_the_places_of_others(server: uvicorn.Server) -> None:
+    bounds = cast("Connections", server.config.http_protocol_class.bounds)  # type: ignore[union-attr]
+    bounds.total_max, bounds.per_address = 100, 20
+    silent = [await Guest(server).knock() for _ in range(50)]
+    refused = [guest for guest in silent if guest is not None][20:]
+    for guest in refused:
+        status, document = await guest.told()
+        assert (status, document["code"]) == (429, "TooManyRequestsError")
+    port = server.servers[0].sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+    writer.write(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+    writer.close()
+    for guest in silent:
+        guest.writer.close()
 
 
 async def test_a_stream_may_be_silent_for_ever(server: uvicorn.Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -57,7 +58,10 @@ class Launcher:
         self.boot = boot_id()
         # A shell reads its script while it runs: a newer text must come as a new file.
         fresh = Path(f"{self._wrapper}.new")
-        fresh.write_text(wrapper())
+        # The server lets itself open more files once it serves; tasks get what it was started with.
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limit = "unlimited" if files == resource.RLIM_INFINITY else str(files)
+        fresh.write_text(f"ulimit -S -n {limit} 2>/dev/null\n{wrapper()}")
         fresh.replace(self._wrapper)
         self._inherited = {
             name: value
