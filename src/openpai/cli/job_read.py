@@ -110,6 +110,8 @@ def show(
         output.say_marked_up(tables.wait_told(wait, _now_ms()))
     if told := tables.diagnosis(job):
         output.say_marked_up(told)
+    if told := tables.other_failures(job):
+        output.say_marked_up(told)
     if len(job.roles) > 1 or len(job.tasks) > tables.TASKS_SHOWN:
         output.say()
         output.say(tables.role_list(job))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from openpai.client.model.sharing import Estimate
 
 TASKS_SHOWN: Final = 30
+CAUSES_SHOWN: Final = 10
+NAMES_SHOWN: Final = 5
 
 
 def _plain() -> Table:
@@ -90,6 +92,30 @@ def diagnosis(job: JobDetail) -> str:
     which = f"task {job.trigger_role}-{job.trigger_index}" if job.trigger_role else "the job"
     text = job.exit_diagnostics.strip() or "\n".join(filter(None, [job.trigger_message, *_advice(job)]))
     return f"[bold red]Why:[/] {shown(which)}: {shown(text or job.exit_phrase or 'no diagnosis')}"
+
+
+def other_failures(job: JobDetail) -> str:
+    """Return which task failed first and why each of the others did, as Rich markup; empty when at most one failed."""
+    failed = sorted((task for task in job.tasks if task.state == "FAILED"), key=lambda task: task.ended_at_ms or 0)
+    if len(failed) < 2:
+        return ""
+    first = failed[0]
+    lines = [f"[bold]{len(failed)} tasks failed[/], {shown(first.name)} first, at {clock_time(first.ended_at_ms)}:"]
+    told = set(job.exit_diagnostics.splitlines())
+    causes: dict[str, list[str]] = {}
+    for task in failed:
+        causes.setdefault(task.exit_diagnostics.strip(), []).append(task.name)
+    for text, names in list(causes.items())[:CAUSES_SHOWN]:
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        # Advice that stands above, or under another task, would be said again and again.
+        why = [line for line in text.splitlines() if not line.startswith("advice: ") or line not in told]
+        told.update(why)
+        text = "\n".join(why) or "no diagnosis"
+        listed = shown(", ".join(names[:NAMES_SHOWN]))
+        lines.append(f"  {listed}{more}: {shown(text)}".replace("\n", "\n    "))
+    if len(causes) > CAUSES_SHOWN:
+        lines.append(f"  {len(causes) - CAUSES_SHOWN} more causes; see them all with --json")
+    return "\n".join(lines)
 
 
 def _advice(job: JobDetail) -> list[str]:

@@ -7,16 +7,23 @@ The task's own exit code stays what it was; the diagnosis is a row of the table 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from openpai.lifecycle.last_error import ErrorKind, last_error
 from openpai.lifecycle.model import Behavior, Diagnosis, ExitReason, ExitReport, Outcome, Verdict
+from openpai.protocol.exit_rows import RETRY_ADVICE
 from openpai.protocol.exits import EXIT_SPECS, LOG_RULES, LogRule, spec_for
 
 SUCCEEDED: Final = 0
 STOP_REQUESTED: Final = -210
 ENDED_WITH_ATTEMPT: Final = -220
+UNCAUGHT_EXCEPTION: Final = 236
+ERROR_REPORTED: Final = 237
 UNKNOWN_FAILURE: Final = 255
+# SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: the program's own log may say what it did.
+_OWN_SIGNALS: Final = frozenset({132, 133, 134, 135, 136, 139})
 
 # What a backend saw, when it was not simply the program's own exit.
 _CODE_OF: Final = {
@@ -31,6 +38,7 @@ _CODE_OF: Final = {
 }
 TAIL_BYTES: Final = 64 * 1024
 """How much of the end of a log is worth reading for a diagnosis."""
+_NOTHING_TOLD: Final = "The program failed, and nothing in its log looks like an error; this is its last line."
 
 
 def diagnose(report: ExitReport, tail: str = "", rules: Sequence[LogRule] = LOG_RULES) -> Diagnosis:
@@ -39,12 +47,27 @@ def diagnose(report: ExitReport, tail: str = "", rules: Sequence[LogRule] = LOG_
         return _row(_CODE_OF[report.reason], report.message)
     if report.code == SUCCEEDED:
         return _row(SUCCEEDED)
+    error = last_error(tail)
     for rule in rules:
-        matched = rule.match(report.code, tail)
+        text = error.exceptions or tail if rule.is_of_exception and error else tail
+        matched = rule.match(report.code, text)
         if matched is not None:
             return _row(rule.code, matched)
-    is_signal = report.signal is not None and report.code in EXIT_SPECS
-    return _row(report.code if is_signal else UNKNOWN_FAILURE)
+    told = error.line if error and error.kind is not ErrorKind.LAST_LINE else ""
+    if report.signal is not None and report.code in EXIT_SPECS:
+        return _row(report.code, told if report.code in _OWN_SIGNALS else "")
+    if error is None:
+        return replace(_row(UNKNOWN_FAILURE), reason="The program failed and wrote nothing to its log.")
+    if error.kind is ErrorKind.LAST_LINE:
+        return replace(_row(UNKNOWN_FAILURE, error.line), reason=_NOTHING_TOLD)
+    return _row(UNCAUGHT_EXCEPTION if error.kind is ErrorKind.EXCEPTION else ERROR_REPORTED, told)
+
+
+def without_retry_advice(diagnosis: Diagnosis) -> Diagnosis:
+    """Return the diagnosis of a task whose job is tried again, or was as often as it may be, without that advice."""
+    if RETRY_ADVICE not in diagnosis.advice:
+        return diagnosis
+    return replace(diagnosis, advice=tuple(line for line in diagnosis.advice if line != RETRY_ADVICE))
 
 
 def needs_log(report: ExitReport) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from openpai.lifecycle.diagnosis import ended_with_attempt, stop_requested
+from openpai.lifecycle.diagnosis import ended_with_attempt, stop_requested, without_retry_advice
 from openpai.lifecycle.model import (
     NO_RETRIES,
     AttemptKey,
@@ -23,6 +23,7 @@ from openpai.lifecycle.model import (
     Plan,
     Preempted,
     RetryDue,
+    RolePlan,
     StartRequested,
     StopRequested,
     Task,
@@ -133,7 +134,8 @@ class _Draft:
         if task is None or not task.is_alive:
             return
         self.may_be_decided = True
-        task = replace(task, ended_at_ms=fact.at_ms, report=fact.report, diagnosis=fact.diagnosis)
+        diagnosis = without_retry_advice(fact.diagnosis) if self._asks_for_retries(task) else fact.diagnosis
+        task = replace(task, ended_at_ms=fact.at_ms, report=fact.report, diagnosis=diagnosis)
         if fact.report.code == 0 and fact.report.reason is ExitReason.EXITED:
             self._put(replace(task, phase=task_goal(task.phase, TaskEvent.SUCCEEDED)))
         elif self.job.outcome:
@@ -142,8 +144,14 @@ class _Draft:
         else:
             self._failed(task)
 
+    def _role_of(self, task: Task) -> RolePlan:
+        return next(role for role in self.job.plan.roles if role.name == task.id.role)
+
+    def _asks_for_retries(self, task: Task) -> bool:
+        return self.job.plan.job_retry_count != 0 or self._role_of(task).task_retry_count != 0
+
     def _failed(self, task: Task) -> None:
-        role = next(role for role in self.job.plan.roles if role.name == task.id.role)
+        role = self._role_of(task)
         is_unknown = task.diagnosis is None or task.diagnosis.behavior is Behavior.UNKNOWN
         # A gang whose member the platform lost starts again as a whole: its peers were told where that member is.
         may_retry = is_unknown or not self.job.plan.is_gang
@@ -243,6 +251,7 @@ class _Draft:
         plan = self.job.plan
         retry = again(outcome.diagnosis, self.job.retries, plan.job_retry_count, self.job.id, self.policy)
         if retry is None:
+            self.job = replace(self.job, outcome=_told_used_up(outcome, self.job))
             self._finish(JobPhase.FAILED)
             return
         self.job = replace(self.job, retries=retry.retries)
@@ -296,6 +305,14 @@ class _Draft:
         if task.phase in (TaskPhase.WAITING, TaskPhase.BACKING_OFF):
             raise ImpossibleFact(f"news of {key.path()}, which is {task.phase}")
         return task
+
+
+def _told_used_up(outcome: Outcome, job: Job) -> Outcome:
+    """Return how a job's last attempt ended, with a word about its retries if there were any."""
+    is_counted = outcome.diagnosis is None or outcome.diagnosis.behavior is Behavior.UNKNOWN
+    if not is_counted or job.retries.counted == 0:
+        return outcome
+    return replace(outcome, message=f"{outcome.message}; jobRetryCount {job.plan.job_retry_count} is used up")
 
 
 def _fresh_tasks(plan: Plan) -> dict[TaskId, Task]:

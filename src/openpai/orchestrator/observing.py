@@ -90,7 +90,8 @@ async def _tail(office: Office, key: AttemptKey) -> str:
             chunk = await office.logs.read(key, stream, -TAIL_BYTES, TAIL_BYTES)
         except (PaiError, OSError):
             continue  # a log that cannot be read must not keep a job from ending
-        tail += chunk.data
+        # A stream may end in the middle of a line.
+        tail += chunk.data if chunk.data.endswith(b"\n") or not chunk.data else chunk.data + b"\n"
     return tail.decode(errors="replace")
 
 

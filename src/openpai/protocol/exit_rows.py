@@ -28,11 +28,12 @@ _P: Final = "PERMANENT"
 _U: Final = "UNKNOWN"
 
 _WAIT: Final = "Wait: the platform tries again by itself."
-_RETRY: Final = "Set jobRetryCount when a further try may help."
+RETRY_ADVICE: Final = "Set jobRetryCount when a further try may help."
 _ADMIN: Final = "If it keeps happening, tell the cluster's administrator."
 _DEVELOPERS: Final = "Report it to the developers of the platform, with the job's events."
 _LOG: Final = "Read the end of the task's log."
 _EVENTS: Final = "Read the job's events: they carry the system's own message."
+_QUOTE: Final = "Read the quoted line, and in the task's log the lines before it."
 _FIX: Final = "Mend the program and submit the job again."
 
 
@@ -80,10 +81,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "The task is no longer wanted: its task role became smaller.", "Reduce a task role's instances.", ()),
     Row(-300, "PodFailedWithoutFailedContainer", "PAI_FC/UNKNOWN", _UNKNOWN, _LAU, _U,
         "The task failed although no container of it did.", "Submit a job that the node's agent rejects.",
-        (_EVENTS, _RETRY, _ADMIN)),
+        (_EVENTS, RETRY_ADVICE, _ADMIN)),
     Row(-310, "PodCreationUnknownError", "PAI_FC/UNKNOWN", _UNKNOWN, _LAU, _U,
         "The task could not be started and the system did not say clearly why.",
-        "Remove something the task needs right after submission.", (_EVENTS, _RETRY, _ADMIN)),
+        "Remove something the task needs right after submission.", (_EVENTS, RETRY_ADVICE, _ADMIN)),
     Row(-1000, "PodEvicted", "PAI_K8S/PAI_K8S", _PLATFORM, _RUN, _T,
         "The node ran short of memory or disk and put the task out.", "Use up a node's memory outside of any job.",
         (_WAIT, _ADMIN)),
@@ -115,7 +116,7 @@ ROWS: Final[tuple[Row, ...]] = (
         ("Ask for more memoryMB.", "Use less memory, say by smaller batches.", "Spread the work over more tasks.")),
     Row(-1201, "ContainerDockerCreationError", "PAI_DOCKER/UNKNOWN", _UNKNOWN, _LAU, _U,
         "The container could not be made.", "Start a container from an image that is broken.",
-        (_EVENTS, _RETRY, _ADMIN)),
+        (_EVENTS, RETRY_ADVICE, _ADMIN)),
     Row(-1202, "ContainerDockerStartCmdPermissionDenied", "PAI_DOCKER/PAI_RUNTIME", _PLATFORM, _LAU, _P,
         "The container's first command may not be executed.", "Start a container with a directory as its command.",
         (_DEVELOPERS,)),
@@ -124,13 +125,13 @@ ROWS: Final[tuple[Row, ...]] = (
         ("Use an image that contains /bin/sh.", _DEVELOPERS)),
     Row(-1204, "ContainerDockerStartUnknownError", "PAI_DOCKER/UNKNOWN", _UNKNOWN, _LAU, _U,
         "The container was made but could not be started.", "Ask for a capability that does not exist.",
-        (_EVENTS, _RETRY, _ADMIN)),
+        (_EVENTS, RETRY_ADVICE, _ADMIN)),
     Row(-1205, "ContainerGpuDeviceNotFoundError", "PAI_DOCKER/PAI_HW", _PLATFORM, _LAU, _T,
         "A GPU that was granted to the task is not there.", "Grant the fourth GPU of a node that has three.",
         (_WAIT, _ADMIN)),
     Row(128, "ContainerMayFailDueToGpuDeviceEccError", "USER_CONTAINER/PAI_HW", _PLATFORM, _RUN, _U,
         "The task failed on a node whose GPUs report memory errors.", "Run on a GPU with double-bit ECC errors.",
-        (_RETRY, _ADMIN)),
+        (RETRY_ADVICE, _ADMIN)),
     Row(130, "ContainerSigIntReceived", "PAI_OS/PAI_OS", _PLATFORM, _RUN, _T,
         "The program was interrupted from outside (SIGINT).", "Send the program SIGINT.", (_WAIT, _ADMIN)),
     Row(131, "ContainerSigQuitReceived", "PAI_OS/PAI_OS", _PLATFORM, _RUN, _T,
@@ -139,7 +140,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "The program used an instruction this processor does not know (SIGILL).",
         "Run a program built for a newer processor.", (_LOG, "Build the program for the cluster's processors.")),
     Row(134, "ContainerSigAbrtReceived", "USER_CONTAINER/UNKNOWN", _UNKNOWN, _RUN, _U,
-        "The program aborted itself (SIGABRT).", "Call abort().", (_LOG, _RETRY)),
+        "The program aborted itself (SIGABRT).", "Call abort().", (_LOG, RETRY_ADVICE)),
     Row(135, "ContainerSigBusReceived", "USER_CONTAINER/USER_CONTAINER", _USER, _RUN, _P,
         "The program reached memory it cannot have (SIGBUS); a full /dev/shm does this too.",
         "Fill the shared memory from data-loading workers.",
@@ -195,6 +196,12 @@ ROWS: Final[tuple[Row, ...]] = (
         (_LOG, _FIX)),
     Row(235, "ContainerEngineCoreDump", "PAI_RUNTIME/USER_CONTAINER", _USER, _RUN, _P,
         "A process of the task crashed and dumped its memory.", "Call abort() in a child process.", (_LOG, _FIX)),
+    Row(236, "ContainerUncaughtException", "PAI_RUNTIME/USER_CONTAINER", _USER, _RUN, _U,
+        "The program ended with an exception that it did not handle.", "Raise a ValueError.",
+        (_QUOTE, _FIX, RETRY_ADVICE)),
+    Row(237, "ContainerErrorReported", "PAI_RUNTIME/UNKNOWN", _UNKNOWN, _RUN, _U,
+        "The program reported an error and failed.", "Read a file that does not exist with cat.",
+        (_QUOTE, "Mend what it names and submit the job again.", RETRY_ADVICE)),
     Row(249, "PAIRuntimeSSHBarrierTimeout", "PAI_RUNTIME/PAI_RUNTIME", _PLATFORM, _RUN, _P,
         "The task waited in vain for the others to answer by SSH.", "Use the SSH barrier in one task role only.",
         ("Enable the ssh plugin for every task role.", "Use an image that can run an SSH server.")),
@@ -214,8 +221,8 @@ ROWS: Final[tuple[Row, ...]] = (
         "The image does not exist, or its registry wants credentials.", "Misspell the image's uri.",
         ("Check the image's uri.", "Give the registry's credentials in the prerequisite's auth.")),
     Row(255, "PAIRuntimeUnknownFailed", "PAI_RUNTIME/UNKNOWN", _UNKNOWN, _UNK, _U,
-        "The program failed, and nothing in its log says why in words we know.", "Run a program that returns 1.",
-        (_LOG, _RETRY)),
+        "The program failed, and its log does not say why.", "Run a program that returns 1.",
+        (_LOG, RETRY_ADVICE)),
     Row(-8000, "ContainerUndefinedNegativeExitCode", "UNKNOWN/UNKNOWN", _UNKNOWN, _UNK, _U,
         "The task ended with a code that is not in the table.", "Remove a negative code from the table.",
         (_DEVELOPERS,)),

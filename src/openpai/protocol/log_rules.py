@@ -36,6 +36,8 @@ class LogRule:
     pattern: str
     exit_codes: frozenset[int] | None = None
     """The program's exit codes it applies to; None: any failure that was not a signal."""
+    is_of_exception: bool = False
+    """Whether it is about the exception that ended the program: one that was handled long before says nothing."""
 
     def applies_to(self, exit_code: int) -> bool:
         """Return whether the rule may explain a task that ended with this exit code."""
@@ -66,9 +68,13 @@ def _start_of_last_lines(tail: str) -> int:
     return at + 1
 
 
+def _raised(code: int, pattern: str) -> LogRule:
+    return LogRule(code, _START + pattern, is_of_exception=True)
+
+
 def _error(*names: str) -> str:
     """Return a pattern for the last line of a Python traceback that raised one of these exceptions."""
-    return _START + r"(?:[\w.]+\.)?(?:" + "|".join(names) + r"):"
+    return r"(?:[\w.]+\.)?(?:" + "|".join(names) + r"):"
 
 
 LOG_RULES: Final[tuple[LogRule, ...]] = (
@@ -78,6 +84,8 @@ LOG_RULES: Final[tuple[LogRule, ...]] = (
         r"[Pp]ermission denied|[Cc]annot execute|Exec format error|bad interpreter: |: Argument list too long",
         frozenset({126}),
     ),
+    LogRule(220, r"^\S*(?:python[\d.]*: can't open file |sh: 0: [Cc]an(?:'t|not) open )", frozenset({2})),
+    LogRule(220, r"^Can't open perl script |^Error: Could not find or load main class ", frozenset({1, 2})),
     LogRule(231, r"^\S+: (?:line )?\d+: (?:[Ss]yntax error\b|unexpected EOF while looking for )", frozenset({2})),
     LogRule(223, r"CUDA_ERROR_ECC_UNCORRECTABLE|(?i:uncorrectable ecc error encountered)", UNLESS_KILLED),
     LogRule(
@@ -90,14 +98,17 @@ LOG_RULES: Final[tuple[LogRule, ...]] = (
     LogRule(222, r"Signal code:\s+Address not mapped", UNLESS_KILLED),
     LogRule(224, r"(?i:cuda driver version is insufficient for cuda runtime version)", UNLESS_KILLED),
     LogRule(225, r"(?i:dropout supported only in cudnn v|cudnn version incompatibility)", UNLESS_KILLED),
-    LogRule(230, r"ValueError: Restore called with invalid save path"),
-    LogRule(231, _error("SyntaxError", "IndentationError", "TabError", "UnpicklingError")),
+    _raised(230, r"ValueError: Restore called with invalid save path"),
+    _raised(231, _error("SyntaxError", "IndentationError", "TabError", "UnpicklingError")),
     LogRule(231, r"Assign requires shapes of both tensors to match"),
-    LogRule(231, _START + r"AttributeError: .*has no attribute|" + _START + r"NameError: name .* is not defined"),
-    LogRule(232, _error("ImportError", "ModuleNotFoundError")),
-    LogRule(233, _START + r"IndexError: .*out of (?:range|bounds)"),
-    LogRule(229, _START + r"FileNotFoundError: \[Errno 2\]|" + _error("UnicodeEncodeError", "UnicodeDecodeError")),
-    LogRule(229, _START + r"EOFError: Ran out of input|(?i:unknown (?:text|label) header name)"),
+    _raised(231, r"(?:AttributeError: .*has no attribute|NameError: name .* is not defined)"),
+    _raised(232, _error("ImportError", "ModuleNotFoundError")),
+    LogRule(232, r"^\S*python[\d.]*: No module named |^Error: Cannot find module '", frozenset({1})),
+    _raised(233, r"IndexError: .*out of (?:range|bounds)"),
+    _raised(229, r"FileNotFoundError: \[Errno 2\]"),
+    _raised(229, _error("UnicodeEncodeError", "UnicodeDecodeError")),
+    _raised(229, r"EOFError: Ran out of input"),
+    LogRule(229, r"(?i:unknown (?:text|label) header name)"),
     LogRule(229, r"(?i:^error opening file\b|utils\.lua.*input/output error|\bis in a different file format)"),
     LogRule(229, r"UnknownError.*Input/output error|^cp: failed to close .*Input/output error"),
     LogRule(228, r"(?i:^[\w./-]+: (?:line \d+: )?[\w./-]*:? ?(?:unknown|unrecognized|invalid) option\b)"),

@@ -45,6 +45,23 @@ def test_show_tells_why_an_attempt_failed_that_is_tried_again(pai, platform):
     assert "Why:" not in pai("job", "show", "hello").out
 
 
+def test_show_names_the_first_of_several_failures_and_the_cause_of_each(pai, platform):
+    def task(index, ended_at_ms, quoted):
+        told = f"ContainerUncaughtException: The program ended.\nlog: {quoted}\nadvice: Mend [it]."
+        state = {"taskState": "FAILED", "containerExitCode": 1, "containerExitDiagnostics": told}
+        return {"taskIndex": index, "attemptId": 0, "completedTime": ended_at_ms, **state}
+
+    failed = detail("FAILED", appExitTriggerTaskRoleName="w", appExitTriggerTaskIndex=0, appExitDiagnostics="advice: x")
+    tasks = [task(0, 9000, "A: 1"), task(1, 3000, "KeyError: 'lr'"), *(task(n, 4000 + n, "A: 1") for n in range(2, 9))]
+    failed["taskRoles"] = {"w": {"taskStatuses": tasks}}
+    platform.on("GET", "/jobs/ann~hello", failed)
+    told = pai("job", "show", "hello").out
+    assert "9 tasks failed, w-1 first" in told
+    assert "log: KeyError: 'lr'" in told
+    assert "w-2, w-3, w-4, w-5, w-6 and 3 more: ContainerUncaughtException" in told
+    assert told.count("advice: Mend [it].") == 1
+
+
 def test_submit_tells_the_next_step(pai, platform, job_file):
     platform.on("POST", "/jobs", {"user": "ann", "name": "hello", "warnings": ["odd"]}, status=202)
     told = pai("job", "submit", job_file)

@@ -6,6 +6,8 @@ import pytest
 
 from openpai.lifecycle.diagnosis import diagnose, needs_log
 from openpai.lifecycle.model import Behavior, ExitReason, ExitReport
+from openpai.protocol.exit_rows import RETRY_ADVICE
+from tests.unit.lifecycle.stories import Story, role, task
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,21 @@ def test_only_a_failure_of_the_program_itself_needs_its_log() -> None:
     assert needs_log(ExitReport(1))
     assert not needs_log(ExitReport(0))
     assert not needs_log(ExitReport(1, ExitReason.LOST))
+
+
+def advised_on_retries(job_retries: int, task_retries: int = 0) -> bool:
+    story = Story(role(retry=task_retries), retries=job_retries)
+    while not story.job.is_final:
+        story.run()
+        story.exit(task(), 1)
+    outcome = story.job.outcome
+    assert outcome is not None
+    assert outcome.diagnosis is not None
+    assert ("is used up" in outcome.message) is (job_retries > 0)
+    return RETRY_ADVICE in outcome.diagnosis.advice
+
+
+def test_retries_are_advised_only_to_who_asked_for_none() -> None:
+    assert advised_on_retries(0)
+    assert not advised_on_retries(2)
+    assert not advised_on_retries(0, task_retries=1)

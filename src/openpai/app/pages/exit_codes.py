@@ -12,7 +12,9 @@ _INTRO: Final = """\
 A task attempt ends with an exit code. The platform compares that code, how the machine saw the end, and the last lines
 of the log with this table; the row it finds is the *diagnosis*, and it says whether the task or job is tried again. The
 program's own exit code is kept beside the diagnosis: a program that returned 1 because a module was missing has exit
-code 1 and diagnosis 232. Codes and names are OpenPAI's."""
+code 1 and diagnosis 232. Codes and names are OpenPAI's, but for 236 and 237, which OpenPAI lacks: it calls such a
+failure 255. The *quoted line* is the line of the log that says most about the failure: the exception that ended the
+program, with the one that it was raised from, or the error that a program reported last."""
 
 _AGAIN: Final = {
     "TRANSIENT": "tried again without being counted, up to a ceiling",

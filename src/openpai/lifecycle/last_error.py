@@ -1,0 +1,213 @@
+"""The line of a failed program's log that says most about why it failed.
+
+Programs report failures in a few shapes: a Python traceback, another language's exception or panic, the runtime of C
+and C++, or one line such as `tar: data.tar: Cannot open`. The last of them in the log counts, unless it only passes on
+the failure of another process, or follows from a line just before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+LINES_READ: Final = 200
+_LINE_MAX: Final = 2000
+_SHOWN_MAX: Final = 300
+_ROOT_MAX: Final = 120
+_CAUSES_MAX: Final = 8
+_WRAPPED_WITHIN: Final = 25
+"""So many lines after an exception, an error line is taken for a consequence of it."""
+
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+# What launchers put before a line, as in "[rank0]: ", "[1,3]<stderr>:" or "(worker pid=7) ".
+_PREFIX: Final = re.compile(r"(?:\[[^\]\n]{1,60}\](?:<\w{1,10}>)?:? ?){1,3}|\(\w[\w.]{0,40} pid=\d{1,8}[^)\n]{0,40}\) ")
+_BARS: Final = re.compile(r" {0,80}(?:\| ?|\+ (?=Exception Group)|(?=\+-))")
+_TRACEBACK: Final = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):$")
+_OF_NO_ACCOUNT: Final = re.compile(r"Exception ignored in\b|--- Logging error ---$")
+_IN_A_CHAIN: Final = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+_GROUP: Final = re.compile(r"(?:Base)?ExceptionGroup: ")
+_EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}[.$]){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt)(?:: |:?$)")
+# What reports that another process failed or lost its peer: the cause is in what that process wrote.
+_PASSED_ON: Final = re.compile(
+    r"ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|BrokenProcessPool"
+    r"|torch[./]distributed[./]elastic|Connection (?:reset|closed) by peer|Broken ?[Pp]ipe|\bSIGTERM\b"
+    r"|Watchdog caught collective operation timeout|^srun: error: |^make(?:\[\d+\])?: \*\*\* \[|^npm (?:ERR!|error) "
+)
+_CRASH: Final = re.compile(
+    r"panic: |fatal error: |thread '[^'\n]{0,80}' (?:\(\d+\) )?panicked at |Exception in thread \""
+    r"|terminate called (?:after|without|recursively)|Fatal Python error: |Unhandled exception\b|Uncaught "
+    r"|\S{1,200}: .{0,200}Assertion [`'].{0,300} failed\.$|\*\*\* stack smashing detected"
+    r"|(?:free|malloc|realloc|munmap_chunk)\(\): |double free or corruption|corrupted (?:size|double-linked)"
+)
+_MESSAGE: Final = re.compile(
+    r"(?!(?:INFO|WARN|WARNING|DEBUG|TRACE|NOTE|[Ww]arning|[Nn]ote)\b)(?:"
+    r"(?:\d{4}-\d\d-\d\d[T ]\S{5,20} )?(?:\S{1,200}: ){0,2}"
+    r"(?:FATAL|[Ff]atal|CRITICAL|ERROR|[Ee]rror)(?: \w{1,20})?(?:: ?|\] )(?!\s*[-+]?[\d.])"
+    r"|E: |curl: \(\d+\) |wget: |make: \*\*\* |Can't open perl script "
+    r"|\S{0,200}sh: (?:line )?\d+: |\S{1,200}: (?:.{0,200}: )?[Cc](?:an't|annot|ould not) |\S{0,200}: No module named "
+    r"|.{0,200}: (?:No such file or directory|Permission denied|Is a directory|Not a directory|Exec format error)\b"
+    r"|.{0,200}: (?:command )?not found$|.{1,300} at \S{1,200} line \d+\.$"
+    r"|.{0,200}\b(?:No space left on device|Disk quota exceeded|Read-only file system|Input/output error)\b"
+    r"|.{0,200}\b(?:CUDA|CUBLAS|NCCL|cuDNN|HIP) (?:error|ERROR|failure)\b|.{0,200}\bCUDA_ERROR_\w+"
+    r"|(?:Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception)\b)"
+)
+
+
+class ErrorKind(StrEnum):
+    """What sort of line was found."""
+
+    EXCEPTION = "exception"
+    """An exception or a panic that nothing handled, or an abort by the language's runtime."""
+    MESSAGE = "message"
+    """A line in which a program reports an error."""
+    LAST_LINE = "last line"
+    """Nothing looked like an error; this is the last line of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastError:
+    """The line that says most about why a program failed."""
+
+    kind: ErrorKind
+    line: str
+    """As the program wrote it; in brackets the exception that this one was raised from."""
+    exceptions: str = ""
+    """The exception that ended the program and those it was raised from, a line each; empty without any."""
+
+
+class _Line(NamedTuple):
+    text: str
+    is_in_group: bool
+
+    @property
+    def indent(self) -> int:
+        return len(self.text) - len(self.text.lstrip())
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    begin: int
+    end: int
+    """Position of the last line that belongs to it."""
+    kind: ErrorKind
+    line: str
+    causes: tuple[str, ...] = ()
+    counts: bool = True
+
+
+def last_error(tail: str) -> LastError | None:
+    """Return what the end of a log says about a failure; None for a log without a word."""
+    lines = _lines(tail)
+    tracebacks = _tracebacks(lines)
+    found = [*filter(lambda each: each.counts, tracebacks), *_others(lines, tracebacks)]
+    found.sort(key=lambda each: each.end)
+    if not found:
+        last = next((line.text.strip() for line in reversed(lines) if line.text.strip()), "")
+        return LastError(ErrorKind.LAST_LINE, last[:_SHOWN_MAX]) if last else None
+    found = [each for each in found if not _PASSED_ON.search(each.line)] or found
+    told = found[-1]
+    if told.kind is ErrorKind.MESSAGE:
+        near = (each for each in reversed(found) if told.begin - each.end <= _WRAPPED_WITHIN)
+        told = next((each for each in near if each.kind is ErrorKind.EXCEPTION), told)
+    is_exception = told.kind is ErrorKind.EXCEPTION
+    return LastError(told.kind, _shown(told), "\n".join((told.line, *told.causes)) if is_exception else "")
+
+
+def _shown(found: _Found) -> str:
+    root = next((cause for cause in found.causes if cause != found.line), "")
+    return f"{found.line[:_SHOWN_MAX]} (after {root[:_ROOT_MAX]})" if root else found.line[:_SHOWN_MAX]
+
+
+def _lines(tail: str) -> list[_Line]:
+    """Return the last lines as a terminal would show them, without what launchers put before them."""
+    # A progress bar writes over its line, so that what follows it begins in the middle of one.
+    last = tail.replace("\r", "\n").rstrip("\n").rsplit("\n", LINES_READ)[-LINES_READ:]
+    text = "\n".join(line[:_LINE_MAX] for line in last)
+    text = _CONTROLS.sub("", _ESCAPES.sub("", text) if "\x1b" in text else text)
+    return [_line(line.rstrip()) for line in text.split("\n")]
+
+
+def _line(line: str) -> _Line:
+    prefix = _PREFIX.match(line) if line[:1] in ("[", "(") else None
+    line = line[prefix.end() :] if prefix else line
+    bars = _BARS.match(line)
+    return _Line(line[bars.end() :] if bars else line, bars is not None)
+
+
+def _tracebacks(lines: Sequence[_Line]) -> list[_Found]:
+    """Return the Python tracebacks, each with the causes of its exception, the first first."""
+    found: list[_Found] = []
+    at = 0
+    while at < len(lines):
+        if not _TRACEBACK.match(lines[at].text.lstrip()):
+            at += 1
+            continue
+        begin, indent = at, lines[at].indent
+        at += 1
+        while at < len(lines) and (not lines[at].text.strip() or lines[at].indent > indent):
+            at += 1
+        if at >= len(lines):
+            break
+        line = _whole(lines, at)
+        end, inner = _rest_of_group(lines, at) if _GROUP.match(line) else (at, ())
+        causes = (*_causes(lines, found, begin), *inner)
+        counts = not begin or not _OF_NO_ACCOUNT.match(lines[begin - 1].text)
+        found.append(_Found(begin, end, ErrorKind.EXCEPTION, line, causes, counts))
+        at = end + 1
+    return found
+
+
+def _causes(lines: Sequence[_Line], found: Sequence[_Found], begin: int) -> tuple[str, ...]:
+    if not found or not any(line.text in _IN_A_CHAIN for line in lines[found[-1].end + 1 : begin]):
+        return ()
+    return (*found[-1].causes, found[-1].line)[:_CAUSES_MAX]
+
+
+def _rest_of_group(lines: Sequence[_Line], at: int) -> tuple[int, tuple[str, ...]]:
+    """Return where an exception group ends, and the first exception in it."""
+    begin = at + 1
+    while at + 1 < len(lines) and lines[at + 1].is_in_group:
+        at += 1
+    inner = (line.text for line in lines[begin : at + 1] if not _GROUP.match(line.text))
+    first = next((text for text in inner if _EXCEPTION.match(text)), "")
+    return at, (first,) if first else ()
+
+
+def _whole(lines: Sequence[_Line], at: int) -> str:
+    """Return a line, with the next one when its message only begins there."""
+    line = lines[at].text.strip()
+    following = lines[at + 1].text.strip() if at + 1 < len(lines) else ""
+    goes_on = line.endswith(":") or following.startswith("what(): ")
+    return f"{line} {following}" if goes_on and following and not _TRACEBACK.match(following) else line
+
+
+def _others(lines: Sequence[_Line], tracebacks: Sequence[_Found]) -> list[_Found]:
+    """Return what reports a failure outside of Python tracebacks."""
+    taken = {at for each in tracebacks for at in range(each.begin, each.end + 1)}
+    found: list[_Found] = []
+    for at, (line, _) in enumerate(lines):
+        if at in taken:
+            continue
+        if line.startswith("Caused by: ") and found and found[-1].kind is ErrorKind.EXCEPTION:
+            causes = (line.removeprefix("Caused by: "), *found[-1].causes)
+            found[-1] = replace(found[-1], end=at, causes=causes[:_CAUSES_MAX])
+        elif _CRASH.match(line) or _EXCEPTION.match(line):
+            found.append(_Found(at, at, ErrorKind.EXCEPTION, _whole(lines, at)))
+        elif _MESSAGE.match(line):
+            if found and found[-1].end == at - 1 and _speaker(found[-1].line) == _speaker(line):
+                found[-1] = replace(found[-1], end=at)
+            else:
+                found.append(_Found(at, at, ErrorKind.MESSAGE, line.strip()))
+    return found
+
+
+def _speaker(line: str) -> str:
+    """Return the program that wrote a line: of several lines in a row the first says what happened."""
+    return line.partition(":")[0]

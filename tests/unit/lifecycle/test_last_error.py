@@ -1,0 +1,140 @@
+"""What is quoted of the logs of failing programs, most of which are run here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from openpai.lifecycle.diagnosis import diagnose
+from openpai.lifecycle.last_error import ErrorKind, last_error
+from openpai.lifecycle.model import Diagnosis, ExitReport
+from openpai.runtime.script import user_script
+from tests.unit.lifecycle.failing_programs import PYTHON, RECORDED, SHELL, Program
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    work()\n    ^^^^^^\n'
+
+
+def diagnosed(command: list[str], directory: Path) -> Diagnosis:
+    """Run a program and diagnose it as an observer would."""
+    # Not what a version manager puts before it: that takes a second to start.
+    path = f"{Path(sys.executable).resolve().parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        command, cwd=directory, env={**os.environ, "PATH": path}, capture_output=True, timeout=60, check=False
+    )
+    code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+    return diagnose(ExitReport(code), (done.stdout + done.stderr).decode(errors="replace"))
+
+
+def check(found: Diagnosis, row: int, quoted: str) -> None:
+    assert (found.code, found.matched) == (row, found.matched)
+    assert re.fullmatch(quoted, found.matched), found.matched
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_a_python_program(name: str, tmp_path: Path) -> None:
+    program = PYTHON[name]
+    (tmp_path / "train.py").write_text(program.text)
+    check(diagnosed([sys.executable, "-S", "train.py"], tmp_path), program.row, program.quoted)
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash", "busybox"])
+@pytest.mark.parametrize("name", SHELL)
+def test_a_shell_script(name: str, shell: str, tmp_path: Path) -> None:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed here")
+    program: Program = SHELL[name]
+    (tmp_path / "user.sh").write_text(user_script(program.text))
+    command = [found, "sh", "user.sh"] if shell == "busybox" else [found, "user.sh"]
+    check(diagnosed(command, tmp_path), program.row, program.quoted)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_program_that_was_run_elsewhere(name: str) -> None:
+    recorded = RECORDED[name]
+    check(diagnose(ExitReport(recorded.exit_code), recorded.log), recorded.row, re.escape(recorded.quoted))
+
+
+@pytest.mark.parametrize(
+    ("tail", "line"),
+    [
+        (
+            f"[rank1]: {TRACEBACK}".replace("\n  ", "\n[rank1]:   ").replace("\n    ", "\n[rank1]:     ")
+            + "[rank1]: ValueError: bad rank\n"
+            + "E0101 12:00:00.5 7 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1)\n"
+            + TRACEBACK
+            + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n====\ntrain.py FAILED\n",
+            "ValueError: bad rank",
+        ),
+        (TRACEBACK + "ConnectionResetError: [Errno 104] Connection reset by peer\n", None),
+        (
+            TRACEBACK + "KeyError: 'x'\n" + TRACEBACK + "ConnectionResetError: [Errno 104] Connection reset by peer\n",
+            "KeyError: 'x'",
+        ),
+        (TRACEBACK + "KeyError: 'x'\nmake: *** [Makefile:2: train] Error 1\n", "KeyError: 'x'"),
+        (TRACEBACK + "KeyError: 'x'\nERROR: the trainer failed\n", "KeyError: 'x'"),
+        (TRACEBACK + "KeyError: 'x'\n" + "step\n" * 50 + "ERROR: no data\n", "ERROR: no data"),
+        (
+            "(worker pid=7) " + TRACEBACK.replace("\n ", "\n(worker pid=7)  ") + "(worker pid=7) KeyError: 1\n",
+            "KeyError: 1",
+        ),
+        ("2026-01-31 12:00:00 ERROR train: no such column\n", "2026-01-31 12:00:00 ERROR train: no such column"),
+        (TRACEBACK, None),
+        ("Traceback (most recent call last):\n", None),
+    ],
+)
+def test_what_counts_of_several_lines(tail: str, line: str | None) -> None:
+    found = last_error(tail)
+    assert found is not None
+    assert found.line == line if line is not None else found.line
+
+
+@pytest.mark.parametrize(
+    "harmless", ["WARNING: /x: No such file or directory", "INFO: cannot use fast path", "loss: 3"]
+)
+def test_a_harmless_line_is_quoted_as_the_last_one_only(harmless: str) -> None:
+    found = last_error(f"{harmless}\n\n")
+    assert found is not None
+    assert (found.kind, found.line) == (ErrorKind.LAST_LINE, harmless)
+
+
+def test_a_log_without_a_word_is_told_to_be_one() -> None:
+    assert last_error("\n\r\n \x1b[0m\n") is None
+    assert diagnose(ExitReport(1), "").reason == "The program failed and wrote nothing to its log."
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "[",
+        "[]",
+        "a: ",
+        "a.",
+        "A",
+        "| ",
+        "+ ",
+        "\x1b[",
+        "\r",
+        "Error: ",
+        "sh: 1: ",
+        "x" * 50 + " at ",
+        "Assertion `",
+        "(a",
+    ],
+)
+def test_a_hostile_log_costs_a_bounded_time(piece: str) -> None:
+    began = time.process_time()
+    for tail in (
+        piece * (65536 // len(piece)),
+        f"{piece * 60}\n" * 1000,
+        f"Traceback (most recent call last):\n{piece}",
+    ):
+        last_error(tail)
+    assert time.process_time() - began < 2
