@@ -156,3 +156,17 @@ def test_a_clone_keeps_its_secrets_and_has_a_name_of_its_own(pai):
 
 def test_an_unknown_job_is_not_cloned(pai):
     assert pai("job", "clone", "nope", user="ann").code == 3
+
+
+def test_a_job_is_restarted_alone_and_with_others(pai):
+    submit(pai, "a", "b")
+    finish(pai, "a")
+    assert "a will run again from its beginning." in pai.ok("job", "restart", "a", user="ann").out
+    assert pai("job", "restart", "a", user="ann").code == 5
+    told = pai("job", "restart", "a", "b", user="ann")
+    assert told.code == 5
+    assert "ann~a waits to run already" in told.err
+    assert "1 job: will run again." in told.out or "ann~b: will run again." in told.out
+    assert pai("job", "restart", "ann~b", user="bob").code == 4
+    # Only a server that leads can kill, and here none does.
+    assert pai("job", "stop", "--force", "b", user="ann").code == 6

@@ -50,6 +50,19 @@ async def start(here: Desk, row: JobRow, by: str, _: str = "") -> str:
     return f"job {full_name(row)}: start was requested"
 
 
+async def kill(here: Desk, row: JobRow, by: str, _: str = "") -> str:
+    """Let a job end without time to save its work."""
+    await here.services.platform.kill(row.user, row.name, by)
+    return f"job {full_name(row)}: its tasks are killed"
+
+
+async def restart(here: Desk, row: JobRow, by: str, _: str = "") -> str:
+    """Let a job run again from its beginning, in its owner's name."""
+    await _check_owner(here, row)
+    await here.services.platform.restart(row.user, row.name, by)
+    return f"job {full_name(row)}: a restart was requested"
+
+
 async def tag(here: Desk, row: JobRow, _: str, word: str) -> str:
     """Put a tag on a job."""
     # Everybody who asks for the list is sent every tag of each job on it.
@@ -121,7 +134,9 @@ def _unfinished(row: JobRow) -> Refused:
 
 DEEDS: Final = {
     "stop": Deed("job.stop", stop),
+    "kill": Deed("job.stop", kill),
     "start": Deed("job.stop", start),
+    "restart": Deed("job.stop", restart),
     "tag": Deed("job.tag", tag),
     "untag": Deed("job.tag", untag),
     "archive": Deed("job.archive", archive),

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "wait": ("openpai.cli.job_wishes:wait", "Wait until a job is over."),
     "stop": ("openpai.cli.job_wishes:stop", "Let jobs end; harmless when they are over already."),
     "start": ("openpai.cli.job_wishes:start", "Let jobs that are over run again, as a new attempt."),
+    "restart": ("openpai.cli.job_wishes:restart", "Let jobs run again from their beginning, running or over."),
     "tag": ("openpai.cli.job_wishes:tag", "Put a tag on jobs, to find them by."),
     "untag": ("openpai.cli.job_wishes:untag", "Take a tag off jobs."),
     "archive": (

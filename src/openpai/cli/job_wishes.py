@@ -1,4 +1,4 @@
-"""`pai job stop`, `start`, `tag`, `untag`, `archive`, `unarchive`, `delete` and `wait`: what is done to jobs.
+"""`pai job stop`, `start`, `restart`, `tag`, `archive` and their like, and `wait`: what is done to jobs.
 
 All but `wait` take one job, several, or all that match `--where`; of several, each is told that could not be done.
 """
@@ -27,11 +27,19 @@ Names = Annotated[
 Tag = Annotated[str, typer.Argument(metavar="TAG", help="A word to find jobs by.")]
 
 
-def stop(names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False) -> int:
+def stop(
+    names: Names = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Kill their tasks at once, without time to save their work.")
+    ] = False,
+    where: Where = None,
+    yes: prompts.Yes = False,
+    json: output.Json = False,
+) -> int:
     """Let jobs end; harmless when they are over already."""
     if one := _alone(names, where):
         with session.connect() as pai:
-            pai.stop(one)
+            pai.stop(one, force=force)
             job = pai.job(one)
         if json:
             output.document(job.document)
@@ -39,10 +47,11 @@ def stop(names: Names = None, where: Where = None, yes: prompts.Yes = False, jso
             output.say(f"{one} is over: {job.state}.")
             output.next_step(f"pai job show {one}", f"pai job start {one}")
         else:
-            output.say(f"{one} will stop; its tasks are asked to end and may save their work.")
+            how = "its tasks are killed" if force else "its tasks are asked to end and may save their work"
+            output.say(f"{one} will stop; {how}.")
             output.next_step(f"pai job wait {one}", f"pai job start {one}")
         return Exit.OK
-    return _many("stop", "will stop", names, where, yes, json)
+    return _many("kill" if force else "stop", "will stop", names, where, yes, json)
 
 
 def start(names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False) -> int:
@@ -57,6 +66,23 @@ def start(names: Names = None, where: Where = None, yes: prompts.Yes = False, js
         output.next_step(f"pai job logs {one} -f", f"pai job show {one}")
         return Exit.OK
     return _many("start", "will run again", names, where, yes, json)
+
+
+def restart(names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False) -> int:
+    """Let jobs run again from their beginning, as a new attempt, whether they run or are over.
+
+    The tasks of a running job are asked to end first and may save their work.
+    """
+    if one := _alone(names, where):
+        with session.connect() as pai:
+            pai.restart(one)
+            if json:
+                output.document(pai.job(one).document)
+                return Exit.OK
+        output.say(f"{one} will run again from its beginning.")
+        output.next_step(f"pai job logs {one} -f", f"pai job show {one}")
+        return Exit.OK
+    return _many("restart", "will run again", names, where, yes, json)
 
 
 def tag(

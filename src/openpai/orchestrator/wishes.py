@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from openpai.lifecycle.model import Fact, JobPhase, StartRequested, StopRequested, TaskPhase
+from openpai.lifecycle.actions import wanted
+from openpai.lifecycle.model import JobPhase, StartRequested, StopRequested, TaskPhase, Verdict
 from openpai.lifecycle.planning import plan_of
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator import gangs
@@ -34,13 +35,13 @@ from openpai.orchestrator.submitting import (
     no_room,
     quotas_for,
 )
-from openpai.ports.backend import Backend
+from openpai.ports.backend import Backend, KillTask
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import Submitted, Submitter
 from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
-from openpai.ports.usage import BeyondQuota, Quota, UsageStore
+from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import is_private, placement_of, time_limit_ms
@@ -115,16 +116,44 @@ class Wishes(SharingWishes):
 
     async def stop(self, user: str, name: str, by: str) -> None:
         """Let a job end; see `Platform.stop`."""
-        await self._tell(user, name, StopRequested(self._clock.now_ms(), by))
+        await self._tell(user, name, News((StopRequested(self._clock.now_ms(), by),)))
 
     async def start(self, user: str, name: str, by: str) -> None:
         """Let a finished job run again; see `Platform.start`."""
         found = await self._store.load(await self._find(user, name)) if self._usage is not None else None
         held = await check_again(found, self._usage) if found is not None and self._usage is not None else ()
         try:
-            await self._tell(user, name, StartRequested(self._clock.now_ms(), by), held)
+            await self._tell(user, name, News((StartRequested(self._clock.now_ms(), by),), quotas=held))
         except BeyondQuota as beyond:
             raise no_room(user, beyond) from beyond
+
+    async def restart(self, user: str, name: str, by: str) -> None:
+        """Let a job run again from its beginning; see `Platform.restart`."""
+        found = await self._store.load(await self._find(user, name))
+        if found is None or found.job.is_final:
+            await self.start(user, name, by)
+            return
+        outcome = found.job.outcome
+        if found.job.phase is JobPhase.QUEUED:
+            told = f"job {found.full_name} waits to run already"
+            raise Refused("ConflictJobError", told, f"pai job why {found.name} says what it waits for")
+        if found.job.phase is JobPhase.ENDING and outcome is not None and outcome.verdict is not Verdict.STOPPED:
+            raise Unavailable(f"job {found.full_name} is just ending", "restart it in a moment, once it is over")
+        now_ms = self._clock.now_ms()
+        facts = (StopRequested(now_ms, by), StartRequested(now_ms, by))
+        await self._tell(user, name, News(facts, remark=("RestartRequested", f"{by} restarted the job")))
+
+    async def kill(self, user: str, name: str, by: str) -> None:
+        """Let the job end without time to save its work; see `Platform.kill`."""
+        office = await self._leading()
+        id_ = await self._find(user, name)
+        fact = StopRequested(self._clock.now_ms(), by)
+        await self._tell(user, name, News((fact,), remark=("KillRequested", f"{by} had its tasks killed at once")))
+        found = office.desk.records.get(id_)
+        keys = wanted(found.job).kill if found is not None else ()
+        # Should this server die before it is done, the next one stops the tasks in the usual way.
+        await office.backend.apply([KillTask(key, 0.0) for key in keys])
+        office.desk.killed.update(keys)
 
     async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
         """Change how urgent a job is; see `Platform.set_priority`."""
@@ -215,20 +244,20 @@ class Wishes(SharingWishes):
             raise Refused("NoJobError", f"{user} has no job named {name!r}", "`pai job list` shows the jobs there are")
         return id_
 
-    async def _tell(self, user: str, name: str, fact: Fact, quotas: tuple[Quota, ...] = ()) -> None:
+    async def _tell(self, user: str, name: str, news: News) -> None:
         id_ = await self._find(user, name)
         if self.office is not None:
             with contextlib.suppress(LeaseLost):
-                await _tell_leader(self.office, id_, News((fact,), quotas=quotas))
+                await _tell_leader(self.office, id_, news)
                 return
         for _ in range(RACES_MAX):
             before = await self._store.load(id_)
             if before is None:
                 raise Refused("NoJobError", f"{user} has no job named {name!r}")
-            stepped = step(before.job, (fact,))
+            stepped = step(before.job, news.facts)
             if stepped.job is before.job:
                 return
-            change = replace(build_change(before, stepped, {}, self._clock.now_ms()), quotas=quotas)
+            change = replace(build_change(before, stepped, {}, self._clock.now_ms()), quotas=news.quotas)
             if await self._store.save([change], None, notify=True) == (Saved.YES,):
                 return
         raise Unavailable(f"job {name} changes too fast to be told")

@@ -128,6 +128,18 @@ class Platform(Protocol):
         """
         ...
 
+    async def restart(self, user: str, name: str, by: str) -> None:
+        """Let the job run again from its beginning, as a new attempt: a running one ends first, with its grace period.
+
+        Raises ConflictJobError for a job that waits to run, Unavailable for one that is just ending by itself, and
+        what `start` raises for one that is over.
+        """
+        ...
+
+    async def kill(self, user: str, name: str, by: str) -> None:
+        """Let the job end like `stop`, but kill its tasks at once, also those that use their grace period already."""
+        ...
+
     async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
         """Change the priority class of a job that is not over; where it runs, it runs on."""
         ...

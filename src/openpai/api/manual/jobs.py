@@ -187,7 +187,10 @@ OPERATIONS: Final[dict[str, Told]] = {
     f"DELETE {_J}/{{job}}": Told("deleteJob", "Delete a job", Done, f"{_JOB} ConflictJobError"),
     f"GET {_J}/{{job}}/attempts/{{number}}": Told("getJobAttempt", "Show an attempt of a job", Detail, _JOB),
     f"PUT {_J}/{{job}}/executionType": Told(
-        "setJobExecution", "Stop or start a job", Done, f"{_JOB} ReadOnlyJobError ConflictJobError NoEnoughQuotaError"
+        "setJobExecution",
+        "Stop, start or restart a job",
+        Done,
+        f"{_JOB} ReadOnlyJobError ConflictJobError NoEnoughQuotaError",
     ),
     f"GET {_J}/{{job}}/config": Told(
         "getJobConfig", "Show a job's file", None, f"{_JOB} NoJobConfigError", media={"text/yaml": _FILE}

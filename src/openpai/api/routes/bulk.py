@@ -30,6 +30,7 @@ _OVER: Final = tuple(phase.value for phase in JOB_FINAL)
 _ENDING: Final = JobPhase.ENDING.value
 _CHANGED: Final = {
     "stop": tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL),
+    "kill": tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL),
     "start": (*_OVER, _ENDING),
 }
 
@@ -37,7 +38,7 @@ _CHANGED: Final = {
 class Bulk(Body):
     """What to do, and to which jobs: either named, or all that match."""
 
-    action: Literal["stop", "start", "tag", "untag", "archive", "unarchive", "delete"]
+    action: Literal["stop", "kill", "start", "restart", "tag", "untag", "archive", "unarchive", "delete"]
     jobs: list[Annotated[str, Field(min_length=1, max_length=511)]] | None = Field(
         None, min_length=1, max_length=JOBS_MAX, description="Names (`user~job`, or `job` for one's own) or ids."
     )
@@ -73,7 +74,7 @@ class _Target:
     responses={200: {"description": "what became of each job; `more` counts matching jobs beyond the first 1,000"}},
 )
 async def bulk(request: Request, caller: Annotated[Caller, doing("job.stop")]) -> Response:
-    """Stop, start, tag, untag, archive, unarchive or delete up to 1,000 jobs, and say of each what became of it.
+    """Do one thing to up to 1,000 jobs, such as stop, restart, tag or delete, and say of each what became of it.
 
     Each job is checked as if it had been asked for alone, and one that fails does not keep the others from it.
     """

@@ -32,7 +32,13 @@ Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 class Execution(Body):
     """Whether the job shall run."""
 
-    value: Literal["START", "STOP"]
+    value: Literal["START", "STOP", "RESTART"]
+    force: bool = Field(False, description="With STOP: kill its tasks at once, without a grace period.")
+
+    @property
+    def action(self) -> str:
+        """Return what is done to the job."""
+        return "kill" if self.force and self.value == "STOP" else self.value.lower()
 
 
 class Tag(Body):
@@ -63,10 +69,10 @@ async def attempt_detail(
 
 @router.put("/api/v2/jobs/{job}/executionType", status_code=202, openapi_extra=takes(Execution))
 async def set_execution(request: Request, caller: Annotated[Caller, doing("job.stop")], job: str) -> Response:
-    """Stop a job, or start one that is over again as a new attempt."""
-    wish = (await read_body(request, Execution)).value
+    """Stop a job, start one that is over again as a new attempt, or restart one, whether it runs or is over."""
+    wish = await read_body(request, Execution)
     row = await job_for(request, caller, job)
-    return done(await (deeds.stop if wish == "STOP" else deeds.start)(desk(request), row, caller.user), 202)
+    return done(await deeds.DEEDS[wish.action].do(desk(request), row, caller.user, ""), 202)
 
 
 @router.get("/api/v2/jobs/{job}/config")

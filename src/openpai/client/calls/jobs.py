@@ -148,9 +148,15 @@ class Jobs(Naming):
         return Call("GET", f"{self.path(name)}/why", listed(model.Wait.read, "waits"))
 
     @asks
-    def stop(self, name: str) -> Call[None]:
-        """Let a job end; harmless when it is over."""
-        return Call("PUT", f"{self.path(name)}/executionType", nothing, json={"value": "STOP"})
+    def stop(self, name: str, *, force: bool = False) -> Call[None]:
+        """Let a job end; harmless when it is over. With `force` its tasks get no time to save their work."""
+        body: dict[str, Any] = {"value": "STOP", **({"force": True} if force else {})}
+        return Call("PUT", f"{self.path(name)}/executionType", nothing, json=body)
+
+    @asks
+    def restart(self, name: str) -> Call[None]:
+        """Let a job run again from its beginning, as a new attempt, whether it runs or is over."""
+        return Call("PUT", f"{self.path(name)}/executionType", nothing, json={"value": "RESTART"}, is_repeatable=False)
 
     @asks
     def start(self, name: str) -> Call[None]:
@@ -193,7 +199,8 @@ class Jobs(Naming):
     ) -> Call[model.Results]:
         """Do one thing to many jobs, those named or all that match, and return what became of each.
 
-        `action` is stop, start, tag, untag, archive, unarchive or delete. Without `username`, `where` means one's own.
+        `action` is stop, kill, start, restart, tag, untag, archive, unarchive or delete. Without `username`, `where`
+        means one's own.
         """
         if isinstance(names, str):
             names = [names]

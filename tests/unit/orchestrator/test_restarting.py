@@ -1,0 +1,58 @@
+"""Jobs that are restarted, and jobs that are killed without a grace period."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from openpai.protocol.errors import Refused
+from tests.unit.orchestrator.house import House, live
+
+
+def test_a_running_job_runs_again_from_its_beginning() -> None:
+    async def story(house: House) -> None:
+        await house.submit("a", command="trap 'exit 9' TERM; sleep 100")
+        await house.in_phase("a", "running")
+        await house.wishes.restart("ann", "a", "root")
+        await house.in_phase("a", "ending")
+        await house.in_phase("a", "running")
+        assert (await house.row("a")).attempt == 1
+        said = [row.event.message for row in await house.events("a") if row.event.reason == "RestartRequested"]
+        assert said == ["root restarted the job"]
+        await house.in_phase("a", "succeeded")
+        await house.wishes.restart("ann", "a", "ann")
+        await house.in_phase("a", "running")
+        assert (await house.row("a")).attempt == 2
+
+    live(story)
+
+
+def test_a_job_that_waits_is_not_restarted() -> None:
+    async def story(house: House) -> None:
+        await house.submit("all", gpus=4, instances=4)
+        await house.in_phase("all", "running")
+        await house.submit("waits")
+        with pytest.raises(Refused, match="waits to run already"):
+            await house.wishes.restart("ann", "waits", "ann")
+        assert (await house.row("waits")).attempt == 0
+
+    live(story)
+
+
+def test_a_killed_job_gets_no_grace_not_even_what_is_left_of_it() -> None:
+    async def story(house: House) -> None:
+        for name in ("deaf", "later"):
+            await house.submit(name, command="trap '' TERM; sleep 1000")
+            await house.in_phase(name, "running")
+        await house.wishes.kill("ann", "deaf", "ann")
+        assert await house.in_phase("deaf", "stopped") < 2
+        await house.wishes.stop("ann", "later", "ann")
+        await asyncio.sleep(5)
+        assert (await house.row("later")).phase == "ending"
+        await house.wishes.kill("ann", "later", "root")
+        assert await house.in_phase("later", "stopped") < 2
+        await house.wishes.kill("ann", "later", "root")
+        assert "KillRequested" in {row.event.reason for row in await house.events("deaf")}
+
+    live(story)
