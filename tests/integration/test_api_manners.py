@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from openpai.api.services import Rate
 from openpai.ports.platform import Submitted
 from openpai.protocol.errors import Broken, Unavailable
+from openpai.system.supervision import failures
 
 from .api_world import PASSWORD, World, job_file, open_world
 
@@ -36,7 +37,8 @@ async def test_the_server_says_what_it_is(world: World) -> None:
 
 
 async def test_health_follows_readiness(world: World) -> None:
-    assert (await world.http.get("/healthz")).json() == {"status": "ok"}
+    health = (await world.http.get("/healthz")).json()
+    assert health == {"status": "ok", "loopFailures": sum(failures().values())}
     world.is_ready = False
     answer = await world.http.get("/healthz")
     assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "UnavailableError", "1")

@@ -22,6 +22,7 @@ from openpai.ports.store import JobStore, LeaseLost
 from openpai.ports.usage import UsageStore
 from openpai.protocol.errors import Unavailable
 from openpai.scheduler.interface import SharingScheduler
+from openpai.system.supervision import note_failure
 
 log: Final = structlog.get_logger(__name__)
 
@@ -86,6 +87,14 @@ class Leadership:
                     if error.message != waits_for:
                         log.warning("leading has to wait", error=error.message)
                     waits_for = error.message
+                    await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+                except Exception as error:
+                    # A server that cannot begin says so and ends; one that served already goes on serving.
+                    if not self.is_settled.is_set():
+                        raise
+                    note_failure("lead", error)
+                    self._terms += 1
+                    self._holder = f"{self._process}-{self._terms}"
                     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
         finally:
             self._wishes.office = None

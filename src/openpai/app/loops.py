@@ -21,6 +21,7 @@ from openpai.orchestrator.timing import retry_due
 from openpai.orchestrator.turning import turn
 from openpai.ports.store import LeaseLost
 from openpai.protocol.errors import Unavailable
+from openpai.system.supervision import ENDINGS, note_failure
 
 AUDIT_EVERY_S: Final = 30.0
 NODES_EVERY_S: Final = 10.0
@@ -75,9 +76,10 @@ async def _turns(office: Office) -> None:
 
 async def _news(office: Office) -> None:
     while True:
-        seen = await office.backend.news()
-        office.desk.heard.extend(seen)
-        office.nudges.work.set()
+        seen = await _guarded(office, office.backend.news())
+        if seen is not None:
+            office.desk.heard.extend(seen)
+            office.nudges.work.set()
 
 
 async def _timers(office: Office) -> None:
@@ -112,8 +114,10 @@ async def _guarded(office: Office, work: Awaitable[Any]) -> Any:
         log.warning("a pass has to wait", error=error.message)
         if office.must_resync:
             raise Resync from error
-    except Exception:
-        log.exception("a pass failed; this is a bug, please report it")
+    except ENDINGS:
+        raise
+    except BaseException as error:
+        note_failure("a pass of the leader", error)
     else:
         if office.must_resync:
             raise Resync

@@ -26,6 +26,7 @@ from openpai.app.heads import bounded_heads
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.telling import Teller
 from openpai.protocol.errors import Refused
+from openpai.system.supervision import count_what_nobody_catches
 
 BACKLOG: Final = 2048
 GOODBYE_S: Final = 3
@@ -65,6 +66,7 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             house.hang_up,
         )
         loop = asyncio.get_running_loop()
+        count_what_nobody_catches(loop)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.leave)
         house.leadership.url = _url(_reachable(settings.host), listener)

@@ -7,7 +7,8 @@ there is. A reader who follows is a cursor over a file: it costs no thread, and 
 from __future__ import annotations
 
 import asyncio
-import shutil
+import errno
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.reading import CHUNK_BYTES, Piece, directory_of, no_logs, path_of, read_piece
+from openpai.logs.removing import remove_logs
 from openpai.logs.watching import PERIOD_S, IsOver, Watch, Watcher
 from openpai.ports.logs import STREAMS, LogChunk
 
@@ -23,6 +25,7 @@ T = TypeVar("T")
 THREADS: Final = 4
 READ_MAX_BYTES: Final = 1024 * 1024
 _REMOVED_AT_ONCE: Final = 100
+_NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
 
 
 class FileLogs:
@@ -134,13 +137,16 @@ class FileLogs:
 
 def _remove(directories: Sequence[str]) -> None:
     for directory in directories:
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_logs(directory)
 
 
 def _streams_in(directory: str) -> tuple[str, ...] | None:
     """Return which streams have a file; None when there is no such directory."""
     try:
-        names = {found.name for found in Path(directory).iterdir()}
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return None
-    return tuple(stream for stream in STREAMS if f"{stream}.log" in names)
+        os.close(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno in _NO_DIRECTORY:
+            return None
+        raise
+    # Asked for by name: a task may have put a million files beside these.
+    return tuple(stream for stream in STREAMS if os.path.lexists(f"{directory}/{stream}.log"))

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from openpai.lifecycle.model import AttemptKey
+from openpai.logs.removing import remove_leftovers, remove_logs
 from openpai.ports.clock import Clock
 from openpai.ports.queries import JobQueries
 
 REMOVED_PER_PASS: Final = 500
+_FILES_MAX: Final = 1000
 _DAY_MS: Final = 86_400_000
 
 _log = structlog.get_logger(__name__)
@@ -84,6 +87,8 @@ class Retention:
     async def run_once(self) -> int:
         """Remove what the limits say, at most a few hundred attempts' logs; return how many were removed."""
         now_ms = self._clock.now_ms()
+        with contextlib.suppress(FileNotFoundError):
+            await asyncio.to_thread(remove_leftovers, self._root)
         found = await asyncio.to_thread(scan, self._root)
         # Attempts that still ran last time let others have their turn, or a few hundred of them would hide the rest.
         others = [logs for logs in found if logs.key not in self._spared]
@@ -123,11 +128,16 @@ def scan(root: Path) -> tuple[Kept, ...]:
 
 
 def _measure(key: AttemptKey, path: Path) -> Kept:
-    files = [file.lstat() for file in path.iterdir()]
-    written_at = max([file.st_mtime for file in files], default=path.stat().st_mtime)
-    return Kept(key, sum(file.st_blocks * 512 for file in files), int(written_at * 1000))
+    used, written_at = 0, path.stat().st_mtime
+    with os.scandir(path) as found:
+        # A task of a container may put as many files there as it likes.
+        for entry in islice(found, _FILES_MAX):
+            file = entry.stat(follow_symlinks=False)
+            used += file.st_blocks * 512
+            written_at = max(written_at, file.st_mtime)
+    return Kept(key, used, int(written_at * 1000))
 
 
 def _remove(root: Path, going: Iterable[AttemptKey]) -> None:
     for key in going:
-        shutil.rmtree(root / key.path(), ignore_errors=True)
+        remove_logs(str(root / key.path()))

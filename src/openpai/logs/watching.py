@@ -17,6 +17,7 @@ import structlog
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.reading import Look, Piece, look
 from openpai.protocol.errors import Unavailable
+from openpai.system.supervision import supervise
 
 PERIOD_S: Final = 0.25
 QUESTIONS_PER_ROUND: Final = 100
@@ -93,7 +94,7 @@ class Watcher:
             watch = self._watches[key] = Watch(key, paths)
         watch.readers += 1
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name="log-watcher")
+            self._task = supervise("look at followed logs", self._run, again_s=self._period_s)
         try:
             if watch.readers == 1:
                 await self._look([watch], [watch])
@@ -129,12 +130,8 @@ class Watcher:
     async def _run(self) -> None:
         while self._watches:
             await asyncio.sleep(self._period_s)
-            try:
-                watches = list(self._watches.values())
-                await self._look(watches, self._next_questions(watches))
-            except Exception:
-                # One bad round must not leave every reader deaf; the next one looks again.
-                _log.exception("a look at the followed logs failed")
+            watches = list(self._watches.values())
+            await self._look(watches, self._next_questions(watches))
 
     def _next_questions(self, watches: list[Watch]) -> list[Watch]:
         """Return whom to ask about this round: all in turn, a bounded number at a time."""

@@ -90,6 +90,8 @@ on_term() {
     { read -r grace; } 2>/dev/null <"$dir/grace"
     note "SIGTERM: the task has $grace s to end"
     kill -TERM 0
+    # A stopped process hears of nothing but this and SIGKILL.
+    kill -CONT 0
     # Where there is no `sleep`, whoever sent SIGTERM keeps the time.
     { { sleep "$grace" || sleep "${grace%%.*}"; } && kill -USR1 "$$"; } >/dev/null 2>&1 3>&- 4>&- 5>&- &
 }

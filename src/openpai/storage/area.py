@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from openpai.ports.clock import Clock
 from openpai.ports.storages import Entry
+from openpai.protocol.errors import Refused
 from openpai.storage.driver import PART_PREFIX, Driver, Names, Writer
 from openpai.storage.opened import Opened
 from openpai.storage.paths import file_parts, is_text, parts
@@ -15,6 +17,8 @@ from openpai.storage.paths import file_parts, is_text, parts
 T = TypeVar("T")
 
 PIECE_BYTES: Final = 1 << 20
+LISTED_MAX: Final = 100_000
+"""How many entries of one directory are listed; each takes memory here and in whoever asked."""
 ABANDONED_AFTER_MS: Final = 24 * 3600 * 1000
 """How long nothing is written to a file in the making before it counts as left by a server that was killed."""
 
@@ -86,11 +90,14 @@ class DrivenArea:
 
     def _listed(self, names: Names) -> tuple[Entry, ...]:
         try:
-            found = tuple(self._driver.list(names))
+            found = tuple(islice(self._driver.list(names), LISTED_MAX + 1))
         except FileNotFoundError:
             if names:
                 raise
             return ()
+        if len(found) > LISTED_MAX:
+            told = f"{'/'.join(names) or '/'} holds more than {LISTED_MAX:,} files and directories, too many to list"
+            raise Refused("InvalidParametersError", told, "ask for a file in it by name, or for a directory below it")
         for entry in found:
             if entry.name.startswith(PART_PREFIX) and self._is_abandoned(entry):
                 with contextlib.suppress(Exception):

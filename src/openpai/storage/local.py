@@ -9,17 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 import stat
+import time
 from collections.abc import Iterator
 from typing import Final
 
 from openpai.ports.storages import Entry
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.storage.driver import PART_PREFIX, Names
+from openpai.system.removal import TreeRemoval
 
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SLICE: Final = 1000
+_PATIENCE_S: Final = 50.0
+"""Shorter than anybody waits for a storage to answer."""
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -93,7 +97,7 @@ class LocalDriver:
             if not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
                 os.unlink(name, dir_fd=directory)
             elif recursive:
-                shutil.rmtree(name, dir_fd=directory)
+                _remove_tree(name, directory)
             else:
                 os.rmdir(name, dir_fd=directory)
 
@@ -131,6 +135,19 @@ class LocalDriver:
 def _entry(name: str, found: os.stat_result) -> Entry:
     is_directory = stat.S_ISDIR(found.st_mode)
     return Entry(name, is_directory, 0 if is_directory else found.st_size, found.st_mtime_ns // 1_000_000)
+
+
+def _remove_tree(name: str, directory: int) -> None:
+    """Remove a directory with all that is in it. Raise Unavailable when that takes longer than anybody waits."""
+    removal = TreeRemoval(name, dir_fd=directory)
+    until_s = time.monotonic() + _PATIENCE_S
+    try:
+        while not removal.remove_some(_SLICE):
+            if time.monotonic() > until_s:
+                told = f"{name} holds so much that a part of it is still there"
+                raise Unavailable(told, "remove it again: that goes on where this ended")
+    finally:
+        removal.close()
 
 
 def _opened(root: str) -> int:

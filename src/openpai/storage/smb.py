@@ -130,11 +130,29 @@ class SmbDriver:
             with _as_usual():
                 self._smb.remove(path, **self._login)
             return
+        if recursive:
+            self._remove_below(names)
         with _as_usual():
-            if recursive:
-                for found in self._smb.scandir(path, **self._login):
-                    self.remove((*names, found.name), recursive=True)
             self._smb.rmdir(path, **self._login)
+
+    def _remove_below(self, names: Names) -> None:
+        """Remove what is in a directory, however deep it goes: a call for each level would end the program's stack."""
+        emptied: list[tuple[str, ...]] = []
+        waiting = [tuple(names)]
+        while waiting:
+            above = waiting.pop()
+            emptied.append(above)
+            with _as_usual():
+                for found in self._smb.scandir(self._path(above), **self._login):
+                    inside = (*above, found.name)
+                    if self._is_directory(self._path(inside), follows=False):
+                        waiting.append(inside)
+                    else:
+                        self._smb.remove(self._path(inside), **self._login)
+        # Each directory was found after the one that it is in.
+        for inside in reversed(emptied[1:]):
+            with _as_usual():
+                self._smb.rmdir(self._path(inside), **self._login)
 
     def _is_directory(self, path: str, *, follows: bool = True) -> bool:
         with _as_usual():

@@ -64,6 +64,9 @@ class Teller:
             return Refused("InvalidParametersError", f"{at}: {_NOT_SO[number]}", advice)
         if number in (errno.ENOSPC, errno.EDQUOT):
             return Unavailable(f"the storage {self.storage} is full", "remove something from it, or ask for more room")
+        if isinstance(error, RecursionError):
+            told = f"{at}: the directories in it are nested too deeply for a storage of this kind"
+            return Refused("InvalidParametersError", told, "remove the innermost directories first")
         if isinstance(error, TimeoutError):
             return Unavailable(f"the storage {self.storage} does not answer", "an administrator can test it")
         return Unavailable(f"the storage {self.storage} failed: {self.said(error)}", "an administrator can test it")

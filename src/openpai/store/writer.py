@@ -18,8 +18,9 @@ from typing import Any, Final, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from openpai.protocol.errors import Unavailable
+from openpai.protocol.errors import Broken, Unavailable
 from openpai.store.complaints import Outage, meets_everybody
+from openpai.system.supervision import supervise
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection], T]
@@ -50,6 +51,13 @@ class _Write:
         else:
             self.future.set_result(self.result)
 
+    def give_up(self, error: BaseException) -> None:
+        """Tell whoever waits that an error, which is none of a database, kept this from being done."""
+        if not self.future.done():
+            told = Broken(f"a write was given up: {type(error).__name__}")
+            told.__cause__ = error
+            self.future.set_exception(told)
+
 
 class Writer:
     """Commits writes in groups. `is_far` says that every statement waits for somebody else."""
@@ -74,7 +82,7 @@ class Writer:
         write = _Write(work, lock, loop.create_future())
         self._waiting.append(write)
         if self._task is None or self._task.done():
-            self._task = loop.create_task(self._drain())
+            self._task = supervise("write to the database", self._drain, again_s=0)
         result: T = await write.future
         return result
 
@@ -90,6 +98,11 @@ class Writer:
                 await (self._in_thread(self._write, group) if self._is_far else self._write_near(group))
             except Exception as error:
                 await self._each_alone(group, error)
+            except BaseException as error:
+                # Nobody may wait for ever for a write that nobody is going to do.
+                for write in group:
+                    write.give_up(error)
+                raise
             for write in group:
                 write.settle(self._outage)
 

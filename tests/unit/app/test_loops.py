@@ -13,6 +13,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.office import Desk, Nudges, Office
 from openpai.ports.backend import TaskSeen
 from openpai.ports.store import LeaseLost
+from openpai.system.supervision import failures
 
 
 class OneNews:
@@ -21,10 +22,14 @@ class OneNews:
     def __init__(self) -> None:
         self.ready = asyncio.Event()
         self.seen = TaskSeen(AttemptKey("j", 0, "worker", 0, 0), 1, 5)
+        self.error: Exception | None = None
 
     async def news(self) -> tuple[TaskSeen, ...]:
         await self.ready.wait()
         self.ready.clear()
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
         return (self.seen,)
 
 
@@ -35,6 +40,7 @@ class Half:
         self.backend = OneNews()
         self.desk = Desk()
         self.nudges = Nudges()
+        self.must_resync = False
 
 
 async def test_news_that_comes_while_a_turn_has_taken_the_rest_is_kept_for_the_next() -> None:
@@ -99,3 +105,19 @@ async def test_a_loop_that_is_nudged_while_it_is_cancelled_ends(monkeypatch: pyt
     running.cancel()
     await asyncio.wait([running], timeout=5)
     assert running.cancelled()
+
+
+async def test_a_backend_that_fails_once_is_listened_to_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "PAUSE_AFTER_ERROR_S", 0)
+    office = Half()
+    office.backend.error = RecursionError("too deep")
+    listening = asyncio.create_task(_news(cast("Office", office)))
+    before = failures().get("a pass of the leader", 0)
+    office.backend.ready.set()
+    await asyncio.wait_for(office.nudges.work.wait(), 5)
+    assert failures()["a pass of the leader"] == before + 1
+    office.nudges.work.clear()
+    office.backend.ready.set()
+    await asyncio.wait_for(office.nudges.work.wait(), 5)
+    assert office.desk.heard == [office.backend.seen]
+    listening.cancel()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,4 +71,66 @@ async def test_what_an_earlier_server_kept_is_thrown_away(tmp_path: Path) -> Non
     trash = Trash(str(tmp_path), spares_max=1)
     assert trash.lend() is None
     assert not is_there(spare)
+    await trash.close()
+
+
+async def emptied(root: Path, *, but: int = 0) -> None:
+    """Wait until no more than `but` directories are in the trash."""
+    async with asyncio.timeout(30):
+        while len([*(root / ".trash").iterdir()]) > but:  # noqa: ASYNC110  # nothing tells when a thread has removed it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_deep_directory_neither_stops_the_emptying_nor_stays(tmp_path: Path) -> None:
+    trash = Trash(str(tmp_path))
+    deep = prepared(tmp_path, 0)
+    handle = os.open(f"{deep.path}/work", os.O_RDONLY)
+    # Deeper than Python's own removal may call itself.
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=handle)
+        below = os.open("d", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = below
+    os.close(handle)
+    trash.take(deep)
+    trash.take(prepared(tmp_path, 1))
+    await emptied(tmp_path)
+    trash.take(prepared(tmp_path, 2))
+    await emptied(tmp_path)
+    await trash.close()
+
+
+async def test_the_emptying_goes_on_after_everything_was_removed_under_it(tmp_path: Path) -> None:
+    root = tmp_path / "tasks" / "process"
+    root.mkdir(parents=True)
+    trash = Trash(str(root))
+    shutil.rmtree(tmp_path / "tasks")
+    trash.take(TaskDirectory(str(root), AttemptKey("j", 0, "worker", 0, 0)))
+    async with asyncio.timeout(30):
+        while not (root / ".trash").is_dir():  # noqa: ASYNC110  # as above
+            await asyncio.sleep(0.01)
+    trash.take(prepared(root, 1))
+    await emptied(root)
+    await trash.close()
+
+
+async def test_what_cannot_be_removed_keeps_nothing_else_from_going(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trash = Trash(str(tmp_path))
+    real_unlink = os.unlink
+
+    def unlink(name: str, *, dir_fd: int | None = None) -> None:
+        if str(name).endswith("stays"):
+            raise PermissionError(1, "Operation not permitted", name)
+        real_unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    for index, name in enumerate(("stays", "goes")):
+        directory = prepared(tmp_path, index)
+        (Path(directory.path) / "work" / name).touch()
+        trash.take(directory)
+    await emptied(tmp_path, but=1)
+    trash.take(prepared(tmp_path, 2))
+    await emptied(tmp_path, but=1)
     await trash.close()

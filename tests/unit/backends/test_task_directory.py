@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from openpai.backends.host.directory import LaunchRecord, TaskDirectory, empty_trash, task_directories
+from openpai.backends.host.directory import LaunchRecord, TaskDirectory, remove_if_unused, task_directories
 from openpai.backends.host.trash import Trash
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from tests.rights import locked
@@ -102,6 +102,11 @@ async def thrown_away(directory: TaskDirectory, spares_max: int) -> str | None:
     return lent
 
 
+def empty_trash(root: Path) -> None:
+    for left in (root / ".trash").iterdir():
+        assert remove_if_unused(str(left))
+
+
 @pytest.mark.parametrize("spares_max", [0, 1])
 def test_a_link_in_place_of_the_directory_goes_without_what_it_leads_to(
     directory: TaskDirectory, tmp_path: Path, spares_max: int
@@ -113,7 +118,7 @@ def test_a_link_in_place_of_the_directory_goes_without_what_it_leads_to(
     linked(directory.path, goal)
     assert list(task_directories(directory.root)) == []
     assert asyncio.run(thrown_away(directory, spares_max)) is None
-    empty_trash(directory.root)
+    empty_trash(tmp_path)
     assert not Path(directory.path).is_symlink()
     assert [*(tmp_path / ".trash").iterdir()] == []
     assert {file.name for file in goal.iterdir()} == {"hosts", "user.sh", "ticket", "exit"}
@@ -125,5 +130,5 @@ def test_a_pipe_in_place_of_the_directory_goes_too(directory: TaskDirectory, tmp
     shutil.rmtree(directory.path)
     os.mkfifo(directory.path)
     assert asyncio.run(thrown_away(directory, 1)) is None
-    empty_trash(directory.root)
+    empty_trash(tmp_path)
     assert [*(tmp_path / ".trash").iterdir()] == []

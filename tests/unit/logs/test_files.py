@@ -225,7 +225,7 @@ async def test_nothing_runs_while_nobody_follows(place: Place) -> None:
     await anext(chunks)
     assert not place.logs.is_idle
     await chunks.aclose()
-    watching = [task for task in asyncio.all_tasks() if task.get_name() == "log-watcher"]
+    watching = [task for task in asyncio.all_tasks() if task.get_name() == "look at followed logs"]
     await asyncio.wait(watching)
     assert place.logs.is_idle
     place.over.add(KEY)

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Unavailable
+from openpai.system.supervision import background, note_failure, supervise
 
 log: Final = structlog.get_logger(__name__)
 COMPARE_EVERY_S: Final = 30.0
@@ -109,8 +111,9 @@ class DockerBackend:
             for attempt in await asyncio.to_thread(left_without_container, root, self._books):
                 self._books.add(attempt)
                 self._books.announce(attempt)
-            self._do(self._watcher.listen_forever())
-            self._do(self._watcher.compare_forever(self._compare_every_s))
+            self._keep(supervise("listen to the container Engine", self._watcher.listen_forever), self._work)
+            compare = partial(self._watcher.compare_forever, self._compare_every_s)
+            self._keep(supervise("compare the containers", compare), self._work)
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
@@ -237,7 +240,13 @@ class DockerBackend:
         while attempt.exit is None:
             try:
                 await self._engine.signal(attempt.container, signal)
-            except EngineError:
+                if signal == "SIGTERM":
+                    # Somebody may have stopped the wrapper, which passes the signal on.
+                    await self._engine.signal(attempt.container, "SIGCONT")
+            except Exception as error:
+                # A container that is not told to end runs on for ever.
+                if not isinstance(error, EngineError):
+                    note_failure("tell a container to end", error)
                 await asyncio.sleep(_TELL_AGAIN_S)
             else:
                 await self._watcher.look(attempt)
@@ -277,10 +286,13 @@ class DockerBackend:
 
     def _do(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]] | None = None) -> None:
         """Let something go on in the background until it is done or the backend is closed."""
-        tasks = self._work if among is None else among
-        task = asyncio.create_task(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        self._keep(background("work on a container", work), self._work if among is None else among)
+
+    @staticmethod
+    def _keep(task: asyncio.Task[None], among: set[asyncio.Task[None]]) -> None:
+        """Hold on to a task until it is done."""
+        among.add(task)
+        task.add_done_callback(among.discard)
 
     async def _end_work(self) -> None:
         tasks = [*self._work, *self._removals]

@@ -15,7 +15,6 @@ import contextlib
 import errno
 import json
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -177,12 +176,6 @@ def task_directories(root: str) -> Iterator[TaskDirectory]:
                     yield directory
 
 
-def empty_trash(root: str, trash: str = TRASH) -> None:
-    """Remove what was discarded so far. What cannot be removed stays for the next time."""
-    for name in os.listdir(f"{root}/{trash}"):  # noqa: PTH208  # only names are needed
-        _remove(f"{root}/{trash}/{name}")
-
-
 def make_directory(path: str) -> None:
     """Create a directory, readable by its owner only, unless it is there."""
     with contextlib.suppress(FileExistsError):
@@ -235,22 +228,25 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
     return entry.name in _OURS and entry.is_file(follow_symlinks=False)
 
 
-def _remove(path: str) -> None:
-    """Remove a task directory. What only we put there goes by name, which costs a quarter of looking for it.
+def remove_if_unused(path: str) -> bool:
+    """Remove what a task left that made no files of its own; return False, with less there, for anything else.
 
-    What a task put in its directory's place goes too, and a link without what it leads to.
+    What only we put there goes by name, which costs a quarter of looking for it.
     """
     try:
         if not _is_directory(path):
             os.unlink(path)  # noqa: PTH108  # done for each task
-            return
+            return True
         for name in _OURS:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{path}/{name}")  # noqa: PTH108  # done for each task
         os.rmdir(f"{path}/{WORK_DIRECTORY}")  # noqa: PTH106
         os.rmdir(path)  # noqa: PTH106
+    except FileNotFoundError:
+        return not os.path.lexists(path)
     except OSError:
-        shutil.rmtree(path, ignore_errors=True)
+        return False
+    return True
 
 
 def _write(path: str, text: str, flags: int) -> None:

@@ -1,21 +1,34 @@
 """Removes the directories of forgotten attempts without keeping anybody waiting.
 
 A directory leaves the tree at once, by renaming; its contents, which may be large, go some time later, many together.
-Directories in which a task left nothing may be kept for the next tasks: making and removing files is a large part of
-what a short task costs.
+A large one goes in slices, and small ones are removed in between. What cannot be removed is logged once and stays for
+the next start. Directories in which a task left nothing may be kept for the next tasks: making and removing files is a
+large part of what a short task costs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
+import threading
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from openpai.backends.host.directory import SPARE, TRASH, TaskDirectory, empty_trash, make_directory
+import structlog
 
+from openpai.backends.host.directory import SPARE, TRASH, TaskDirectory, make_directory, remove_if_unused
+from openpai.system.removal import TreeRemoval
+from openpai.system.supervision import supervise
+
+log: Final = structlog.get_logger(__name__)
 _COLLECTING_S: Final = 0.5
+_SLICE: Final = 10_000
+"""How many entries of a large directory go before small directories have their turn."""
+_NAMES_MAX: Final = 1000
+_STUCK_MAX: Final = 10_000
 
 
 class Trash:
@@ -25,16 +38,19 @@ class Trash:
         self._root = root
         self._spares_max = spares_max
         self._spares: list[str] = []
-        for directory in (TRASH, SPARE):
-            make_directory(f"{root}/{directory}")
+        self._make_places()
         # Nobody knows in what state an earlier server left these.
         for left in Path(root, SPARE).iterdir():
             left.rename(Path(root, TRASH, left.name))
         self._prefix = secrets.token_hex(8)
         self._taken = 0
+        self._stuck: set[str] = set()
+        self._removing = threading.Lock()
+        self._large: TreeRemoval | None = None
+        self._large_name = ""
         self._wanted = asyncio.Event()
         self._wanted.set()
-        self._task = asyncio.create_task(self._forever(), name="empty the trash")
+        self._task = supervise("empty the trash", self._forever)
 
     def take(self, directory: TaskDirectory) -> None:
         """Make a directory vanish from the tree now, and from the disk soon unless it is kept."""
@@ -53,14 +69,72 @@ class Trash:
         return self._spares.pop() if self._spares else None
 
     async def close(self) -> None:
-        """Stop removing."""
+        """Stop removing, in the middle of a large directory if need be."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+        await asyncio.to_thread(self._give_up)
 
     async def _forever(self) -> None:
         while True:
             await self._wanted.wait()
             await asyncio.sleep(_COLLECTING_S)
             self._wanted.clear()
-            await asyncio.to_thread(empty_trash, self._root)
+            try:
+                while await asyncio.to_thread(self._empty_some):
+                    pass
+            except BaseException:
+                self._wanted.set()
+                raise
+
+    def _make_places(self) -> None:
+        """Make the directories we move things to; whoever removed them must not keep us from going on."""
+        Path(self._root).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for directory in (TRASH, SPARE):
+            make_directory(f"{self._root}/{directory}")
+
+    def _empty_some(self) -> bool:
+        """Remove what was discarded: all that is small, and a slice of what is large. Return whether there is more."""
+        with self._removing:
+            try:
+                return self._empty_listed(self._names())
+            except FileNotFoundError:
+                self._make_places()
+                return False
+
+    def _empty_listed(self, names: list[str]) -> bool:
+        large = ""
+        for name in names:
+            if not remove_if_unused(f"{self._root}/{TRASH}/{name}"):
+                large = large or name
+        if self._large is None and large:
+            self._large, self._large_name = TreeRemoval(f"{self._root}/{TRASH}/{large}", opens_closed=True), large
+        if self._large is not None and self._is_large_gone(self._large):
+            self._large = None
+        return self._large is not None or bool(large) or len(names) == _NAMES_MAX
+
+    def _give_up(self) -> None:
+        # A thread may be in the middle of a slice whose task was cancelled.
+        with self._removing:
+            if self._large is not None:
+                self._large.close()
+
+    def _is_large_gone(self, large: TreeRemoval) -> bool:
+        """Remove a slice; return whether there is nothing more that we could do."""
+        try:
+            return large.remove_some(_SLICE)
+        except OSError as error:
+            self._stuck.add(self._large_name)
+            log.warning(
+                "what a task left cannot be removed; remove it by hand",
+                path=f"{self._root}/{TRASH}/{self._large_name}",
+                error=str(error),
+            )
+            return True
+
+    def _names(self) -> list[str]:
+        if len(self._stuck) > _STUCK_MAX:
+            return []
+        skipped = {*self._stuck, self._large_name if self._large is not None else ""}
+        with os.scandir(f"{self._root}/{TRASH}") as found:
+            return list(islice((entry.name for entry in found if entry.name not in skipped), _NAMES_MAX))

@@ -39,6 +39,7 @@ from openpai.backends.process.sweeping import Sweeper
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
+from openpai.system.supervision import note_failure
 
 SWEEP_EVERY_S: Final = 30.0
 SPARES_MAX: Final = 64
@@ -213,6 +214,8 @@ class ProcessBackend:
             with contextlib.suppress(OSError):
                 attempt.directory.write_grace(grace_s)
             signal_held(held, signal.SIGTERM)
+            # Somebody may have stopped the wrapper, which passes the signal on.
+            signal_held(held, signal.SIGCONT)
             patience_s += _WRAPPER_IS_LATE_S
         attempt.is_told_to_end = True
         loop = asyncio.get_running_loop()
@@ -254,8 +257,10 @@ class ProcessBackend:
         try:
             report = attempt.directory.report()
             ticket = None if report else attempt.directory.ticket()
-        except OSError:
-            # Out of file descriptors, perhaps. How a task ended must not be lost, so it is asked for again.
+        except Exception as error:
+            # Out of file descriptors or memory, perhaps. How a task ended must not be lost, so it is asked for again.
+            if not isinstance(error, OSError):
+                note_failure("read how a task ended", error)
             asyncio.get_running_loop().call_later(_READ_AGAIN_S, self._conclude, attempt, group, status)
             return
         is_reported = report is not None

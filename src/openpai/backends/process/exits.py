@@ -12,6 +12,8 @@ import select
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from openpai.system.supervision import note_failure
+
 Watched = TypeVar("Watched")
 _EVENTS_PER_WAKING: Final = 256
 
@@ -44,4 +46,8 @@ class ExitWatch(Generic[Watched]):
             watched = self._watched.pop(held)
             self._epoll.unregister(held)
             os.close(held)
-            self._on_exit(watched)
+            try:
+                self._on_exit(watched)
+            except Exception as error:
+                # One end that cannot be dealt with must not keep the others of this round from being heard.
+                note_failure("hear of the ends of processes", error)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from openpai.backends.process.processes import kill_strays, marked
+from openpai.system.supervision import note_failure, supervise
 
 _ROUNDS_MAX: Final = 100
 _PAUSE_S: Final = 0.02
@@ -41,7 +42,7 @@ class Sweeper(Generic[Waiting]):
         self._every_s = every_s
         self._waiting: list[Waiting] = []
         self._wanted = asyncio.Event()
-        self._task = asyncio.create_task(self._forever(), name="sweep stray processes")
+        self._task = supervise("sweep stray processes", self._forever)
 
     def soon(self, waiting: Waiting) -> None:
         """Have `on_clean` called for `waiting` after a sweep that began later than now."""
@@ -73,6 +74,15 @@ class Sweeper(Generic[Waiting]):
                     await self._wanted.wait()
             self._wanted.clear()
             waiting, self._waiting = self._waiting, []
-            await self.sweep()
+            try:
+                await self.sweep()
+            except BaseException:
+                # They end later, but they end.
+                self._waiting += waiting
+                self._wanted.set()
+                raise
             for one in waiting:
-                self._on_clean(one)
+                try:
+                    self._on_clean(one)
+                except Exception as error:
+                    note_failure("sweep stray processes", error)

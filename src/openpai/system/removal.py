@@ -1,0 +1,218 @@
+"""Removes directory trees that an enemy has made: of any depth and width, and while somebody changes them.
+
+The tree is walked by open directories and single names, so no path is ever too long, and a name that is swapped for a
+link leads nowhere: a link is removed and never followed. At most `LEVELS_MAX` directories are open at a time. A
+directory below that depth is moved up to the top of the tree, and removed from there. Names are read in batches, so
+memory does not grow with the number of entries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+LEVELS_MAX: Final = 32
+BATCH: Final = 1000
+KEPT_MAX: Final = 1000
+"""How many entries of one directory may refuse to go before the directory is given up."""
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_IS_DIRECTORY: Final = frozenset({errno.EISDIR, errno.EPERM})
+_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_FREES_NOTHING: Final = frozenset({errno.ENOENT})
+
+
+class NotRemoved(OSError):
+    """Something of a tree could not be removed. `errno` and `strerror` are those of the first such entry."""
+
+
+@dataclass(slots=True)
+class _Level:
+    """An open directory whose entries are being removed. It is called `name` in the one above."""
+
+    name: str
+    file: int
+    names: list[str] = field(default_factory=list)
+    kept: set[str] = field(default_factory=set)
+
+
+class TreeRemoval:
+    """The removal of one tree, in slices, so that a large one keeps nobody waiting.
+
+    `opens_closed` gives the owner the rights to directories that somebody has locked; for trees that nobody needs.
+    """
+
+    def __init__(self, name: str, *, dir_fd: int | None = None, opens_closed: bool = False) -> None:
+        self._name = name
+        self._above = dir_fd
+        self._opens_closed = opens_closed
+        self._levels: list[_Level] = []
+        self._complaint: OSError | None = None
+        self._moved = 0
+        self._prefix = f".removed-{secrets.token_hex(8)}-"
+
+    def remove_some(self, entries_max: int) -> bool:
+        """Remove up to `entries_max` entries; return whether the tree is gone.
+
+        Raise NotRemoved when all that is left cannot be removed. A tree that is not there is gone.
+        """
+        try:
+            if not self._levels and not self._begin():
+                return True
+            for _ in range(entries_max):
+                if self._step():
+                    return True
+        except BaseException:
+            self.close()
+            raise
+        return False
+
+    def close(self) -> None:
+        """Give the removal up, if it has not ended."""
+        while self._levels:
+            os.close(self._levels.pop().file)
+
+    def _begin(self) -> bool:
+        """Open the top; return whether there is anything to do below it."""
+        try:
+            os.unlink(self._name, dir_fd=self._above)  # relative to an open directory
+        except OSError as error:
+            if error.errno in _FREES_NOTHING:
+                return False
+            if error.errno not in _IS_DIRECTORY:
+                raise
+        else:
+            return False
+        file = self._opened(self._name, self._above)
+        self._levels.append(_Level(self._name, file))
+        return True
+
+    def _step(self) -> bool:
+        """Remove one entry, or leave or enter a directory; return whether the top itself is gone."""
+        level = self._levels[-1]
+        if not level.names:
+            try:
+                level.names = list(islice(self._names_in(level), BATCH))
+            except OSError as error:
+                self._keep(level, "", error)
+            if not level.names:
+                return self._leave(level)
+        name = level.names.pop()
+        try:
+            self._remove(level, name)
+        except OSError as error:
+            if error.errno not in _GONE:
+                self._keep(level, name, error)
+        return False
+
+    def _names_in(self, level: _Level) -> Iterator[str]:
+        if len(level.kept) >= KEPT_MAX:
+            return
+        # The names are bytes of any kind; what is no text comes and goes as surrogates.
+        with os.scandir(level.file) as found:
+            for entry in found:
+                if entry.name not in level.kept:
+                    yield entry.name
+
+    def _remove(self, level: _Level, name: str) -> None:
+        try:
+            os.unlink(name, dir_fd=level.file)
+            return
+        except OSError as error:
+            if error.errno not in _IS_DIRECTORY:
+                raise
+            complaint = error
+        try:
+            # Most directories in a wide tree are empty, and need not be opened.
+            os.rmdir(name, dir_fd=level.file)
+        except NotADirectoryError:
+            # A file that may not be removed, such as an immutable one, complains like a directory.
+            raise complaint from None
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES):
+                raise
+            self._enter(level, name)
+
+    def _enter(self, level: _Level, name: str) -> None:
+        if len(self._levels) < LEVELS_MAX:
+            self._levels.append(_Level(name, self._opened(name, level.file)))
+            return
+        top = self._levels[0]
+        self._moved += 1
+        goal = f"{self._prefix}{self._moved}"
+        try:
+            os.rename(name, goal, src_dir_fd=level.file, dst_dir_fd=top.file)
+        except PermissionError:
+            if not self._opens_closed:
+                raise
+            # To move a directory is to change its entry `..`.
+            os.close(self._opened(name, level.file))
+            os.rename(name, goal, src_dir_fd=level.file, dst_dir_fd=top.file)
+        # It goes next after what is entered now, so a deep tree costs no search through a wide one.
+        if len(top.names) < 2 * BATCH:
+            top.names.append(goal)
+
+    def _leave(self, level: _Level) -> bool:
+        self._levels.pop()
+        os.close(level.file)
+        if not self._levels:
+            return self._end()
+        above = self._levels[-1]
+        if level.kept:
+            above.kept.add(level.name)
+            return False
+        try:
+            os.rmdir(level.name, dir_fd=above.file)
+        except OSError as error:
+            if error.errno not in _GONE:
+                self._keep(above, level.name, error)
+        return False
+
+    def _end(self) -> bool:
+        try:
+            os.rmdir(self._name, dir_fd=self._above)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            first = self._complaint or error
+            raise NotRemoved(first.errno, first.strerror or str(first), first.filename or self._name) from error
+        return True
+
+    def _keep(self, level: _Level, name: str, error: OSError) -> None:
+        level.kept.add(name)
+        self._complaint = self._complaint or error
+
+    def _opened(self, name: str, above: int | None) -> int:
+        """Return a directory opened; with the rights that we need where they are ours to give."""
+        if not self._opens_closed:
+            return os.open(name, _DIRECTORY, dir_fd=above)
+        place = os.open(name, _PLACE, dir_fd=above)
+        try:
+            mode = stat.S_IMODE(os.fstat(place).st_mode)
+            if mode & stat.S_IRWXU != stat.S_IRWXU:
+                with contextlib.suppress(OSError):
+                    # By the open directory and not by its name, which may lead elsewhere by now.
+                    os.chmod(f"/proc/self/fd/{place}", mode | stat.S_IRWXU)  # noqa: PTH101
+            return os.open(".", _DIRECTORY, dir_fd=place)
+        finally:
+            os.close(place)
+
+
+def remove_tree(name: str, *, dir_fd: int | None = None, opens_closed: bool = False) -> None:
+    """Remove a file, a link (not what it leads to) or a directory with all that is in it.
+
+    Raise NotRemoved when something cannot be removed, after the rest was. What is not there is no error.
+    """
+    removal = TreeRemoval(name, dir_fd=dir_fd, opens_closed=opens_closed)
+    try:
+        while not removal.remove_some(1 << 30):
+            pass
+    finally:
+        removal.close()

@@ -1,0 +1,103 @@
+"""Keeps the server's endless loops alive: an error in one is logged and counted, and the loop goes on.
+
+Every task that is to live as long as the server is started by `supervise`, and work that nobody awaits by `background`.
+Without them an error would stay in a task object that nobody looks at, and the work would silently stop.
+
+Caught is everything but what asks a task or the process to end. That includes RecursionError and MemoryError, after
+which the stack is unwound and memory is free again, and errors outside `Exception`: the panics of extension modules
+written in Rust are such.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+import structlog
+
+AGAIN_S: Final = 1.0
+ENDINGS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a task or the process on purpose."""
+
+_log: Final = structlog.get_logger(__name__)
+_failures: Final = Counter[str]()
+
+
+def failures() -> dict[str, int]:
+    """Return how often each loop of this process has failed since the process began."""
+    return dict(_failures)
+
+
+def note_failure(name: str, error: BaseException) -> None:
+    """Count and log an error that a loop survived. Never raises."""
+    _failures[name] += 1
+    # Memory may be so short that the message cannot be written; the count is there in any case.
+    with contextlib.suppress(Exception):
+        _log.error(
+            "a loop failed and goes on; this is a bug, please report it", loop=name, exc_info=_short_of_frames(error)
+        )
+
+
+def supervise(
+    name: str, loop: Callable[[], Coroutine[Any, Any, None]], *, again_s: float = AGAIN_S
+) -> asyncio.Task[None]:
+    """Run `loop` as a task until it returns or is cancelled; after an error begin it again `again_s` later."""
+    return asyncio.create_task(_supervised(name, loop, again_s), name=name)
+
+
+def background(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run `work`, whose outcome nobody awaits, as a task; log and count an error in it."""
+    return asyncio.create_task(_noted(name, work), name=name)
+
+
+def count_what_nobody_catches(loop: asyncio.AbstractEventLoop) -> None:
+    """Log and count errors of callbacks, and of tasks that nobody awaits, in the event loop of a server."""
+
+    def on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None:
+            _log.warning("the event loop complains", told=str(context.get("message")))
+        else:
+            note_failure("event loop", error)
+
+    loop.set_exception_handler(on_error)
+
+
+async def _supervised(name: str, loop: Callable[[], Coroutine[Any, Any, None]], again_s: float) -> None:
+    while True:
+        if await _survived(name, loop()):
+            return
+        await asyncio.sleep(again_s)
+
+
+async def _noted(name: str, work: Coroutine[Any, Any, None]) -> None:
+    await _survived(name, work)
+
+
+async def _survived(name: str, work: Awaitable[None]) -> bool:
+    """Return whether the work came to its end."""
+    try:
+        await work
+    except ENDINGS:
+        raise
+    except BaseException as error:
+        note_failure(name, error)
+        return False
+    return True
+
+
+def _short_of_frames(error: BaseException) -> BaseException:
+    """Return the error with the last frames of its traceback only, when it came out of a deep recursion."""
+    if isinstance(error, RecursionError):
+        place = error.__traceback__
+        frames = 0
+        while place is not None:
+            place, frames = place.tb_next, frames + 1
+        place = error.__traceback__
+        for _ in range(frames - 20):
+            place = place.tb_next if place is not None else None
+        return error.with_traceback(place)
+    return error

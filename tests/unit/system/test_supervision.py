@@ -1,0 +1,66 @@
+"""Loops of the server outlive whatever error they meet, and the error is counted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from openpai.system.supervision import background, failures, supervise
+
+
+class Panic(BaseException):
+    """What extension modules written in Rust raise."""
+
+
+def nested() -> None:
+    nested()
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, MemoryError, RecursionError, Panic])
+async def test_a_loop_goes_on_after_an_error(kind: type[BaseException]) -> None:
+    rounds: list[int] = []
+    done = asyncio.Event()
+    name = f"test {kind.__name__}"
+
+    async def loop() -> None:
+        rounds.append(1)
+        if len(rounds) == 3:
+            done.set()
+        elif kind is RecursionError:
+            nested()
+        else:
+            raise kind("no")
+
+    with capture_logs() as logs:
+        task = supervise(name, loop, again_s=0)
+        await task
+    assert done.is_set()
+    assert failures()[name] == 2
+    assert {entry["loop"] for entry in logs} == {name}
+
+
+async def test_a_loop_ends_when_it_is_told_to() -> None:
+    began = asyncio.Event()
+
+    async def loop() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    task = supervise("test cancelled", loop)
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert "test cancelled" not in failures()
+
+
+async def test_an_error_in_work_that_nobody_awaits_is_counted() -> None:
+    async def work() -> None:
+        raise RuntimeError("no")
+
+    with capture_logs() as logs:
+        await background("test work", work())
+    assert failures()["test work"] == 1
+    assert logs[0]["log_level"] == "error"
