@@ -124,6 +124,8 @@ class Health(Answer):
     """That this server takes requests."""
 
     status: Literal["ok"]
+    loopFailures: int = Field(examples=[0])
+    """Errors that background work of this server has met and survived since it was started; its log has them."""
 
 
 _Q: Final = "/api/v2/quotas"
