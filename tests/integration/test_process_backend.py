@@ -390,21 +390,3 @@ async def test_several_nodes_share_the_machine_and_keep_their_devices_apart(worl
         assert {report.reason for report in reports} == {ExitReason.EXITED}
     finally:
         await backend.close()
-
-
-@pytest.mark.parametrize("whom", ["wrapper", "group"])
-async def test_a_stopped_task_ends_as_soon_as_any_other(world: ProcessHarness, whom: str) -> None:
-    key = a_key()
-    backend = await world.start()
-    watch = Watch(backend)
-    await backend.apply([a_launch(world, key, "echo up; sleep 600")])
-    await world.until_said(key, "up")
-    wrapper = wrapper_of(world, key)
-    if whom == "group":
-        os.killpg(wrapper, signal.SIGSTOP)
-    else:
-        os.kill(wrapper, signal.SIGSTOP)
-    # Nothing but its own end ends the task within this test.
-    await backend.apply([KillTask(key, 600.0)])
-    (report,) = await watch.until_over(key, patience_s=PATIENCE_S)
-    assert report.code == 143
