@@ -19,6 +19,14 @@ DatabaseOption = Annotated[
 ]
 
 
+def config() -> None:
+    """Print a configuration file with every setting, explained, for `pai up --config FILE`."""
+    from openpai.app.config_file import example
+    from openpai.app.main import app
+
+    output.say(example(typer.main.get_command(app).get_command(None, "up")).rstrip("\n"))  # type: ignore[attr-defined]
+
+
 def reset_password(
     user: Annotated[str, typer.Option(metavar="NAME", help="Whose password.")] = "admin",
     data_dir: DataDirOption = Path("~/.local/share/openpai"),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from openpai.app.config_file import ENVIRONMENT_PREFIX, read_into
 from openpai.app.connections import PER_ADDRESS
 from openpai.app.replay import plan, replay
 from openpai.app.settings import AUDIT_DAYS_DEFAULT, PORT_DEFAULT, BackendName, Settings
@@ -20,8 +21,26 @@ from openpai.cli.vc import app as vc_app
 DATA_DIR_DEFAULT = Path("~/.local/share/openpai")
 
 
-@app.command(short_help="Run the platform here, in the foreground.")
+def _configured(context: typer.Context, config: Path | None) -> Path | None:
+    if not context.resilient_parsing:
+        read_into(context, config)
+    return config
+
+
+@app.command(
+    short_help="Run the platform here, in the foreground.",
+    context_settings={"auto_envvar_prefix": ENVIRONMENT_PREFIX},
+)
 def up(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Configuration file (YAML); the environment and options go before it.",
+            envvar="PAI_CONFIG",
+            callback=_configured,
+            is_eager=True,
+        ),
+    ] = None,
     data_dir: Annotated[
         Path, typer.Option(help="Where everything is kept: database, logs, keys.", envvar="PAI_DATA_DIR")
     ] = DATA_DIR_DEFAULT,
@@ -105,6 +124,7 @@ def up(
 
 
 ADMIN = {
+    "config": ("openpai.app.admin:config", "Print a configuration file with every setting, explained."),
     "reset-password": ("openpai.app.admin:reset_password", "Let somebody log in as an administrator again."),
     "rotate-key": ("openpai.app.keys:rotate_key", "Seal all secrets with a new key."),
 }

@@ -19,6 +19,7 @@ from openpai.app.pages.job_states import job_states
 from openpai.app.pages.permissions import permissions
 from openpai.app.pages.protocol import protocol
 from openpai.app.pages.rest import rest
+from openpai.app.pages.settings import settings
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "job-states.md": job_states,
@@ -27,6 +28,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "permissions.md": permissions,
     "protocol.md": protocol,
     "cli.md": commands,
+    "settings.md": settings,
 }
 
 

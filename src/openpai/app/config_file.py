@@ -1,0 +1,154 @@
+"""The configuration file of `pai up`: every option under its own name, below the environment and the command line.
+
+A YAML mapping such as `port: 8080`. The options of `pai up` are the only list of settings: the file's keys, the
+variables of the environment and the annotated example are all derived from them, so none can be forgotten.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+import yaml
+
+from openpai.protocol.errors import Refused
+
+ENVIRONMENT_PREFIX: Final = "PAI"
+BYTES_MAX: Final = 1 << 20
+_NOT_IN_THE_FILE: Final = frozenset({"config", "help"})
+_WIDTH: Final = 100
+
+
+def read_into(context: Any, path: Path | None) -> None:
+    """Make what a file says the defaults of the command's other options.
+
+    Raise Refused for a file that cannot be read, an unknown or repeated key, and a value that an option does not take,
+    with the line of each.
+    """
+    if path is None:
+        return
+    file = path.expanduser().absolute()
+    options = options_of(context.command)
+    hints = get_type_hints(context.command.callback)
+    values: dict[str, Any] = {}
+    for key, node in _entries(file):
+        where = f"{file}, line {node.start_mark.line + 1}"
+        option = options.get(key)
+        if option is None:
+            near = get_close_matches(key.replace("_", "-").lower(), options, 1)
+            advice = f"did you mean {near[0]!r}?" if near else "`pai admin config` prints every setting"
+            raise Refused("BadConfigurationError", f"{where}: there is no setting {key!r}", advice)
+        if option.name in values:
+            raise Refused("BadConfigurationError", f"{where}: {key!r} is there twice", "keep one of the two")
+        is_path = hints.get(option.name) in (Path, Path | None)
+        value = _value(option, node, where, file.parent, is_path)
+        if value is not None:
+            values[option.name] = value
+            _check(context, option, value, f"{where}: {key}")
+    _refuse_readable_password(file, values.get("database_url"))
+    context.default_map = {**(context.default_map or {}), **values}
+
+
+def options_of(command: Any) -> dict[str, Any]:
+    """Return the options that a file may set, by their key in it."""
+    options = [one for one in command.params if one.name not in _NOT_IN_THE_FILE and not one.hidden]
+    return {one.opts[0].removeprefix("--"): one for one in options}
+
+
+def variable_of(option: Any) -> str:
+    """Return the variable of the environment that sets an option."""
+    own = option.envvar
+    return own if isinstance(own, str) else f"{ENVIRONMENT_PREFIX}_{option.name.upper()}"
+
+
+def choices_of(command: Any, option: Any) -> tuple[str, ...]:
+    """Return the values an option is limited to; none for one that takes any."""
+    hint = get_type_hints(command.callback).get(option.name)
+    return get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def example(command: Any) -> str:
+    """Return a file with every setting, each explained and commented out, with its default value."""
+    return "\n\n".join(["# Configuration of `pai up --config FILE`.", *_explained(command)]) + "\n"
+
+
+def _explained(command: Any) -> Iterator[str]:
+    for key, option in options_of(command).items():
+        told = option.help or ""
+        if choices := choices_of(command, option):
+            told += f" One of: {', '.join(choices)}."
+        lines = [f"# {line}" for line in textwrap.wrap(f"{told} Environment: {variable_of(option)}.", _WIDTH)]
+        yield "\n".join([*lines, f"# {key}: {written(option.default)}".rstrip()])
+
+
+def written(default: Any) -> str:
+    """Return a default as it would stand in the file; empty for none."""
+    if default is None:
+        return ""
+    value = str(default) if hasattr(default, "parts") else default
+    return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("...").strip()
+
+
+def _entries(file: Path) -> Iterator[tuple[str, yaml.Node]]:
+    """Yield the keys of a file and their values, still as nodes, which know their lines."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(BYTES_MAX + 1)
+        if len(content) > BYTES_MAX:
+            raise Refused("BadConfigurationError", f"{file} is larger than 1 MiB", "name a configuration file")
+        root = yaml.compose(content.decode("utf-8"), Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise Refused("BadConfigurationError", f"cannot read {file}: {error.strerror}", "name another file") from error
+    except UnicodeDecodeError as error:
+        raise Refused("BadConfigurationError", f"{file} is not UTF-8 text", "save it as UTF-8") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f", line {mark.line + 1}"
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise Refused("BadConfigurationError", f"{file}{line}: not YAML: {problem}", "correct the line") from error
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise Refused("BadConfigurationError", f"{file} is not a list of settings", "write lines such as `port: 8080`")
+    for key, node in root.value:
+        yield str(key.value), node
+
+
+def _value(option: Any, node: yaml.Node, where: str, directory: Path, is_path: bool) -> Any:
+    if option.multiple:
+        if not isinstance(node, yaml.SequenceNode) or not all(isinstance(one, yaml.ScalarNode) for one in node.value):
+            raise Refused("BadConfigurationError", f"{where}: {option.name} takes a list", "write it as [one, two]")
+        return [one.value for one in node.value]
+    if not isinstance(node, yaml.ScalarNode):
+        raise Refused("BadConfigurationError", f"{where}: a setting takes one value", "write it as `key: value`")
+    if node.tag == "tag:yaml.org,2002:null":
+        return None
+    # The text as written: YAML 1.1 would read 0755 and 1:30 as other numbers.
+    text = str(node.value)
+    if is_path:
+        path = Path(text).expanduser()
+        return str(path if path.is_absolute() else directory / path)
+    return text
+
+
+def _check(context: Any, option: Any, value: Any, where: str) -> None:
+    try:
+        option.process_value(context, value)
+    except Refused:
+        raise
+    except Exception as error:
+        # The command line library's own class of this error is private to it.
+        problem = getattr(error, "message", None)
+        if problem is None:
+            raise
+        raise Refused("BadConfigurationError", f"{where}: {problem}", "`pai up --help` tells what it takes") from error
+
+
+def _refuse_readable_password(file: Path, database_url: Any) -> None:
+    if database_url and urlsplit(str(database_url)).password and file.stat().st_mode & 0o077:
+        told = f"{file} holds the password of a database, and other users of this machine can read it"
+        raise Refused("BadConfigurationError", told, f"chmod 600 {file}")
