@@ -147,7 +147,7 @@ async def until(watch: Watch, is_there: Callable[[], bool]) -> float:
 def ended_s(watch: Watch, run_s: float) -> float:
     """Return how long ago the last task of a job ended: both sides go by the clock of this machine."""
     started = [task["launchedTime"] for role in watch.job["taskRoles"].values() for task in role["taskStatuses"]]
-    return time.time() - max(started) / 1000 - run_s
+    return float(time.time() - max(started) / 1000 - run_s)
 
 
 async def gang(server: Server, options: argparse.Namespace) -> dict[str, Any]:

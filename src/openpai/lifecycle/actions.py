@@ -5,9 +5,10 @@ Launches, endings and nothing else: what is left of a task after its end is forg
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from openpai.lifecycle.model import AttemptKey, Job, JobPhase, Task, TaskPhase
+from openpai.lifecycle.model import AttemptKey, Job, JobPhase, Task, TaskId, TaskPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +19,17 @@ class Wanted:
     kill: tuple[AttemptKey, ...] = ()
 
 
-def wanted(job: Job) -> Wanted:
-    """Return what the world must be told so that it agrees with `job`."""
+def wanted(job: Job, among: Iterable[TaskId] | None = None) -> Wanted:
+    """Return what the world must be told so that it agrees with `job`; only of these tasks if some are named."""
+    if job.phase not in (JobPhase.STARTING, JobPhase.RUNNING, JobPhase.ENDING):
+        return Wanted()
+    if among is None:
+        tasks = list(job.tasks.values())
+    else:
+        tasks = [task for id_ in among if (task := job.tasks.get(id_)) is not None]
     if job.phase is JobPhase.ENDING:
-        return Wanted(kill=tuple(job.key(task) for task in job.tasks.values() if task.is_alive))
-    if job.phase in (JobPhase.STARTING, JobPhase.RUNNING):
-        return Wanted(launch=tuple(task for task in job.tasks.values() if task.phase is TaskPhase.STARTING))
-    return Wanted()
+        return Wanted(kill=tuple([job.key(task) for task in tasks if task.is_alive]))
+    return Wanted(launch=tuple([task for task in tasks if task.phase is TaskPhase.STARTING]))
 
 
 def is_current(job: Job, key: AttemptKey) -> bool:

@@ -6,6 +6,7 @@ scheduler's and the orchestrator's knowledge. Times are milliseconds since the e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -203,6 +204,42 @@ class Task:
     def is_alive(self) -> bool:
         """Return whether something of this attempt may exist in the world."""
         return self.phase in (TaskPhase.STARTING, TaskPhase.RUNNING)
+
+
+class Tasks(dict[TaskId, Task]):
+    """The tasks of a job attempt, which knows how many of each role are in each phase.
+
+    A job may have thousands of tasks, of which a step changes a few. Only who makes a copy changes it, by `put`.
+    """
+
+    __slots__ = ("counts",)
+
+    def __init__(self, tasks: Mapping[TaskId, Task]) -> None:
+        super().__init__(tasks)
+        self.counts: Counter[tuple[str, TaskPhase]] = (
+            tasks.counts.copy()
+            if isinstance(tasks, Tasks)
+            else Counter([(task.id.role, task.phase) for task in tasks.values()])
+        )
+
+    @classmethod
+    def counted(cls, tasks: Mapping[TaskId, Task]) -> Tasks:
+        """Return the same tasks, counted if nobody did."""
+        return tasks if isinstance(tasks, Tasks) else cls(tasks)
+
+    def put(self, task: Task) -> None:
+        """Let a task be as it is now."""
+        before = self.get(task.id)
+        if before is not None:
+            self.counts[task.id.role, before.phase] -= 1
+        self.counts[task.id.role, task.phase] += 1
+        self[task.id] = task
+
+    def count(self, phase: TaskPhase, role: str | None = None) -> int:
+        """Return how many tasks, of one role or of all, are in a phase."""
+        if role is not None:
+            return self.counts[role, phase]
+        return sum(number for (_, at), number in self.counts.items() if at is phase)
 
 
 class Verdict(StrEnum):

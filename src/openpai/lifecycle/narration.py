@@ -6,7 +6,7 @@ story for the same change whichever way it came about.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from openpai.lifecycle.model import AttemptKey, Job, JobPhase, Task, TaskPhase, Verdict
@@ -26,20 +26,21 @@ class Line:
 
 def narrate(before: Job, stepped: Stepped) -> tuple[Line, ...]:
     """Return what happened between `before` and `stepped.job`, in the order it makes sense to read."""
-    last = stepped.ended or stepped.job
+    last = stepped.last
+    changed = [last.tasks[id_] for id_ in stepped.changed] if before.attempt == last.attempt else []
     return (
-        *_beginnings(before, last),
+        *_beginnings(before, last, changed),
         *_retried(before, stepped.retried),
-        *_task_ends(before, last),
+        *_task_ends(before, last, changed),
         *_attempt_end(before, stepped),
         *_job_moves(before, stepped.job),
     )
 
 
-def _beginnings(before: Job, last: Job) -> Iterator[Line]:
+def _beginnings(before: Job, last: Job, changed: Sequence[Task]) -> Iterator[Line]:
     if before.attempt != last.attempt:
         return
-    starting = [task for task in last.tasks.values() if task.grant is not None and _waited(before, task)]
+    starting = [task for task in changed if task.grant is not None and _waited(before, task)]
     if starting:
         count = "its 1 task" if len(last.tasks) == 1 else f"{len(starting)} of its {len(last.tasks)} tasks"
         yield Line("Granted", f"devices were granted to {count}", last.attempt)
@@ -53,10 +54,8 @@ def _retried(before: Job, retried: tuple[Task, ...]) -> Iterator[Line]:
         yield Line("TaskRetried", told, before.attempt, before.key(task), is_warning=True)
 
 
-def _task_ends(before: Job, last: Job) -> Iterator[Line]:
-    if before.attempt != last.attempt:
-        return
-    for task in last.tasks.values():
+def _task_ends(before: Job, last: Job, changed: Sequence[Task]) -> Iterator[Line]:
+    for task in changed:
         was = _was(before, task)
         if task.phase is was.phase or not was.is_alive:
             continue
@@ -70,7 +69,7 @@ def _task_ends(before: Job, last: Job) -> Iterator[Line]:
 
 
 def _attempt_end(before: Job, stepped: Stepped) -> Iterator[Line]:
-    last = stepped.ended or stepped.job
+    last = stepped.last
     outcome = last.outcome
     if outcome is None or (before.attempt == last.attempt and before.outcome is not None):
         return

@@ -24,6 +24,7 @@ from openpai.lifecycle.model import (
     Task,
     TaskId,
     TaskPhase,
+    Tasks,
     Verdict,
 )
 
@@ -75,6 +76,8 @@ def verdict(plan: Plan, tasks: Mapping[TaskId, Task]) -> Outcome | None:
 
     When several rules fired, the one whose last task ended first wins; ties go to the role declared first.
     """
+    if _is_undecided(plan, Tasks.counted(tasks)):
+        return None
     over: dict[str, list[Task]] = {role.name: [] for role in plan.roles}
     for task in tasks.values():
         if task.phase in (TaskPhase.SUCCEEDED, TaskPhase.FAILED):
@@ -90,6 +93,17 @@ def verdict(plan: Plan, tasks: Mapping[TaskId, Task]) -> Outcome | None:
         last = max(tasks.values(), key=_ending)
         return Outcome(Verdict.SUCCEEDED, 0, trigger=last.id, message="every task is over and no rule says it failed")
     return None
+
+
+def _is_undecided(plan: Plan, tasks: Tasks) -> bool:
+    """Return whether the numbers of tasks that ended say that no rule fired: asked after each of thousands of ends."""
+    over = 0
+    for role in plan.roles:
+        failed, succeeded = tasks.count(TaskPhase.FAILED, role.name), tasks.count(TaskPhase.SUCCEEDED, role.name)
+        if 1 <= role.min_failed <= failed or 1 <= role.min_succeeded <= succeeded:
+            return False
+        over += failed + succeeded
+    return over != plan.tasks_total
 
 
 def _fired(role: RolePlan, over: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:

@@ -30,6 +30,7 @@ from openpai.lifecycle.model import (
     TaskExited,
     TaskId,
     TaskPhase,
+    Tasks,
     TasksGranted,
     TaskStarted,
     Verdict,
@@ -46,6 +47,13 @@ class Stepped:
     ended: Job | None = None
     retried: tuple[Task, ...] = ()
     """Task attempts, as they ended, that were followed by another attempt within the same job attempt."""
+    changed: tuple[TaskId, ...] = ()
+    """Which tasks changed, of the attempt that the job was in before; in the order in which that was heard."""
+
+    @property
+    def last(self) -> Job:
+        """Return the job at the end of the attempt it was in, or as it is now while it is still in it."""
+        return self.ended or self.job
 
 
 def new_job(id_: str, plan: Plan, at_ms: int) -> Job:
@@ -70,6 +78,9 @@ class _Draft:
         self.job = job
         self.policy = policy
         self.tasks = job.tasks
+        self.attempt = job.attempt
+        self.changed: dict[TaskId, None] = {}
+        self._own: Tasks | None = None
         self.ended: Job | None = None
         self.retried: list[Task] = []
         self.now_ms = 0
@@ -98,7 +109,7 @@ class _Draft:
     def stepped(self) -> Stepped:
         if self.tasks is not self.job.tasks:
             self.job = replace(self.job, tasks=self.tasks)
-        return Stepped(self.job, self.ended, retried=tuple(self.retried))
+        return Stepped(self.job, self.ended, tuple(self.retried), tuple(self.changed))
 
     # What each fact means.
 
@@ -123,11 +134,12 @@ class _Draft:
         self._put(replace(task, phase=task_goal(task.phase, TaskEvent.RAN), started_at_ms=fact.at_ms))
         if self.job.phase is JobPhase.STARTING:
             self._move(JobEvent.TASK_RAN, JobPhase.RUNNING)
-        self.job = replace(
-            self.job,
-            attempt_started_at_ms=self.job.attempt_started_at_ms or fact.at_ms,
-            started_at_ms=self.job.started_at_ms or fact.at_ms,
-        )
+        if not self.job.attempt_started_at_ms or not self.job.started_at_ms:
+            self.job = replace(
+                self.job,
+                attempt_started_at_ms=self.job.attempt_started_at_ms or fact.at_ms,
+                started_at_ms=self.job.started_at_ms or fact.at_ms,
+            )
 
     def _exited(self, fact: TaskExited) -> None:
         task = self._current(fact.key)
@@ -286,12 +298,15 @@ class _Draft:
         self.job = replace(self.job, phase=job_goal(self.job.phase, event, wish))
 
     def _put(self, task: Task) -> None:
-        if self.tasks is self.job.tasks:
-            self.tasks = dict(self.job.tasks)
-        self.tasks[task.id] = task  # type: ignore[index]  # it is our own copy by now
+        if self._own is None or self.tasks is self.job.tasks:
+            self.tasks = self._own = Tasks(self.tasks)
+        self._own.put(task)
+        if self.job.attempt == self.attempt:
+            self.changed[task.id] = None
 
     def _anything_alive(self) -> bool:
-        return any(task.is_alive for task in self.tasks.values())
+        tasks = Tasks.counted(self.tasks)
+        return bool(tasks.count(TaskPhase.STARTING) or tasks.count(TaskPhase.RUNNING))
 
     def _current(self, key: AttemptKey) -> Task | None:
         """Return the task a fact speaks of, None for old news; raise for what was never started."""
@@ -315,6 +330,6 @@ def _told_used_up(outcome: Outcome, job: Job) -> Outcome:
     return replace(outcome, message=f"{outcome.message}; jobRetryCount {job.plan.job_retry_count} is used up")
 
 
-def _fresh_tasks(plan: Plan) -> dict[TaskId, Task]:
+def _fresh_tasks(plan: Plan) -> Tasks:
     ids = (TaskId(role.name, index) for role in plan.roles for index in range(role.instances))
-    return {id_: Task(id_) for id_ in ids}
+    return Tasks({id_: Task(id_) for id_ in ids})

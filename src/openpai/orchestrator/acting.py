@@ -1,28 +1,31 @@
 """The pass that tells the backend what ought to exist and what may be forgotten.
 
 It remembers what it told, so that nothing is told twice without need; after a restart everything is told again,
-which is harmless. An action that could not be told is told by the next pass.
+which is harmless. An action that could not be told is told by a later pass. A pass is bounded by tasks, and a job with
+thousands of them shares it with others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import structlog
 
 from openpai.lifecycle.actions import wanted
-from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Task
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Task, TaskId
 from openpai.orchestrator.launching import launches
 from openpai.orchestrator.mounting import known_storages
 from openpai.orchestrator.observing import hear
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.office import Desk, Office
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen
 from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import Broken, PaiError, Refused
 
-JOBS_PER_PASS: Final = 256
+TASKS_PER_PASS: Final = 1024
+TASKS_OF_ONE_JOB: Final = 256
 GRACE_S: Final = 30.0
 log: Final = structlog.get_logger(__name__)
 
@@ -30,14 +33,44 @@ log: Final = structlog.get_logger(__name__)
 async def act(office: Office) -> bool:
     """Tell the backend one bounded round of actions; return whether there may be more."""
     desk = office.desk
-    jobs = [id_ for id_, _ in zip(list(desk.to_act), range(JOBS_PER_PASS), strict=False)]
-    actions: list[Action] = [ForgetTask(key) for key in desk.to_forget]
+    taken = _take(desk)
+    try:
+        await _tell(office, taken)
+    except BaseException:
+        for id_, tasks in taken.items():
+            desk.to_act[id_] = {**dict.fromkeys(tasks), **desk.to_act.get(id_, {})}
+        raise
+    for id_ in [id_ for id_ in desk.launchers if id_ not in desk.to_act]:
+        del desk.launchers[id_]
+    return bool(desk.to_act or desk.to_forget)
+
+
+def _take(desk: Desk) -> dict[str, list[TaskId]]:
+    """Take the tasks of one round from the desk; a job with more of them goes behind the others."""
+    taken: dict[str, list[TaskId]] = {}
+    left = TASKS_PER_PASS
+    for id_ in list(islice(desk.to_act, TASKS_PER_PASS)):
+        waiting = desk.to_act.pop(id_)
+        taken[id_] = list(islice(waiting, min(left, TASKS_OF_ONE_JOB)))
+        for task in taken[id_]:
+            del waiting[task]
+        if waiting:
+            desk.to_act[id_] = waiting
+        left -= len(taken[id_])
+        if not left:
+            break
+    return taken
+
+
+async def _tell(office: Office, taken: Mapping[str, Sequence[TaskId]]) -> None:
+    desk = office.desk
+    actions: list[Action] = [ForgetTask(key) for key in islice(desk.to_forget, TASKS_PER_PASS)]
     spoilt: list[TaskSeen] = []
-    storages = await known_storages(office.storages, (desk.records[id_] for id_ in jobs if id_ in desk.records))
-    for id_ in jobs:
+    storages = await known_storages(office.storages, (desk.records[id_] for id_ in taken if id_ in desk.records))
+    for id_, tasks in taken.items():
         record = desk.records.get(id_)
         if record is not None:
-            actions.extend(_actions(office, record, storages, spoilt))
+            actions.extend(_actions(office, record, tasks, storages, spoilt))
     if actions:
         _remember(office, actions)
         try:
@@ -48,18 +81,18 @@ async def act(office: Office) -> bool:
     for action in actions:
         if isinstance(action, ForgetTask):
             desk.to_forget.pop(action.key, None)
-    for id_ in jobs:
-        if id_ not in desk.records or not _untold(office, desk.records[id_]):
-            desk.to_act.pop(id_, None)
     if spoilt:
         await hear(office, spoilt)
-    return bool(desk.to_act)
 
 
 def _actions(
-    office: Office, record: JobRecord, storages: Mapping[str, Storage], spoilt: list[TaskSeen]
+    office: Office,
+    record: JobRecord,
+    among: Sequence[TaskId],
+    storages: Mapping[str, Storage],
+    spoilt: list[TaskSeen],
 ) -> list[Action]:
-    want = wanted(record.job)
+    want = wanted(record.job, among)
     tasks = [task for task in want.launch if record.job.key(task) not in office.desk.launched]
     kills: list[Action] = [KillTask(key, GRACE_S) for key in want.kill if key not in office.desk.killed]
     if not tasks:
@@ -83,14 +116,6 @@ def _refused(office: Office, record: JobRecord, task: Task, error: PaiError) -> 
     log.error("a task cannot be launched", job=record.full_name, error=error.message)
     report = ExitReport(1, ExitReason.LAUNCH_REFUSED, error.message, ended_at_ms=office.clock.now_ms())
     return TaskSeen(record.job.key(task), task.grant or 0, None, report)
-
-
-def _untold(office: Office, record: JobRecord) -> bool:
-    want = wanted(record.job)
-    desk = office.desk
-    return any(record.job.key(task) not in desk.launched for task in want.launch) or any(
-        key not in desk.killed for key in want.kill
-    )
 
 
 def _remember(office: Office, actions: list[Action]) -> None:

@@ -5,10 +5,12 @@ Edges can be missed, levels cannot: whatever the quick passes lost, this one fin
 
 from __future__ import annotations
 
-from openpai.lifecycle.model import ExitReason, ExitReport, TaskPhase
-from openpai.orchestrator.observing import hear
+from openpai.lifecycle.actions import is_current
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, TaskPhase
+from openpai.orchestrator.observing import HEARD_PER_PASS, hear
 from openpai.orchestrator.office import Office
 from openpai.ports.backend import TaskSeen
+from openpai.ports.store import JobRecord
 
 
 async def audit(office: Office) -> None:
@@ -28,17 +30,22 @@ async def audit(office: Office) -> None:
     lost = [
         TaskSeen(key, task.grant or 0, task.started_at_ms, gone) for key, task in running.items() if key not in there
     ]
-    await hear(office, [*seen, *lost])
+    everything = [*seen, *lost]
+    for start in range(0, len(everything), HEARD_PER_PASS):
+        await hear(office, everything[start : start + HEARD_PER_PASS])
     for key in sorted(told - there):
         found = office.desk.records.get(key.job)
-        if found is not None and found.job.tasks[key.task].phase is TaskPhase.STARTING:
+        if found is not None and is_current(found.job, key) and found.job.tasks[key.task].phase is TaskPhase.STARTING:
             office.desk.launched.discard(key)
-            office.desk.to_act[key.job] = None
-            office.nudges.work.set()
+            _act_again(office, found, key)
     # A kill may have been lost on its way; telling it again is harmless.
-    for found in office.desk.records.values():
-        killed = [key for key in map(found.job.key, found.job.tasks.values()) if key in office.desk.killed]
-        if killed:
-            office.desk.killed.difference_update(killed)
-            office.desk.to_act[found.job.id] = None
-            office.nudges.work.set()
+    for key in list(office.desk.killed):
+        found = office.desk.records.get(key.job)
+        if found is not None and is_current(found.job, key):
+            office.desk.killed.discard(key)
+            _act_again(office, found, key)
+
+
+def _act_again(office: Office, found: JobRecord, key: AttemptKey) -> None:
+    if office.desk.act_on(found.job, (key.task,)):
+        office.nudges.work.set()

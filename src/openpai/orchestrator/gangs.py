@@ -7,11 +7,11 @@ together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase
+from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase, Tasks
 from openpai.orchestrator.specs import KEPT_MAX, read_spec
 from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
@@ -52,17 +52,31 @@ def job_of(gang: str) -> str:
     return gang.partition("/")[0]
 
 
-def waiting(job: Job) -> Iterator[Members]:
-    """Yield every gang of a job that waits for a placement."""
+def waiting(job: Job, among: Iterable[TaskId] | None = None) -> Iterator[Members]:
+    """Yield every gang of a job that waits for a placement; only those of these tasks if some are named."""
     if job.is_final or job.outcome is not None:
         return
     if job.plan.is_gang:
-        if all(task.phase is TaskPhase.WAITING for task in job.tasks.values()):
+        if Tasks.counted(job.tasks).count(TaskPhase.WAITING) == len(job.tasks):
             yield Members(f"{job.id}/{job.attempt}", tuple(job.tasks))
         return
-    for task in job.tasks.values():
-        if task.phase is TaskPhase.WAITING:
+    if among is None:
+        tasks: Iterable[Task | None] = job.tasks.values()
+    else:
+        tasks = map(job.tasks.get, among)
+    for task in tasks:
+        if task is not None and task.phase is TaskPhase.WAITING:
             yield Members(gang_of(job, task)[0], (task.id,))
+
+
+def waiting_as(job: Job, gang: str) -> Members | None:
+    """Return the tasks of a job that wait under this gang's name, None when none do."""
+    if job.plan.is_gang:
+        return next((members for members in waiting(job) if members.gang == gang), None)
+    # Its name says which task it is: there may be thousands that wait.
+    role, index, _ = gang.rsplit("/", 3)[-3:]
+    members = next(waiting(job, [TaskId(role, int(index))]), None)
+    return members if members is not None and members.gang == gang else None
 
 
 def holding(record: JobRecord) -> dict[Members, list[Spot | None]]:

@@ -6,6 +6,7 @@ Everything a task is told (who its peers are, where they listen) is known here, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from openpai.lifecycle.model import Task
 from openpai.orchestrator.hiding import restored
@@ -28,34 +29,71 @@ def launches(
 
     Raises Refused when the job's secrets cannot be opened, or one of its storages is not among `storages`.
     """
-    spec = restored(spec_of(record), office.secrets.open(record.sealed))
-    environment = JobEnvironment(_view(record, spec))
-    mounted = mounts(spec, record.user, storages, office.secrets)
-    commands: dict[str, str] = {}
-    for task in tasks:
-        role = spec.role(task.id.role)
-        if role.name not in commands:
-            commands[role.name] = _commands(spec, role.name)
+    launcher = office.desk.launchers.get(record.job.id)
+    if launcher is None or not launcher.serves(record):
+        launcher = office.desk.launchers[record.job.id] = Launcher(office, record, storages)
+    return (launcher.launch(record, task) for task in tasks)
+
+
+class Launcher:
+    """Starts the tasks of a job attempt; what they share, which grows with their number, is worked out once.
+
+    Raises Refused when the job's secrets cannot be opened, or one of its storages is not among `storages`.
+    """
+
+    def __init__(self, office: Office, record: JobRecord, storages: Mapping[str, Storage]) -> None:
+        self._attempt = record.job.attempt
+        self._slots = record.slots
+        self._spec = restored(spec_of(record), office.secrets.open(record.sealed))
+        self._environment = JobEnvironment(_view(record, self._spec))
+        self._mounts = mounts(self._spec, record.user, storages, office.secrets)
+        self._parts: dict[str, _RoleParts] = {}
+
+    def serves(self, record: JobRecord) -> bool:
+        """Return whether the peers of its tasks are still those that it knows.
+
+        Tasks of a gang are placed together. Of other jobs more may have been placed meanwhile.
+        """
+        return record.job.attempt == self._attempt and (record.job.plan.is_gang or record.slots is self._slots)
+
+    def launch(self, record: JobRecord, task: Task) -> LaunchTask:
+        """Return the order that starts a task."""
+        role = self._spec.role(task.id.role)
+        parts = self._parts.get(role.name)
+        if parts is None:
+            spec = self._spec
+            parts = _RoleParts(image_of(spec, role.name), _commands(spec, role.name), _auth(spec, role.name))
+            self._parts[role.name] = parts
         slot = record.slots[task.id]
         who = Self(role.name, task.id.index, record.job.attempt, task.attempt, slot.devices)
-        yield LaunchTask(
+        return LaunchTask(
             key=record.job.key(task),
             grant=slot.grant,
             node=slot.node,
             devices=slot.devices,
             cpus=role.resources.cpus,
             memory_mb=role.resources.memory_mb,
-            image=image_of(spec, role.name),
-            commands=commands[role.name],
-            env=environment.of(who),
-            hosts=environment.hosts,
-            ports=tuple(port for ports in slot.ports.values() for port in ports),
+            image=parts.image,
+            commands=parts.commands,
+            shared_env=self._environment.shared,
+            env=self._environment.of(who),
+            hosts=self._environment.hosts,
+            ports=tuple([port for ports in slot.ports.values() for port in ports]),
             shm_mb=role.shm_mb,
             infiniband=role.infiniband,
-            auth=_auth(spec, role.name),
-            mounts=mounted,
+            auth=parts.auth,
+            mounts=self._mounts,
             labels={"user": record.user, "job": record.name, "role": role.name, "index": str(task.id.index)},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _RoleParts:
+    """What all tasks of a role start with."""
+
+    image: str
+    commands: str = field(repr=False)
+    auth: RegistryAuth | None
 
 
 def _view(record: JobRecord, spec: JobSpec) -> JobView:

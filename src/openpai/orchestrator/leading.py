@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from openpai.lifecycle.model import TaskPhase
 from openpai.orchestrator import gangs
 from openpai.orchestrator.auditing import audit
 from openpai.orchestrator.fairness import learn_use
@@ -74,13 +75,14 @@ def adopt(office: Office, record: JobRecord) -> None:
     """Put a job on the desk, with what of it waits."""
     job = record.job
     office.desk.records[job.id] = record
-    office.desk.to_act[job.id] = None
+    office.desk.act_on(job)
     office.nudges.work.set()
     for members in gangs.waiting(job):
         office.scheduler.add(gangs.describe(record, members))
     for slot in record.slots.values():
         office.ports.mark(slot.address, [port for ports in slot.ports.values() for port in ports])
-    if job.retry_at_ms or not job.plan.is_gang or record.time_limit_ms:
+    is_backing_off = any(task.phase is TaskPhase.BACKING_OFF for task in job.tasks.values())
+    if job.retry_at_ms or is_backing_off or record.time_limit_ms:
         office.nudges.timers.set()
 
 

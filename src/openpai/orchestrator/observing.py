@@ -16,6 +16,8 @@ from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import PaiError, Refused
 
+HEARD_PER_PASS: Final = 500
+"""Thousands of tasks may end in the same moment: so many ends are recorded in one transaction."""
 _READ_FOR_DIAGNOSIS: Final = ("stdout", "stderr")
 
 

@@ -7,11 +7,12 @@ was just saved or just loaded, so losing it costs a reload and nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from openpai.lifecycle.model import AttemptKey
+from openpai.lifecycle.actions import wanted
+from openpai.lifecycle.model import AttemptKey, Job, TaskId
 from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy
 from openpai.orchestrator.ports import PortBook
 from openpai.ports.backend import Backend, NodeSeen, TaskSeen
@@ -23,6 +24,9 @@ from openpai.ports.store import JobRecord, JobStore, Sealed
 from openpai.ports.usage import UsageStore
 from openpai.scheduler.interface import SharingScheduler
 from openpai.scheduler.model import Limit
+
+if TYPE_CHECKING:
+    from openpai.orchestrator.launching import Launcher
 
 
 class Secrets(Protocol):
@@ -52,11 +56,21 @@ class Desk:
     records: dict[str, JobRecord] = field(default_factory=dict)
     heard: list[TaskSeen] = field(default_factory=list)
     """News from the backend that is not recorded yet."""
-    to_act: dict[str, None] = field(default_factory=dict)
-    """Jobs about which the world may have to be told something, oldest first."""
+    to_act: dict[str, dict[TaskId, None]] = field(default_factory=dict)
+    """Tasks about which the world may have to be told something, by job, in the order of their turns."""
     to_forget: dict[AttemptKey, None] = field(default_factory=dict)
     launched: set[AttemptKey] = field(default_factory=set)
     killed: set[AttemptKey] = field(default_factory=set)
+    launchers: dict[str, Launcher] = field(default_factory=dict)
+    """What starts the tasks of a job, while more of them are to be started than one pass does."""
+
+    def act_on(self, job: Job, among: Iterable[TaskId] | None = None) -> bool:
+        """Let the world be told what it must know of a job, or of these tasks of it; return whether there is any."""
+        want = wanted(job, among)
+        tasks = [*(task.id for task in want.launch), *(key.task for key in want.kill)]
+        if tasks:
+            self.to_act.setdefault(job.id, {}).update(dict.fromkeys(tasks))
+        return bool(tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Proposal:
             office.scheduler.reject(gang)
             _give_back(office, slots.values())
             found = office.desk.records.get(job)
-            if found is None or all(members.gang != gang for members in gangs.waiting(found.job)):
+            if found is None or gangs.waiting_as(found.job, gang) is None:
                 office.scheduler.cancel(gang)
                 office.nudges.work.set()
         for gang, jobs in self.leaving.items():
@@ -103,18 +103,19 @@ def _joined(one: News, other: News) -> News:
 def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
     """Return what each member gets, with ports set aside; None when the job or the ports are not there."""
     found = office.desk.records.get(gangs.job_of(decision.gang))
-    members = next((m for m in gangs.waiting(found.job) if m.gang == decision.gang), None) if found else None
+    members = gangs.waiting_as(found.job, decision.gang) if found else None
     if found is None or members is None:
         return None
-    roles = {role.name: role for role in spec_of(found).task_roles}
+    needs = {role.name: role.resources for role in spec_of(found).task_roles}
+    labels = {name: port_labels(need) for name, need in needs.items()}
     slots: dict[TaskId, Slot] = {}
     for task, spot in zip(members.tasks, decision.spots, strict=True):
         address = office.nodes[spot.node].address
-        ports = office.ports.take(address, port_labels(roles[task.role].resources))
+        ports = office.ports.take(address, labels[task.role])
         if ports is None:
             _give_back(office, slots.values())
             return None
-        need = roles[task.role].resources
+        need = needs[task.role]
         slots[task] = Slot(
             spot.node, address, spot.devices, ports, office.next_grant(),
             spot.seat, max(need.gpus, len(spot.devices)), need.cpus, need.memory_mb,

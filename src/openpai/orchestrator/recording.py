@@ -7,14 +7,13 @@ server dies first: the next server derives it again from what was saved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
 
-from openpai.lifecycle.actions import Wanted, wanted
-from openpai.lifecycle.model import Fact, Job, JobPhase, Task, TaskId
+from openpai.lifecycle.model import Fact, Job, JobPhase, TaskId, TaskPhase
 from openpai.lifecycle.narration import narrate
 from openpai.lifecycle.stepping import Stepped, step
 from openpai.lifecycle.table import ImpossibleFact
@@ -78,7 +77,7 @@ async def _record_once(
     """Save what can be saved; return the news of jobs that somebody else changed meanwhile."""
     changes = await _changes(office, news)
     for change in changes:
-        _let_go(office, change.before, change.after, freed)
+        _let_go(office, change.before, change.after, freed, _changed(change))
     if propose is not None:
         granted = propose(office, {change.after.job.id for change in changes})
         news = {**news, **granted}
@@ -91,7 +90,7 @@ async def _record_once(
         id_ = change.after.job.id
         if saved is Saved.YES:
             changed[id_] = change.after
-            follow(office, change.before, change.after)
+            follow(office, change.before, change.after, _changed(change))
         elif saved is Saved.STALE:
             stale[id_] = news[id_]
             await reload(office, id_, freed)
@@ -134,15 +133,23 @@ async def is_newest(office: Office, known: JobRecord) -> bool:
         return False
 
 
-def _let_go(office: Office, before: JobRecord, after: JobRecord, freed: set[tuple[str, int]]) -> None:
+def _let_go(
+    office: Office,
+    before: JobRecord,
+    after: JobRecord,
+    freed: set[tuple[str, int]],
+    changed: Collection[TaskId] | None = None,
+) -> None:
     """Give back what a job holds no longer, once, however often the step that frees it has to be saved.
 
-    What is over in the world is free in the world: no need to wait until that is written down.
+    What is over in the world is free in the world: no need to wait until that is written down. Only the tasks named
+    in `changed` are looked at, all of them when it is None.
     """
     job_id = before.job.id
     leaving: dict[str, list[int]] = {}
-    for id_, slot in before.slots.items():
-        if after.slots.get(id_) is slot or after.slots.get(id_) == slot or (job_id, slot.grant) in freed:
+    for id_ in before.slots if changed is None else changed:
+        slot = before.slots.get(id_)
+        if slot is None or after.slots.get(id_) == slot or (job_id, slot.grant) in freed:
             continue
         freed.add((job_id, slot.grant))
         gang, place = gangs.gang_of(before.job, before.job.tasks[id_])
@@ -173,26 +180,34 @@ def change_of(before: JobRecord, news: News, office: Office) -> Change | None:
 
 def build_change(before: JobRecord, stepped: Stepped, granted: Mapping[TaskId, Slot], now_ms: int) -> Change:
     """Return the change that takes a record to its next state, with everything that has to be saved beside it."""
-    last = stepped.ended or stepped.job
-    is_same_attempt = last.attempt == before.job.attempt
-    tasks = _changed_tasks(before.job, last) if is_same_attempt else ()
+    is_same_attempt = stepped.last.attempt == before.job.attempt
+    changed = stepped.changed if is_same_attempt else ()
+    last = stepped.last.tasks
     slots_known = {**before.slots, **{id_: slot for id_, slot in granted.items() if _holds(stepped.job, id_, slot)}}
-    slots = {id_: slot for id_, slot in slots_known.items() if _holds(stepped.job, id_, slot)}
+    slots = dict(slots_known)
+    is_in_it = stepped.job.attempt == before.job.attempt
+    for id_ in changed if is_in_it else slots_known:
+        slot = slots.get(id_)
+        if slot is not None and not _holds(stepped.job, id_, slot):
+            del slots[id_]
     after = replace(before, job=stepped.job, slots=slots, version=before.version + 1)
     return Change(
         before=before,
         after=after,
-        tasks=tuple((task, slots_known.get(task.id)) for task in (*stepped.retried, *tasks)),
+        tasks=tuple([(task, slots_known.get(task.id)) for task in (*stepped.retried, *(last[id_] for id_ in changed))]),
         job_attempt=before.job.attempt,
         ended=stepped.ended,
-        granted=_devices(slots, before.slots),
-        released=_devices(before.slots, slots),
+        granted=_devices(granted, slots, before.slots),
+        released=_devices(changed if is_in_it else before.slots, before.slots, slots),
         events=tuple(_events(before, stepped, slots_known, now_ms)),
     )
 
 
-def _changed_tasks(before: Job, last: Job) -> tuple[Task, ...]:
-    return tuple(task for id_, task in last.tasks.items() if before.tasks.get(id_) is not task)
+def _changed(change: Change) -> Collection[TaskId] | None:
+    """Return which tasks a change is about; None when it leads to another attempt, and thus is about all."""
+    if change.before.job.attempt != change.after.job.attempt:
+        return None
+    return dict.fromkeys(task.id for task, _ in change.tasks)
 
 
 def _holds(job: Job, id_: TaskId, slot: Slot) -> bool:
@@ -200,12 +215,16 @@ def _holds(job: Job, id_: TaskId, slot: Slot) -> bool:
     return task is not None and task.is_alive and task.grant == slot.grant
 
 
-def _devices(these: Mapping[TaskId, Slot], without: Mapping[TaskId, Slot]) -> tuple[tuple[str, int, int], ...]:
+def _devices(
+    among: Iterable[TaskId], these: Mapping[TaskId, Slot], without: Mapping[TaskId, Slot]
+) -> tuple[tuple[str, int, int], ...]:
     return tuple(
-        (slot.node, device, slot.grant)
-        for id_, slot in these.items()
-        if without.get(id_) != slot
-        for device in slot.devices
+        [
+            (slot.node, device, slot.grant)
+            for id_ in among
+            if (slot := these.get(id_)) is not None and without.get(id_) != slot
+            for device in slot.devices
+        ]
     )
 
 
@@ -219,31 +238,43 @@ def _events(before: JobRecord, stepped: Stepped, slots: Mapping[TaskId, Slot], n
     return events
 
 
-def follow(office: Office, before: JobRecord, after: JobRecord) -> None:
-    """Let the desk, the scheduler and the port book know that a job is now `after`."""
+def follow(office: Office, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None = None) -> None:
+    """Let the desk, the scheduler and the port book know that a job is now `after`.
+
+    Only the tasks named in `changed` are looked at, all of them when it is None: a job may have thousands.
+    """
     desk = office.desk
     id_ = after.job.id
-    _forget_over(office, before, after)
-    _requeue(office, before, after)
+    _forget_over(office, before, after, changed)
+    _requeue(office, before, after, changed)
     if after.job.is_final:
         desk.records.pop(id_, None)
         desk.to_act.pop(id_, None)
     else:
         desk.records[id_] = after
-        if wanted(after.job) != Wanted():
-            desk.to_act[id_] = None
+        # Once its attempt has its verdict, every task that is alive has to end.
+        is_ending_now = after.job.phase is JobPhase.ENDING and before.job.phase is not JobPhase.ENDING
+        if desk.act_on(after.job, None if is_ending_now else changed):
             office.nudges.work.set()
-    if after.job.retry_at_ms or not after.job.plan.is_gang or after.time_limit_ms:
+    if after.job.retry_at_ms or after.time_limit_ms or _backs_off(after.job, changed):
         office.nudges.timers.set()
 
 
-def _forget_over(office: Office, before: JobRecord, after: JobRecord) -> None:
+def _backs_off(job: Job, changed: Collection[TaskId] | None) -> bool:
+    if job.plan.is_gang:
+        return False
+    tasks = job.tasks.values() if changed is None else [job.tasks[id_] for id_ in changed]
+    return any(task.phase is TaskPhase.BACKING_OFF for task in tasks)
+
+
+def _forget_over(office: Office, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
     desk = office.desk
-    for task in before.job.tasks.values():
+    for id_ in before.job.tasks if changed is None else changed:
+        task = before.job.tasks[id_]
         if not task.is_alive:
             continue
         key = before.job.key(task)
-        now = after.job.tasks.get(task.id)
+        now = after.job.tasks.get(id_)
         if now is None or not now.is_alive or after.job.key(now) != key:
             desk.to_forget[key] = None
             desk.launched.discard(key)
@@ -251,20 +282,23 @@ def _forget_over(office: Office, before: JobRecord, after: JobRecord) -> None:
             office.nudges.work.set()
 
 
-def _requeue(office: Office, before: JobRecord, after: JobRecord) -> None:
-    waited = {members.gang for members in gangs.waiting(before.job)}
+def _requeue(office: Office, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
+    waited = {members.gang for members in gangs.waiting(before.job, changed)}
     if gangs.has_changed(before, after):
         _describe_anew(office, after)
     if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
         for members in gangs.holding(after):
             office.scheduler.checkpointed(members.gang, after.checkpoint_at_ms)
-    for members in gangs.waiting(after.job):
+    for members in gangs.waiting(after.job, changed):
         if members.gang in waited:
             waited.discard(members.gang)
             continue
         office.scheduler.add(gangs.describe(after, members))
         office.nudges.work.set()
-    is_granted = {gangs.gang_of(after.job, after.job.tasks[id_])[0] for id_ in after.slots}
+    if not waited:
+        return
+    held = after.slots if changed is None else [id_ for id_ in changed if id_ in after.slots]
+    is_granted = {gangs.gang_of(after.job, after.job.tasks[id_])[0] for id_ in held}
     for gang in sorted(waited - is_granted):
         office.scheduler.cancel(gang)
         # Whoever waited behind it may be next.

@@ -6,7 +6,7 @@ Ends and the grants that follow them are saved in one transaction, so a device i
 from __future__ import annotations
 
 from openpai.orchestrator.acting import act
-from openpai.orchestrator.observing import remove, understand
+from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.placing import Proposal
 from openpai.orchestrator.recording import record
@@ -15,7 +15,8 @@ from openpai.orchestrator.recording import record
 async def turn(office: Office) -> bool:
     """Carry out one bounded round; return whether there may be more to do at once."""
     office.nudges.work.clear()
-    seen, office.desk.heard = office.desk.heard, []
+    seen = office.desk.heard[:HEARD_PER_PASS]
+    del office.desk.heard[:HEARD_PER_PASS]
     proposal = Proposal()
     try:
         heard = await understand(office, seen)

@@ -55,6 +55,13 @@ class LaunchTask:
     commands: str = field(repr=False)
     """The user's commands, rendered with secrets: the text of the script the user's shell runs."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The task's own variables."""
+    shared_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables of all tasks of the job; one in `env` counts before one of the same name here.
+
+    They are up to a megabyte, and the same object in the launches of thousands of tasks: copy them for a task only when
+    it starts.
+    """
     ports: tuple[int, ...] = ()
     shm_mb: int = 512
     infiniband: bool = False

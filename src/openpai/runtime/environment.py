@@ -73,20 +73,23 @@ class JobEnvironment:
     hosts: str
     """Text of the file `PAI_HOSTS_FILE` names: the complete list of tasks, addresses and ports."""
 
+    shared: Mapping[str, str]
+    """Variables that are the same for every task; a task's own count before them."""
+
     def __init__(self, view: JobView) -> None:
         self._peers = {(peer.role, peer.index): peer for peer in view.peers}
         self._spellings = _spellings(role.name for role in view.roles)
-        self._shared = _within_limits(_about_job(view), self._about_lists(view), self._about_peers(view))
+        self.shared = _within_limits(_about_job(view), self._about_lists(view), self._about_peers(view))
         self.hosts = "".join(map(_host_line, view.peers))
 
     def of(self, task: Self) -> dict[str, str]:
-        """Return every variable the platform gives to one task.
+        """Return the variables of one task beside those in `shared`.
 
         Devices are numbered as the machine numbers them; a backend that renumbers them says so in its place.
         Raise KeyError for a task that is not among the peers.
         """
         peer = self._peers[task.role, task.index]
-        return {**self._shared, **self._about_one(peer), **_about_self(task, peer)}
+        return {**self._about_one(peer), **_about_self(task, peer)}
 
     def _about_lists(self, view: JobView) -> dict[str, str]:
         lists: dict[str, str] = {

@@ -24,6 +24,7 @@ from openpai.lifecycle.model import (
     Task,
     TaskId,
     TaskPhase,
+    Tasks,
     Verdict,
 )
 from openpai.ports.store import Event, JobRecord, NewJob, Sealed, Slot
@@ -152,7 +153,7 @@ def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
         submitted_at_ms=row["submitted_at_ms"],
         attempt=row["attempt"],
         is_stop_requested=row["is_stop_requested"],
-        tasks=tasks,
+        tasks=Tasks(tasks),
         retries=Retries(row["retries_counted"], row["retries_free"]),
         attempt_at_ms=row["attempt_at_ms"],
         attempt_started_at_ms=row["attempt_started_at_ms"],

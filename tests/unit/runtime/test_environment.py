@@ -16,6 +16,11 @@ from openpai.runtime.environment import (
 )
 
 
+def whole(environment: JobEnvironment, task: Self) -> dict[str, str]:
+    """Return everything a task is told: what it shares with all others, and over it what is its own."""
+    return {**environment.shared, **environment.of(task)}
+
+
 def a_role(name: str, instances: int = 1, gpus: int = 0) -> TaskRole:
     return TaskRole(name, "image", Resources(4, 8192, gpus), ("true",), instances, Completion(1, instances))
 
@@ -35,7 +40,7 @@ def a_job() -> JobView:
 
 
 def test_a_task_is_told_everything_openpai_documents() -> None:
-    told = JobEnvironment(a_job()).of(Self("PS_server", 0, job_attempt=1, task_attempt=2))
+    told = whole(JobEnvironment(a_job()), Self("PS_server", 0, job_attempt=1, task_attempt=2))
     expected = {
         "PAI_FRAMEWORK_NAME": "ada~train-1",
         "PAI_JOB_NAME": "ada~train-1",
@@ -80,7 +85,7 @@ def test_a_task_is_told_everything_openpai_documents() -> None:
 
 @pytest.mark.parametrize("spelling", ["PS_server", "psserver"])
 def test_a_role_with_capitals_is_found_under_both_spellings(spelling: str) -> None:
-    told = JobEnvironment(a_job()).of(Self("worker", 1))
+    told = whole(JobEnvironment(a_job()), Self("worker", 1))
     assert told[f"PAI_HOST_IP_{spelling}_0"] == "10.0.0.1"
     assert told[f"PAI_PORT_LIST_{spelling}_0_tf"] == "20002,20003"
     assert told[f"PAI_{spelling}_0_tf_PORT"] == "20002,20003"
@@ -90,14 +95,14 @@ def test_a_role_with_capitals_is_found_under_both_spellings(spelling: str) -> No
 def test_a_normalised_spelling_never_hides_another_role() -> None:
     roles = tuple(a_role(name) for name in ("psserver", "PS_server", "A_b", "Ab"))
     peers = tuple(Peer(role.name, 0, f"10.0.0.{n}", {"ssh": (1,), "http": (2,)}) for n, role in enumerate(roles))
-    told = JobEnvironment(JobView("ada", "job", "default", roles, peers)).of(Self("A_b", 0))
+    told = whole(JobEnvironment(JobView("ada", "job", "default", roles, peers)), Self("A_b", 0))
     assert told["PAI_HOST_IP_psserver_0"] == "10.0.0.0"
     assert told["PAI_HOST_IP_PS_server_0"] == "10.0.0.1"
     assert "PAI_HOST_IP_ab_0" not in told
 
 
 def test_devices_are_named_in_the_order_of_the_bus() -> None:
-    told = JobEnvironment(a_job()).of(Self("worker", 0, devices=(2, 3)))
+    told = whole(JobEnvironment(a_job()), Self("worker", 0, devices=(2, 3)))
     assert told["CUDA_VISIBLE_DEVICES"] == "2,3"
     assert told["NVIDIA_VISIBLE_DEVICES"] == "2,3"
     assert told["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
@@ -136,14 +141,14 @@ def a_big_job(tasks: int) -> JobView:
 
 
 def test_a_job_of_five_hundred_tasks_is_told_everything() -> None:
-    told = JobEnvironment(a_big_job(500)).of(Self("Worker_role", 499))
+    told = whole(JobEnvironment(a_big_job(500)), Self("Worker_role", 499))
     assert told["PAI_HOST_IP_Worker_role_498"] == "10.0.1.242"
     assert told["PAI_TASK_ROLE_Worker_role_HOST_LIST"].count(",") == 499
 
 
 def test_ten_thousand_tasks_stay_within_what_a_system_lets_start() -> None:
     environment = JobEnvironment(a_big_job(10_000))
-    told = environment.of(Self("Worker_role", 9_999))
+    told = whole(environment, Self("Worker_role", 9_999))
     sizes = [len(f"{name}={value}") + 1 + 8 for name, value in told.items()]
     assert sum(sizes) < BYTES_MAX
     assert max(sizes) < STRING_BYTES_MAX
@@ -152,3 +157,28 @@ def test_ten_thousand_tasks_stay_within_what_a_system_lets_start() -> None:
     assert told["PAI_HOST_IP_Worker_role_9999"] == told["PAI_CONTAINER_HOST_IP"] == "10.0.39.15"
     assert "PAI_TASK_ROLE_Worker_role_HOST_LIST" not in told
     assert len(environment.hosts.splitlines()) == 10_001
+
+
+@pytest.mark.parametrize("tasks", [1, 7, 500, 3_000])
+def test_what_tasks_share_and_what_is_their_own_make_up_what_each_was_always_told(tasks: int) -> None:
+    view = a_big_job(tasks)
+    environment = JobEnvironment(view)
+    for index in {0, tasks // 2, tasks - 1}:
+        alone = JobView(view.user, view.job_name, view.virtual_cluster, view.roles, (view.peers[index + 1],))
+        task = Self("Worker_role", index)
+        own = environment.of(task)
+        told = whole(environment, task)
+        # What concerns nobody but the task itself is said whether its peers are known or not.
+        assert own == JobEnvironment(alone).of(task)
+        assert told.keys() == environment.shared.keys() | own.keys()
+        assert {name: told[name] for name in own} == own
+        assert {name: told[name] for name in environment.shared if name not in own} == {
+            name: value for name, value in environment.shared.items() if name not in own
+        }
+
+
+def test_what_a_task_is_told_alone_does_not_grow_with_the_number_of_its_peers() -> None:
+    few, many = JobEnvironment(a_big_job(2)), JobEnvironment(a_big_job(5_000))
+    task = Self("Worker_role", 1)
+    assert few.of(task).keys() == many.of(task).keys()
+    assert len(many.shared) > 100 * len(many.of(task))

@@ -137,7 +137,7 @@ def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: boo
 
 
 def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
-    environment = {**launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
+    environment = {**launch.shared_env, **launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
     if launch.hosts:
         environment["PAI_HOSTS_FILE"] = f"{MOUNT}/{HOSTS_FILE}"
     if limits.has_nvidia and launch.devices:

@@ -90,7 +90,7 @@ class Launcher:
         directory.prepare(record, user_script(action.commands), action.hosts, spare)
         work = f"{directory.path}/{WORK_DIRECTORY}"
         own = self._user.environment(work) if self._user else {}
-        environment = {**self._inherited, **own, **action.env, MARKER: directory.path}
+        environment = {**self._inherited, **own, **action.shared_env, **action.env, MARKER: directory.path}
         if action.hosts:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
         mounted = mount_all(action.mounts, directory.path, work, _SHELL, self._user.uid if self._user else -1)

@@ -192,7 +192,7 @@ class SimulatedCluster:
             return
         task.started_at_ms = self._now_ms
         self._tell(task)
-        self._follow(task, program_of(launch.commands, launch.env, self._default_run_ms))
+        self._follow(task, program_of(launch.commands, launch.env, self._default_run_ms, launch.shared_env))
 
     def _why_not(self, launch: LaunchTask) -> ExitReport | None:
         """Return why a task may not start; remember its grant if nothing newer is known."""

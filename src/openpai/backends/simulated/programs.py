@@ -33,6 +33,7 @@ _PART: Final = re.compile(
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NOTHING: Final[Mapping[str, str]] = {}
 _SILENT: Final = frozenset({"true", ":", "set", "cd", "(", ")"})
 
 _Command = tuple[list[str], str]
@@ -83,10 +84,12 @@ class _Reading:
             self.stops_at_failure = words[1] == "-e"
 
 
-def program_of(commands: str, env: Mapping[str, str], default_run_ms: int) -> Program:
-    """Return what a task with these commands does."""
+def program_of(
+    commands: str, env: Mapping[str, str], default_run_ms: int, shared_env: Mapping[str, str] = _NOTHING
+) -> Program:
+    """Return what a task with these commands does. Its own variables count before the shared ones."""
     if "$" in commands:
-        return _read(commands, dict(env), default_run_ms)
+        return _read(commands, {**shared_env, **env}, default_run_ms)
     overrules = tuple((name, env[name]) for name in (RUN_S, EXIT_CODE) if name in env)
     return _read_once(commands, overrules, default_run_ms)
 
