@@ -4,11 +4,12 @@ VENV ?= .venv
 PYTHON ?= python3
 PORT ?= 9186
 PY ?= /usr/bin/python3
+# Most tests wait for servers and processes of their own, so two of them share a processor.
+WORKERS ?= $(shell echo $$((2 * $$(nproc))))
 RUN := $(VENV)/bin
 # Groups of dependencies need a pip that is younger than many a system's.
 INSTALL = $(RUN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && \
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check -e .
-
 
 # What differs between versions of Python: parsing, asyncio, databases, processes, and faults of each.
 CORE := tests/unit tests/properties/test_protocol.py tests/contracts tests/integration/test_kill.py \
@@ -49,7 +50,7 @@ demo: $(VENV)/.demo ## set up, start the platform, run a real distributed traini
 	@$(RUN)/python examples/demo.py --port $(PORT)
 
 test: $(VENV)/.installed $(VENV)/generator/.installed ## the whole test suite
-	$(RUN)/python -m pytest
+	$(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=30
 
 test-python: ## the core of the suite on another Python: make test-python PY=/usr/bin/python3.13
 	@$(MAKE) --no-print-directory test-core PYTHON=$(PY) VENV=.venv/python-$(shell $(PY) -c "import sys; print(sys.version.split()[0])")
