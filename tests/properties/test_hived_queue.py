@@ -28,10 +28,8 @@ from hypothesis.stateful import (
 
 from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.scheduler.hived.auditing import audit
-from openpai.scheduler.hived.dooming import settle_doomed
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.replaying import answer, resume
-from openpai.scheduler.hived.snapshot import dump
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Place, Preempt, Spot, Topology, Why
 
 TYPES = {
@@ -353,15 +351,6 @@ class Histories(RuleBasedStateMachine):
             ]
             cells.setdefault(state.outward(name), []).append(found)
         return {gang: found for gang, found in cells.items() if gang in self.running}
-
-    @invariant()
-    def bad_cells_serve_whom_they_must(self) -> None:
-        if hasattr(self, "scheduler"):
-            cluster = self.scheduler.cluster
-            before = dump(cluster)["holdings"]
-            for chain in cluster.chains.values():
-                settle_doomed(chain)
-            assert dump(cluster)["holdings"] == before
 
     @invariant()
     def the_books_are_right(self) -> None:

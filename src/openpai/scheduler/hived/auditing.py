@@ -109,7 +109,7 @@ def _audit_views(chain: Chain, cluster: Cluster) -> Iterator[str]:
             inside = sum((unit.box.claimed & unit.mask).bit_count() for unit in held.units)
             if inside != held.claims:
                 yield f"{view.label}: a cell counts {held.claims} claims and has {inside}"
-            if not inside and not held.is_pinned and not held.is_doomed:
+            if not inside and not held.is_pinned:
                 yield f"{view.label}: a cell is held that nobody uses"
             claims += inside
             if not held.is_pinned:

@@ -65,7 +65,7 @@ class Box:
 class Holding:
     """A physical cell that serves one of a virtual cluster's promised cells."""
 
-    __slots__ = ("claims", "index", "is_doomed", "is_pinned", "level", "number", "units", "view")
+    __slots__ = ("claims", "index", "is_pinned", "level", "number", "units", "view")
 
     def __init__(self, view: View, level: int, index: int, number: int, is_pinned: bool = False) -> None:
         self.view = view
@@ -74,8 +74,6 @@ class Holding:
         self.number = number
         """Which of the virtual cluster's promised cells it serves."""
         self.is_pinned = is_pinned
-        self.is_doomed = False
-        """Whether it was bound only because it is bad, so that the virtual cluster sees what it lost."""
         self.claims = 0
         """How many of its devices are claimed."""
         self.units: list[Unit] = []

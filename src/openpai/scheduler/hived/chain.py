@@ -6,12 +6,17 @@ never on the order in which they came. So a decision can be tried and taken back
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from openpai.scheduler.hived.box import Box, Holding
 from openpai.scheduler.hived.config import ChainSpec
 from openpai.scheduler.hived.pool import WORSE, Pool
 from openpai.scheduler.hived.shelf import Shelf, Unit, leftover_keys
 from openpai.scheduler.hived.subsets import NodeShape
 from openpai.scheduler.hived.view import View
+
+if TYPE_CHECKING:
+    from openpai.scheduler.hived.journal import Right
 
 
 class Chain:
@@ -44,7 +49,14 @@ class Chain:
         self.pool = Pool(spec.children, [spec.count(level) for level in range(1, spec.top + 1)], self.burden)
         self.views: dict[str, View] = {}
         """The view of each virtual cluster that was promised cells of this chain, pinned ones apart."""
+        self.squatting = 0
+        """Devices in use by gangs without a right."""
         self.bad_boxes: set[int] = set()
+        self.version = 0
+        """Counts what changed: cells bound and given back, and hardware gone bad or mended."""
+        self.doomed: tuple[Right, ...] = ()
+        self.doomed_at = -1
+        """At which version the doomed cells were worked out last."""
 
     def per_box(self, level: int) -> int:
         """Return how many cells of a level below the node one node has."""
@@ -64,6 +76,10 @@ class Chain:
             return self.shape.full
         return self.shape.cells[level - 1][index % self.per_box(level)]
 
+    def bad_cells(self, level: int) -> int:
+        """Return at most how many cells of a level have a bad device."""
+        return len(self.bad_boxes) * (self.per_box(level) if level < self.node_level else 1)
+
     def burden(self, level: int, index: int) -> int:
         """Return how much a cell suffers from bad devices and squatters."""
         at = level - self.node_level
@@ -75,6 +91,7 @@ class Chain:
 
     def bind(self, view: View, level: int, index: int, number: int | None = None) -> Holding:
         """Let a free cell (or part of one) serve one of the view's promised cells, by number or the first unserved."""
+        self.version += 1
         self.pool.take(level, index)
         self.pool.need[level - 1] -= 1
         unserved = view.unserved[level - 1]
@@ -107,6 +124,7 @@ class Chain:
 
     def unbind(self, holding: Holding) -> None:
         """Give the cell back: the promise it served is unserved again."""
+        self.version += 1
         view = holding.view
         del view.holdings[holding.level, holding.index]
         for unit in holding.units:
@@ -144,7 +162,7 @@ class Chain:
         view.claimed_at[priority] -= number
         if not view.claimed_at[priority]:
             del view.claimed_at[priority]
-        if holding.claims or holding.is_pinned or holding.is_doomed:
+        if holding.claims or holding.is_pinned:
             self._refresh(box)
         else:
             self.unbind(holding)
@@ -162,6 +180,7 @@ class Chain:
         self._weigh(box, -mask.bit_count())
 
     def _weigh(self, box: Box, difference: int) -> None:
+        self.squatting += difference
         for at, counts in enumerate(self._squat):
             counts[box.index // self.boxes_per[self.node_level + at]] += difference
         self._refresh(box)
@@ -179,6 +198,7 @@ class Chain:
 
     def set_bad(self, box: Box, mask: int) -> None:
         """Learn which devices of a node cannot be used."""
+        self.version += 1
         change = mask.bit_count() - box.bad.bit_count()
         for unit in box.units:
             unit.holding.view.bad += (mask & unit.mask).bit_count() - (box.bad & unit.mask).bit_count()

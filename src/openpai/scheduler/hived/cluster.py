@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
 from openpai.scheduler.hived.box import Box, Holding
 from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.journal import Part
-from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRecord, NodeHealth, State
+from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRecord, GangRequest, NodeHealth, State
 from openpai.scheduler.hived.view import View
+
+
+class Proposal(Protocol):
+    """A decision that is in the books, and that nobody committed to yet."""
+
+    def suspend(self) -> None:
+        """Take it out of the books for a moment."""
+        ...
+
+    def resume(self) -> None:
+        """Put it back."""
+        ...
 
 
 class Cluster:
@@ -28,8 +44,11 @@ class Cluster:
         self.freed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Counts how often something was freed, by virtual cluster; "" for anything anywhere."""
         self.freed[""] = 0
+        self._watching: dict[str, set[str]] = {}
+        """By chain, the virtual clusters with a gang that waits for something others may free there."""
         self.borrowed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Devices in use without a guarantee, by virtual cluster."""
+        self.proposal: Proposal | None = None
         self.unhealthy: dict[str, NodeHealth] = {}
         """Nodes that are not as they should be."""
         for chain in self.chains.values():
@@ -58,6 +77,18 @@ class Cluster:
                 chain_.pool.take(cell.level, cell.index)
                 chain_.hold(Holding(view, cell.level, cell.index, 0, is_pinned=True))
                 self.pins[name, pin] = view
+
+    @contextmanager
+    def committed(self) -> Iterator[None]:
+        """Show the books without what is only proposed, for as long as the context lasts."""
+        if self.proposal is None:
+            yield
+            return
+        self.proposal.suspend()
+        try:
+            yield
+        finally:
+            self.proposal.resume()
 
     def views_of(self, virtual_cluster: str) -> list[View]:
         """Return all views of a virtual cluster, pinned cells last."""
@@ -106,16 +137,25 @@ class Cluster:
             if not record.threats and record.state is State.BEING_PREEMPTED:
                 record.state = State.ALLOCATED
 
-    def note_freed(self, virtual_cluster: str) -> None:
-        """Devices were freed: what failed before may work now."""
-        if any(chain.bad_boxes for chain in self.chains.values()):
-            # With bad hardware virtual clusters compete for the cells that are sound.
-            self.note_all_freed()
-            return
-        self.freed[""] += 1
-        self.freed[virtual_cluster] = self.freed.get(virtual_cluster, 0) + 1
+    def watch(self, request: GangRequest) -> None:
+        """Remember that a gang found no room; what others free counts for it too where that may give it room."""
+        # Every promise can be served somewhere whatever others do. Only where it matters which cell serves it, for a
+        # gang that must lie together or on certain nodes or where hardware is bad, do others come into it.
+        is_choosy = request.nodes is not None or (request.topology is not None and request.topology.is_required)
+        for chain in self.views.get(request.virtual_cluster, ()):
+            if is_choosy or self.chains[chain].bad_boxes:
+                self._watching.setdefault(chain, set()).add(request.virtual_cluster)
+
+    def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:
+        """Devices or promised cells of these chains were freed: what failed before may work now."""
+        groups = {"", virtual_cluster}
+        for chain in chains:
+            groups |= self._watching.pop(chain.spec.name, set())
+        for group in groups:
+            self.freed[group] = self.freed.get(group, 0) + 1
 
     def note_all_freed(self) -> None:
         """Anything may work now."""
+        self._watching.clear()
         for name in self.freed:
             self.freed[name] += 1

@@ -12,9 +12,8 @@ from typing import Any, Final, TypeVar
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import HivedConfig
-from openpai.scheduler.hived.deciding import Trial, allowed_nodes, decide
-from openpai.scheduler.hived.dooming import settle_doomed
-from openpai.scheduler.hived.journal import Journal, remove
+from openpai.scheduler.hived.deciding import Trial, decide
+from openpai.scheduler.hived.journal import remove
 from openpai.scheduler.hived.model import (
     Bind,
     Code,
@@ -30,8 +29,16 @@ from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.reasons import reason_to_wait
 from openpai.scheduler.hived.refusing import broken_rule, refusal, too_large
 from openpai.scheduler.hived.rehearsing import Rehearsal
-from openpai.scheduler.hived.restoring import Reconfigured, moved_to, restore, set_health, type_served
-from openpai.scheduler.hived.rights import endow
+from openpai.scheduler.hived.restoring import (
+    NO_RIGHT,
+    Reconfigured,
+    binding,
+    moved_to,
+    restore,
+    set_health,
+    type_served,
+)
+from openpai.scheduler.hived.rights import settle_rights
 from openpai.scheduler.hived.snapshot import dump, load
 from openpai.scheduler.model import Spot
 
@@ -82,9 +89,7 @@ class Hived:
         if known is not None:
             if known.state is not State.PREEMPTING:
                 return Bind(request.id, self.spots_held(request.id), _chain_of(known))
-            if not self._must_move(known):
-                return self._go_on(known)
-            self.cancel(request.id)
+            return self._go_on(known)
         shape = shape_of(request)
         return self._too_large(request, shape) or self._decide(request, shape, now_ms)
 
@@ -111,13 +116,13 @@ class Hived:
             wait = self._too_large(request, shape_of(request))
             if wait is not None:
                 return wait
-        rehearsal = Rehearsal(self.cluster, is_free_of_doom=False)
+        rehearsal = Rehearsal(self.cluster)
         for request in requests:
             if rehearsal.start(request, now_ms) is None:
                 wait = reason_to_wait(self.cluster, request)
                 rehearsal.close()
                 return wait
-        self._together = rehearsal
+        self._together = self.cluster.proposal = rehearsal
         return tuple([_answer(trial) for trial in rehearsal.trials])
 
     @property
@@ -127,7 +132,7 @@ class Hived:
 
     def reason_now(self, requests: Sequence[GangRequest]) -> Wait | None:
         """Return why gangs that start together cannot do so now, None if they could. Changes nothing."""
-        with Rehearsal(self.cluster, is_free_of_doom=False) as rehearsal:
+        with Rehearsal(self.cluster) as rehearsal:
             for request in requests:
                 if rehearsal.start(request, None) is None:
                     return None if broken_rule(self.cluster, request) else reason_to_wait(self.cluster, request)
@@ -139,6 +144,7 @@ class Hived:
         if together is None:
             told = "nothing is proposed for several gangs at the moment"
             raise Refused("ConflictJobError", told, "ask for decisions and commit them before telling anything else")
+        self.cluster.proposal = None
         together.keep()
         must_wait = any(trial.victims for trial in together.trials)
         for trial in together.trials:
@@ -155,8 +161,9 @@ class Hived:
         trial = decide(self.cluster, request, now_ms)
         if trial is None:
             _remember(self._failed, shape, freed)
+            self.cluster.watch(request)
             return reason_to_wait(self.cluster, request)
-        self._trial = trial
+        self._trial = self.cluster.proposal = trial
         trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
         return _answer(trial)
 
@@ -172,14 +179,11 @@ class Hived:
         if trial is None or trial.request.id != gang:
             told = f"nothing is proposed for gang {gang!r} at the moment"
             raise Refused("ConflictJobError", told, "ask for a decision and commit it before telling anything else")
-        self._trial = None
+        self._trial = self.cluster.proposal = None
         record = GangRecord(trial.request, list(trial.parts), since_ms=at_ms, spots=trial.spots)
         self.cluster.remember(record)
         if trial.victims or trial.stripped or trial.displaced:
             self._settle_costs(record, trial, at_ms)
-        if trial.chain.bad_boxes:
-            settle_doomed(trial.chain)
-            self.cluster.note_all_freed()
 
     def _settle_costs(self, record: GangRecord, trial: Trial, at_ms: int | None) -> None:
         gang = record.request.id
@@ -196,10 +200,12 @@ class Hived:
         for name in sorted(trial.displaced):
             gangs[name].parts = []
             self.cancel(name)
-        self.cluster.note_freed(record.request.virtual_cluster)
+        self.cluster.note_freed(record.request.virtual_cluster, [trial.chain])
+        self._settle_rights()
 
     def roll_back(self) -> None:
         """Take back the last decision if nobody committed to it."""
+        self.cluster.proposal = None
         trial = self._trial
         if trial is not None:
             self._trial = None
@@ -213,58 +219,56 @@ class Hived:
         self.release(gang)
 
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
-        """These members (all when None) have left their devices. Unknown gangs are ignored."""
+        """These members (all when None) have left their devices. Unknown gangs are ignored, unknown members refused."""
+        leaving = None if members is None else list(members)
         self.roll_back()
         cluster = self.cluster
         record = cluster.gangs.get(gang)
         if record is None:
             return
         request = record.request
+        everybody = range(len(record.parts))
+        unknown = [member for member in leaving or () if member not in everybody]
+        if unknown:
+            told = f"gang {gang!r} has members 0 to {len(everybody) - 1}, not {unknown[0]}"
+            raise Refused("InvalidParametersError", told, "name the members that left")
         freed = 0
-        chains = set()
+        chains = {}
         spots = list(record.spots)
-        for member in range(len(record.parts)) if members is None else members:
+        for member in everybody if leaving is None else leaving:
             part = record.parts[member]
             spots[member] = None
             if part is not None:
                 remove(gang, request.priority, part)
                 record.parts[member] = None
                 record.lost.pop(member, None)
-                chains.add(part.box.chain)
+                chains[part.box.chain.spec.name] = part.box.chain
                 freed += part.mask.bit_count()
         if request.priority < 0:
             cluster.borrowed[request.virtual_cluster] -= freed
-        if members is not None:
+        if leaving is not None:
             record.spots = tuple(spots)
-        if members is None or not any(spots):
+        if leaving is None or not any(spots):
             victims = sorted(record.victims)
             cluster.forget(record)
             self._reinstate(victims)
-        cluster.note_freed(request.virtual_cluster)
-        for chain in chains:
-            if chain.bad_boxes:
-                settle_doomed(chain)
-        if self._give_back(request.virtual_cluster):
-            self._settle_doomed()
+        cluster.note_freed(request.virtual_cluster, chains.values())
+        self._settle_rights()
 
     def _reinstate(self, victims: list[str]) -> None:
-        """Give gangs that nobody threatens any more the rights they lost, where these are still to be had."""
+        """Let gangs that nobody threatens any more have the rights they lost, as soon as these are to be had."""
         for name in victims:
             record = self.cluster.gangs.get(name)
-            if record is not None and record.lost and not record.threats:
-                if endow(self.cluster.gangs, Journal(), name):
-                    self.cluster.promote(record)
-                elif record.lazily_preempted_by is None:
-                    self.cluster.demote(record, "")
+            if record is not None and record.lost and not record.threats and record.lazily_preempted_by is None:
+                self.cluster.demote(record, "")
 
-    def _give_back(self, virtual_cluster: str) -> bool:
-        """Let lazily preempted gangs have their guarantee again if there is room; return whether one has."""
-        before = len(self.cluster.demoted.get(virtual_cluster, ()))
-        for name in sorted(self.cluster.demoted.get(virtual_cluster, ())):
-            record = self.cluster.gangs[name]
-            if record.lost and not record.threats and endow(self.cluster.gangs, Journal(), name):
-                self.cluster.promote(record)
-        return len(self.cluster.demoted.get(virtual_cluster, ())) < before
+    def _settle_rights(self, only: str | None = None) -> None:
+        """Let running gangs that lost their guarantee have it again, the highest priority first."""
+        cluster = self.cluster
+        if any(cluster.demoted.values()):
+            for name in sorted(settle_rights(cluster, only)):
+                cluster.gangs[name].parts = []
+                self.release(name)
 
     def checkpointed(self, gang: str, at_ms: int) -> None:
         """The gang saved its work: what it did before is not lost if it must leave."""
@@ -276,13 +280,13 @@ class Hived:
         self, name: str, *, is_healthy: bool = True, is_draining: bool = False, bad_devices: Iterable[int] = ()
     ) -> None:
         """Learn how a node is. What runs there keeps running; what is bad or draining takes nothing new."""
-        self.roll_back()
-        set_health(self.cluster, {name: NodeHealth(is_healthy, is_draining, frozenset(bad_devices))})
+        self.set_nodes({name: NodeHealth(is_healthy, is_draining, frozenset(bad_devices))})
 
     def set_nodes(self, nodes: Mapping[str, NodeHealth]) -> None:
-        """Learn how many nodes are at once, which is quicker than one by one."""
+        """Learn how many nodes are at once. Gangs lose what was reserved for them on devices that went bad."""
         self.roll_back()
-        set_health(self.cluster, nodes)
+        for gang in set_health(self.cluster, nodes):
+            self.cancel(gang)
 
     def restore(
         self,
@@ -299,14 +303,20 @@ class Hived:
         self.roll_back()
         if request.id in self.cluster.gangs:
             return self.cluster.gangs[request.id].lazily_preempted_by is None
-        has = restore(self.cluster, request, spots, since_ms, cell_types)
-        self._settle_doomed()
-        return has
+        restore(self.cluster, request, spots, since_ms, cell_types)
+        if NO_RIGHT not in cell_types:
+            self._settle_rights(request.id)
+        return self.cluster.gangs[request.id].lazily_preempted_by is None
 
-    def _settle_doomed(self) -> None:
-        for chain in self.cluster.chains.values():
-            if chain.bad_boxes:
-                settle_doomed(chain)
+    def restored(self) -> None:
+        """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
+        self.roll_back()
+        self._settle_rights()
+
+    def binding(self, gang: str) -> tuple[str | None, ...]:
+        """Return, by member, the type of the promised cell that serves it, for `restore` to hear."""
+        record = self.cluster.gangs.get(gang)
+        return () if record is None else binding(record)
 
     def reconfigure(self, config: HivedConfig) -> Reconfigured:
         """Go on under another configuration. Nobody is stopped for it; see the answer for who lost a guarantee."""
@@ -327,10 +337,10 @@ class Hived:
             return record.lazily_preempted_by is None
         types = [type_served(record, member) for member in range(len(record.parts))]
         self.release(request.id)
-        has = restore(self.cluster, request, record.spots, record.since_ms, types)
+        restore(self.cluster, request, record.spots, record.since_ms, types)
         self.cluster.gangs[request.id].checkpoint_ms = record.checkpoint_ms
-        self._settle_doomed()
-        return has
+        self._settle_rights()
+        return self.cluster.gangs[request.id].lazily_preempted_by is None
 
     def snapshot(self) -> dict[str, Any]:
         """Return the whole state as plain data that JSON can hold."""
@@ -341,15 +351,6 @@ class Hived:
     def from_snapshot(cls, data: dict[str, Any]) -> Hived:
         """Return a scheduler that goes on where the snapshot was taken."""
         return cls(load(data))
-
-    def _must_move(self, record: GangRecord) -> bool:
-        parts = [part for part in record.parts if part is not None]
-        if any(self.cluster.is_bad_spot(part) for part in parts):
-            return True
-        if record.request.nodes is None:
-            return False
-        within = allowed_nodes(parts[0].box.chain, record.request)
-        return within is not None and any(not within.bits >> part.box.index & 1 for part in parts)
 
     def _go_on(self, record: GangRecord) -> Decision:
         """Say how a gang that waits for others to leave stands."""

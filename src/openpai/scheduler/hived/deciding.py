@@ -7,7 +7,7 @@ committed to or taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from openpai.scheduler.hived.chain import Chain
@@ -15,6 +15,7 @@ from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.journal import Journal, Part
 from openpai.scheduler.hived.leftovers import LeftoverPlacement
 from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRequest, State
+from openpai.scheduler.hived.narrowing import insides, leftover_insides
 from openpai.scheduler.hived.placing import Placement
 from openpai.scheduler.hived.preempting import Preemption
 from openpai.scheduler.hived.seeking import Loss, Price, Within
@@ -29,6 +30,7 @@ class Trial:
     request: GangRequest
     chain: Chain
     parts: list[Part]
+    journal: Journal
     victims: set[str] = field(default_factory=set)
     stripped: set[str] = field(default_factory=set)
     """Gangs that lost their right but need not leave."""
@@ -36,6 +38,14 @@ class Trial:
     spots: tuple[Spot, ...] = ()
     undo: Callable[[], None] = field(default=lambda: None)
     """Takes everything back."""
+
+    def suspend(self) -> None:
+        """Take it out of the books for a moment."""
+        self.journal.suspend()
+
+    def resume(self) -> None:
+        """Put it back."""
+        self.journal.resume()
 
 
 def price_of(cluster: Cluster, now_ms: int | None) -> Price:
@@ -97,21 +107,18 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Trial 
             parts = _place(way, placement, view, request)
             if parts is not None:
                 victims = {gang for part in parts for gang, mask in part.box.squatters.items() if mask & part.mask}
-                return Trial(request, view.chain, parts, victims, undo=journal.undo)
+                return Trial(request, view.chain, parts, journal, victims, undo=journal.undo)
     for view in views:
         below = view.claimed_below(request.priority)
         if not below or view.size - view.claimed + below < need:
             continue
-        for within in _insides(view.chain, request):
-            preemption = Preemption(cluster, view, request, price, within)
-            parts = preemption.place()
-            if parts is not None and _is_too_wide(request, parts):
-                preemption.undo()
-            elif parts is not None:
-                return Trial(
-                    request, view.chain, parts,
-                    preemption.victims, preemption.stripped, preemption.displaced, undo=preemption.undo,
-                )  # fmt: skip
+        preemption = Preemption(cluster, view, request, price)
+        parts = preemption.place()
+        if parts is not None:
+            return Trial(
+                request, view.chain, parts, preemption.journal,
+                preemption.victims, preemption.stripped, preemption.displaced, undo=preemption.undo,
+            )  # fmt: skip
     return None
 
 
@@ -129,71 +136,19 @@ def _place(
 ) -> list[Part] | None:
     if request.topology is None and request.nodes is None:
         return way(placement, view, None)
-    for within in _insides(view.chain, request):
+    for within in insides(view, request):
         parts = way(placement, view, within)
         if parts is not None:
-            if not _is_too_wide(request, parts):
-                return parts
-            placement.undo()
+            return parts
     return None
-
-
-def _is_too_wide(request: GangRequest, parts: list[Part]) -> bool:
-    """Return whether a gang that must stay inside a part of a node does not."""
-    wish = request.topology
-    shape = parts[0].box.chain.shape
-    types = parts[0].box.chain.spec.types
-    if wish is None or not wish.is_required or wish.cell_type not in types[: shape.levels]:
-        return False
-    together = 0
-    for part in parts:
-        together |= part.mask
-    return shape.level_around(together) > types.index(wish.cell_type) + 1
-
-
-def _insides(chain: Chain, request: GangRequest) -> Iterator[Within | None]:
-    """Yield the sets of nodes to try one after the other; None for all nodes."""
-    allowed = allowed_nodes(chain, request)
-    wish = request.topology
-    if wish is not None and wish.cell_type in chain.spec.types:
-        level = chain.spec.types.index(wish.cell_type) + 1
-        if level > chain.node_level:
-            per = chain.boxes_per[level]
-            need = -(-sum(leaves * count for count, leaves in request.members) // chain.shape.leaves)
-            if per >= need:
-                for cell in range(chain.spec.count(level)):
-                    inside = Within.cell(chain, per, cell)
-                    if allowed is None:
-                        yield inside
-                    elif inside.bits & allowed.bits:
-                        yield Within(chain, inside.bits & allowed.bits)
-        elif sum(request.sizes()) <= chain.spec.leaves(level):
-            for box in range(len(chain.boxes)):
-                if allowed is None or allowed.bits >> box & 1:
-                    yield Within(chain, 1 << box)
-    if wish is None or not wish.is_required:
-        yield allowed
-
-
-def allowed_nodes(chain: Chain, request: GangRequest) -> Within | None:
-    """Return the nodes of a chain that a gang may use, None if it may use all."""
-    if request.nodes is None:
-        return None
-    bits = 0
-    for box in chain.boxes:
-        if box.name in request.nodes:
-            bits |= 1 << box.index
-    return Within(chain, bits)
 
 
 def _decide_leftover(cluster: Cluster, request: GangRequest) -> Trial | None:
     sizes = request.sizes()
     for chain in candidate_chains(cluster, request):
-        for within in _insides(chain, request):
+        for within in leftover_insides(chain, request):
             journal = Journal()
             parts = LeftoverPlacement(request.id, sizes, journal).onto(chain, within)
-            if parts is not None and _is_too_wide(request, parts):
-                journal.undo()
-            elif parts is not None:
-                return Trial(request, chain, parts, undo=journal.undo)
+            if parts is not None:
+                return Trial(request, chain, parts, journal, undo=journal.undo)
     return None

@@ -1,60 +1,86 @@
-"""Lets a virtual cluster see what it lost: bad cells are bound to promises that only bad cells could serve.
+"""Says which promised cells only bad hardware could serve, so that a virtual cluster sees what it lost.
 
-While a virtual cluster has more promised cells of a level to come than there are sound ones to be had, a bad one serves
-one of them. When enough are sound again, or the cell itself is, the promise is free again.
+While a virtual cluster has more unserved cells of a level than there are sound ones to be had, bad cells stand for
+the rest. This is worked out from the books when somebody asks and never written into them, so bad hardware changes no
+decision except through the devices that are bad.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.journal import Right
 from openpai.scheduler.hived.view import View
 
 
-def settle_doomed(chain: Chain) -> None:
-    """Bind the bad cells that must be bound, and no others. Asking twice changes nothing."""
-    release_doomed(chain)
+def doomed_cells(chain: Chain) -> tuple[Right, ...]:
+    """Return the bad cells that stand for promises no sound cell could serve."""
     if not chain.bad_boxes:
-        return
-    for name in sorted(chain.views):
-        view = chain.views[name]
-        for level in range(chain.top, 0, -1):
-            if view.unserved[level - 1]:
-                _doom(chain, view, level)
+        return ()
+    if chain.doomed_at != chain.version:
+        with shown(chain) as found:
+            chain.doomed = found
+        chain.doomed_at = chain.version
+    return chain.doomed
 
 
-def release_doomed(chain: Chain) -> tuple[Right, ...]:
-    """Unbind the cells that are bound only because they are bad, and return them for `bind_again`."""
-    released = []
-    for view in chain.views.values():
-        for holding in [held for held in view.holdings.values() if held.is_doomed]:
-            released.append(Right(view, holding.level, holding.index, holding.number))
-            holding.is_doomed = False
-            if not holding.claims:
-                chain.unbind(holding)
-    return tuple(released)
+def lost_devices(view: View) -> int:
+    """Return how many bad devices are in the cells that serve a view, or stand for what nothing else could serve."""
+    if not view.chain.bad_boxes:
+        return 0
+    return view.bad + doomed_devices(view)
 
 
-def bind_again(chain: Chain, cells: Iterable[Right]) -> None:
-    """Bind exactly what `release_doomed` released; nothing else may have changed meanwhile."""
-    for view, level, index, number in cells:
-        holding = view.holdings.get((level, index)) or chain.bind(view, level, index, number)
-        holding.is_doomed = True
+def doomed_devices(view: View) -> int:
+    """Return how many bad devices are in the cells that stand for a view's unserved promises."""
+    chain = view.chain
+    lost = 0
+    for right in doomed_cells(chain):
+        if right.view is view:
+            boxes = (chain.boxes[at] for at in chain.boxes_of(right.level, right.cell))
+            if right.level < chain.node_level:
+                mask = chain.mask_in_box(right.level, right.cell)
+                lost += sum((box.bad & mask).bit_count() for box in boxes)
+            else:
+                lost += sum(box.bad.bit_count() for box in boxes)
+    return lost
 
 
-def _doom(chain: Chain, view: View, level: int) -> None:
+@contextmanager
+def shown(chain: Chain) -> Iterator[tuple[Right, ...]]:
+    """Bind the doomed cells for as long as the context lasts, for whoever shows the books."""
+    version = chain.version
+    bound: list[Right] = []
+    if chain.bad_boxes:
+        for name in sorted(chain.views):
+            for level in range(chain.top, 0, -1):
+                if chain.views[name].unserved[level - 1]:
+                    bound += _doom(chain, chain.views[name], level)
+    try:
+        yield tuple(bound)
+    finally:
+        for right in reversed(bound):
+            chain.unbind(right.view.holdings[right.level, right.cell])
+        chain.version = version
+
+
+def _doom(chain: Chain, view: View, level: int) -> Iterator[Right]:
     pool = chain.pool
-    bad = [index for index in _bad_cells(chain, level) if pool.cover(level, index)]
     # Each bad cell bound lowers what is wanted, what is to be had and what of it is bad by one: the gap stays known.
-    excess = view.unserved[level - 1].bit_count() - (pool.obtainable(level) - len(bad))
+    gap = view.unserved[level - 1].bit_count() - pool.obtainable(level)
+    if gap + chain.bad_cells(level) <= 0:
+        return
+    bad = [index for index in _bad_cells(chain, level) if pool.cover(level, index)]
+    excess = gap + len(bad)
     for index in bad:
         if excess <= 0 or not view.unserved[level - 1]:
             return
         cover = pool.cover(level, index)
         if cover and pool.is_safe(level, cover):
-            chain.bind(view, level, index).is_doomed = True
+            holding = chain.bind(view, level, index)
+            yield Right(view, level, index, holding.number)
             excess -= 1
 
 

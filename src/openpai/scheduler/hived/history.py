@@ -6,9 +6,10 @@ replayed by anyone, anywhere, as often as they like.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.core import Hived
@@ -18,11 +19,13 @@ from openpai.scheduler.hived.snapshot import request_in
 from openpai.scheduler.model import Spot
 
 Step = Mapping[str, Any]
+Answer = dict[str, Any]
 
-OPS = ("schedule", "commit", "release", "cancel", "checkpoint", "nodes", "restore", "reconfigure", "snapshot")
+UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+"""What a step that is not made as it should be raises while it is read."""
 
 
-def replay(core: Hived, steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
+def replay(core: Hived, steps: Iterable[Step]) -> Iterator[Answer]:
     """Carry out steps one after the other and yield what each is answered with."""
     for step in steps:
         try:
@@ -31,37 +34,87 @@ def replay(core: Hived, steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
             yield {"answer": "refused", **refused.as_dict()}
 
 
-def carry_out(core: Hived, step: Step) -> dict[str, Any]:
-    """Carry out one step and return its answer; raise Refused where the scheduler does."""
-    op = step.get("op")
-    done: dict[str, Any] = {"answer": "done"}
-    if op == "schedule":
-        return decision_out(core.schedule(request_in(step["gang"]), step.get("now_ms")))
-    if op == "commit":
-        core.commit(step["gang"], step.get("at_ms"))
-    elif op == "release":
-        core.release(step["gang"], step.get("members"))
-    elif op == "cancel":
-        core.cancel(step["gang"])
-    elif op == "checkpoint":
-        core.checkpointed(step["gang"], step["at_ms"])
-    elif op == "nodes":
-        core.set_nodes({name: _health(health) for name, health in step["nodes"].items()})
-    elif op == "restore":
-        spots = [None if spot is None else Spot(spot[0], tuple(spot[1])) for spot in step["spots"]]
-        has_right = core.restore(request_in(step["gang"]), spots, step.get("since_ms"), step.get("cell_types", ()))
-        return {**done, "is_guaranteed": has_right}
-    elif op == "reconfigure":
-        return {**done, **asdict(core.reconfigure(read_config(step["config"])))}
-    elif op == "snapshot":
-        return {**done, "snapshot": core.snapshot()}
-    else:
-        told = f"there is no step {op!r} in a history; there are {', '.join(OPS)}"
+def carry_out(core: Hived, step: Step) -> Answer:
+    """Carry out one step and return its answer; raise Refused where the scheduler does, or if it cannot be read."""
+    op = step.get("op") if isinstance(step, Mapping) else None
+    read = READERS.get(op) if isinstance(op, str) else None
+    if read is None:
+        told = f"there is no step {op!r} in a history; there are {', '.join(READERS)}"
         raise Refused("InvalidParametersError", told, "correct `op`")
-    return done
+    try:
+        action = read(core, step)
+    except UNREADABLE as error:
+        problem = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        told = f"a step {op!r} cannot be read: {problem}"
+        raise Refused("InvalidParametersError", told, "write the step as docs/scheduler.md lists it") from error
+    return action() or {"answer": "done"}
 
 
-def decision_out(decision: Decision) -> dict[str, Any]:
+Reader = Callable[[Hived, Step], Callable[[], Answer | None]]
+"""Reads a step and returns what carries it out, so that nothing has happened if it cannot be read."""
+
+
+def _schedule(core: Hived, step: Step) -> Callable[[], Answer]:
+    request, now_ms = request_in(step["gang"]), _time(step, "now_ms")
+    return lambda: decision_out(core.schedule(request, now_ms))
+
+
+def _commit(core: Hived, step: Step) -> Callable[[], None]:
+    return partial(core.commit, _name(step), _time(step, "at_ms"))
+
+
+def _release(core: Hived, step: Step) -> Callable[[], None]:
+    members = step.get("members")
+    return partial(core.release, _name(step), None if members is None else [_number(member) for member in members])
+
+
+def _cancel(core: Hived, step: Step) -> Callable[[], None]:
+    return partial(core.cancel, _name(step))
+
+
+def _checkpoint(core: Hived, step: Step) -> Callable[[], None]:
+    return partial(core.checkpointed, _name(step), _number(step["at_ms"]))
+
+
+def _nodes(core: Hived, step: Step) -> Callable[[], None]:
+    return partial(core.set_nodes, {str(name): _health(health) for name, health in step["nodes"].items()})
+
+
+def _restore(core: Hived, step: Step) -> Callable[[], Answer]:
+    request, since_ms = request_in(step["gang"]), _time(step, "since_ms")
+    spots = [None if spot is None else Spot(str(spot[0]), _numbers(spot[1])) for spot in step["spots"]]
+    types = [None if name is None else str(name) for name in step.get("cell_types", ())]
+    return lambda: {"answer": "done", "is_guaranteed": core.restore(request, spots, since_ms, types)}
+
+
+def _reconfigure(core: Hived, step: Step) -> Callable[[], Answer]:
+    config = read_config(step["config"])
+    return lambda: {"answer": "done", **asdict(core.reconfigure(config))}
+
+
+def _snapshot(core: Hived, step: Step) -> Callable[[], Answer]:
+    return lambda: {"answer": "done", "snapshot": core.snapshot()}
+
+
+def _restored(core: Hived, step: Step) -> Callable[[], None]:
+    return core.restored
+
+
+READERS: Final[Mapping[str, Reader]] = {
+    "schedule": _schedule,
+    "commit": _commit,
+    "release": _release,
+    "cancel": _cancel,
+    "checkpoint": _checkpoint,
+    "nodes": _nodes,
+    "restore": _restore,
+    "restored": _restored,
+    "reconfigure": _reconfigure,
+    "snapshot": _snapshot,
+}
+
+
+def decision_out(decision: Decision) -> Answer:
     """Return a decision as plain data."""
     name = type(decision).__name__.lower()
     if isinstance(decision, Bind | Preempt):
@@ -78,7 +131,30 @@ def decision_out(decision: Decision) -> dict[str, Any]:
     }
 
 
+def _name(step: Step) -> str:
+    if not isinstance(step["gang"], str):
+        raise TypeError("`gang` is not a name")
+    return step["gang"]
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _numbers(values: Sequence[object]) -> tuple[int, ...]:
+    return tuple([_number(value) for value in values])
+
+
+def _time(step: Step, key: str) -> int | None:
+    value = step.get(key)
+    return None if value is None else _number(value)
+
+
 def _health(data: Mapping[str, Any]) -> NodeHealth:
     return NodeHealth(
-        data.get("is_healthy", True), data.get("is_draining", False), frozenset(data.get("bad_devices", ()))
+        bool(data.get("is_healthy", True)),
+        bool(data.get("is_draining", False)),
+        frozenset(_numbers(data.get("bad_devices", ()))),
     )

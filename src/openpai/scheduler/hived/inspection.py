@@ -7,11 +7,13 @@ Gangs without a right appear at the head of their virtual cluster's list as cell
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from openpai.scheduler.hived.box import Box, Holding
 from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.dooming import shown
 from openpai.scheduler.hived.journal import Part
 from openpai.scheduler.hived.model import GangRecord, State
 from openpai.scheduler.hived.view import View
@@ -29,19 +31,35 @@ def cluster_status(cluster: Cluster) -> dict[str, Any]:
 def physical_cells(cluster: Cluster) -> list[Cell]:
     """Return the physical cells as trees, in the order of the configuration."""
     found = []
-    for chain in cluster.chains.values():
-        look = _Look(cluster, chain)
-        found += [look.physical(chain.top, index, "") for index in range(chain.spec.tops)]
+    with _all_shown(cluster):
+        for chain in cluster.chains.values():
+            look = _Look(cluster, chain)
+            found += [look.physical(chain.top, index, "") for index in range(chain.spec.tops)]
     return found
 
 
 def virtual_clusters(cluster: Cluster) -> dict[str, list[Cell]]:
     """Return the virtual cells of each virtual cluster as trees."""
-    return {name: virtual_cells(cluster, name) for name in cluster.views}
+    with _all_shown(cluster):
+        return {name: _virtual_cells(cluster, name) for name in cluster.views}
 
 
 def virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
     """Return the virtual cells of one virtual cluster: leftovers it uses, its promise in order, its pinned cells."""
+    with _all_shown(cluster):
+        return _virtual_cells(cluster, name)
+
+
+@contextmanager
+def _all_shown(cluster: Cluster) -> Iterator[None]:
+    """Let the books show what is committed to, and which cells are lost to bad hardware, while the context lasts."""
+    with cluster.committed(), ExitStack() as stack:
+        for chain in cluster.chains.values():
+            stack.enter_context(shown(chain))
+        yield
+
+
+def _virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
     looks = {chain: _Look(cluster, cluster.chains[chain]) for chain in cluster.chains}
     found = [*_leftover_cells(cluster, name, looks)]
     given: dict[tuple[str, int], int] = {}
@@ -80,7 +98,8 @@ def virtual_address(cluster: Cluster, holding: Holding) -> str:
 
 def affinity_groups(cluster: Cluster) -> list[dict[str, Any]]:
     """Return all gangs, by name."""
-    return [affinity_group(cluster, record) for _, record in sorted(cluster.gangs.items())]
+    with cluster.committed():
+        return [affinity_group(cluster, record) for _, record in sorted(cluster.gangs.items())]
 
 
 def affinity_group(cluster: Cluster, record: GangRecord) -> dict[str, Any]:

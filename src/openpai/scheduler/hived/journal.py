@@ -35,10 +35,11 @@ class Part:
 class Journal:
     """Claims and squats for gangs, and can take back what it did."""
 
-    __slots__ = ("_done",)
+    __slots__ = ("_done", "_suspended")
 
     def __init__(self) -> None:
         self._done: list[tuple[str, str, int, Part, Right | None]] = []
+        self._suspended: list[tuple[str, str, int, Part, Right | None]] = []
 
     @property
     def mark(self) -> int:
@@ -50,7 +51,7 @@ class Journal:
         holding = unit.holding
         part = Part(unit.box, mask, Right(holding.view, holding.level, holding.index, holding.number))
         unit.box.chain.claim(gang, priority, unit, mask)
-        self._done.append(("claim", gang, priority, part, None))
+        self._done.append(("claim", gang, priority, part, part.right))
         return part
 
     def squat(self, gang: str, box: Box, mask: int) -> Part:
@@ -78,7 +79,13 @@ class Journal:
         """Take a part away altogether."""
         right = part.right
         remove(gang, priority, part)
+        part.right = None
         self._done.append(("drop", gang, priority, part, right))
+
+    def claim_again(self, gang: str, priority: int, part: Part, right: Right) -> None:
+        """Claim a part that was dropped; the cell named in `right` must be held by its view, or free."""
+        reclaim(gang, priority, part, right)
+        self._done.append(("claim", gang, priority, part, part.right))
 
     def undo(self, mark: int = 0) -> None:
         """Take back everything done since `mark`."""
@@ -86,6 +93,7 @@ class Journal:
             kind, gang, priority, part, right = self._done.pop()
             if kind == "claim" or kind == "squat":
                 remove(gang, priority, part)
+                part.right = None
             elif kind == "strip" and right is not None:
                 part.box.chain.unsquat(gang, part.box, part.mask)
                 reclaim(gang, priority, part, right)
@@ -97,6 +105,27 @@ class Journal:
                 part.box.chain.squat(gang, part.box, part.mask)
             else:
                 reclaim(gang, priority, part, right)
+
+    def suspend(self) -> None:
+        """Take everything back for a moment: `resume` does it again."""
+        self._suspended = list(self._done)
+        self.undo()
+
+    def resume(self) -> None:
+        """Do again what `suspend` took back; nothing else may have changed meanwhile."""
+        for kind, gang, priority, part, right in self._suspended:
+            if kind == "squat":
+                part.box.chain.squat(gang, part.box, part.mask)
+            elif kind == "strip" or kind == "drop":
+                remove(gang, priority, part)
+                part.right = None
+                if kind == "strip":
+                    part.box.chain.squat(gang, part.box, part.mask)
+            elif right is not None:
+                if kind == "endow":
+                    part.box.chain.unsquat(gang, part.box, part.mask)
+                reclaim(gang, priority, part, right)
+        self._done, self._suspended = self._suspended, []
 
 
 def unit_at(box: Box, holding: Holding, mask: int) -> Unit:

@@ -34,6 +34,8 @@ class LeftoverPlacement:
 
     def onto(self, chain: Chain, within: Within | None = None) -> list[Part] | None:
         """Let every member run somewhere on the chain; None if there is no room."""
+        if within is not None and within.mask != -1:
+            return self._inside_box(chain, within)
         total = sum(self.sizes)
         placed = False
         if len(self.sizes) > 1:
@@ -43,6 +45,16 @@ class LeftoverPlacement:
         if placed or self._fill(chain, within) or self._exactly(chain, within):
             return [self.parts[member] for member in range(len(self.sizes))]
         return None
+
+    def _inside_box(self, chain: Chain, within: Within) -> list[Part] | None:
+        """Let every member run on some devices of one node."""
+        box = chain.boxes[within.bits.bit_length() - 1]
+        left = free_of(box) & within.mask
+        if left.bit_count() < sum(self.sizes):
+            return None
+        for member in self.order:
+            left &= ~self._squat(member, box, left)
+        return [self.parts[member] for member in range(len(self.sizes))]
 
     def _in_one_box(self, chain: Chain, within: Within | None, total: int) -> bool:
         box = _seek(chain, total, within)

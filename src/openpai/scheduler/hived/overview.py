@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from openpai.scheduler.hived.config import SkuSpec
+from openpai.scheduler.hived.dooming import lost_devices
 from openpai.scheduler.hived.inspection import affinity_groups, cluster_status
 from openpai.scheduler.hived.skus import Skus
 from openpai.scheduler.hived.state import SchedulerState
@@ -34,7 +35,7 @@ def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcVie
     for view in cluster.views_of(name):
         kind = view.chain.spec.leaf_type
         promised[kind] += view.size
-        bad[kind] += view.bad
+        bad[kind] += lost_devices(view)
         used[kind] += view.claimed
     for record in cluster.gangs_of.get(name, {}).values():
         for part in record.parts:

@@ -22,6 +22,7 @@ from openpai.scheduler.hived.seeking import (
     seek_open,
 )
 from openpai.scheduler.hived.shelf import Unit
+from openpai.scheduler.hived.solving import Solver
 from openpai.scheduler.hived.view import View
 
 
@@ -41,11 +42,16 @@ class Placement:
 
     def without_loss(self, view: View, within: Within | None = None) -> list[Part] | None:
         """Claim devices for every member, taking none from anybody; None if that cannot be."""
-        return self._finished() if self._without_loss(view, within) else None
+        if (self._is_quick(within) and self._without_loss(view, within)) or self._solved(view, within, may_cost=False):
+            return self._finished()
+        return None
 
     def at_a_cost(self, view: View, within: Within | None = None) -> list[Part] | None:
         """Claim devices for every member, some of them in use by gangs without a right; None if there is no room."""
-        if self._fill(view, within, self.order, True) or self._exactly(view, within):
+        if self._is_quick(within) and self._fill(view, within, self.order, True):
+            return self._finished()
+        is_choosy = within is not None or view.chain.bad_boxes
+        if self._solved(view, within, may_cost=True) if is_choosy else self._exactly(view):
             return self._finished()
         return None
 
@@ -55,6 +61,25 @@ class Placement:
 
     def _finished(self) -> list[Part]:
         return [self.parts[member] for member in range(len(self.sizes))]
+
+    def _is_quick(self, within: Within | None) -> bool:
+        """Return whether the quick ways may be tried: they know whole nodes only."""
+        return within is None or within.mask == -1
+
+    def _solved(self, view: View, within: Within | None, *, may_cost: bool) -> bool:
+        """Try combinations of cells where it matters which ones serve the gang; the quick ways found nothing."""
+        chain = view.chain
+        if within is None and not chain.bad_boxes:
+            return False  # every promise can be served somewhere, and one cell is as good as another
+        if may_cost and not chain.squatting:
+            return False  # there is nothing to take from anybody
+        solver = Solver(view, within, [self.sizes[member] for member in self.order], may_cost=may_cost)
+        units = solver.solve()
+        if units is None:
+            return False
+        for member, unit in zip(self.order, units, strict=True):
+            self._claim(member, unit, cheapest_mask(unit, self.sizes[member], self.price, solver.room(unit)))
+        return True
 
     def _without_loss(self, view: View, within: Within | None) -> bool:
         if len(self.sizes) == 1:
@@ -154,9 +179,15 @@ class Placement:
     def _fill(self, view: View, within: Within | None, members: Sequence[int], may_cost: bool) -> bool:
         """Claim devices for the members one by one, or leave no trace."""
         mark = self._mark()
+        rest = sum(self.sizes[member] for member in members)
         for member in members:
             number = self.sizes[member]
-            unit = self._touched(number, within) or seek_open(view, number, within) or open_clean(view, number, within)
+            unit = (
+                self._touched(number, within)
+                or seek_open(view, number, within)
+                or open_clean(view, number, within, rest)
+            )
+            rest -= number
             if unit is not None:
                 self._claim(member, unit, view.chain.shape.best(clean_of(unit), number)[0])
                 continue
@@ -171,16 +202,12 @@ class Placement:
         """Return a unit this gang uses already that has room for another member."""
         return self._used.first(number, None if within is None else lambda unit: within.bits >> unit.box.index & 1 > 0)
 
-    def _exactly(self, view: View, within: Within | None) -> bool:
+    def _exactly(self, view: View) -> bool:
         if len(set(self.sizes)) == 1:
             return False  # with members of one size every order of filling is as good as any other
         bins: list[tuple[int, Unit | int]] = []
         for shelf in view.shelves.values():
-            bins += [
-                (room_of(unit).bit_count(), unit)
-                for _, unit in sorted(shelf.units.items())
-                if within is None or within.bits >> unit.box.index & 1
-            ]
+            bins += [(room_of(unit).bit_count(), unit) for _, unit in sorted(shelf.units.items())]
         node = view.chain.node_level
         for at, unserved in enumerate(view.unserved):
             for _ in range(unserved.bit_count()):
@@ -190,19 +217,17 @@ class Placement:
         if chosen is None:
             return False
         mark = self._mark()
-        if self._follow(view, within, [bins[at] for at in chosen], chosen):
+        if self._follow(view, [bins[at] for at in chosen], chosen):
             return True
         self._undo(mark)
         return False
 
-    def _follow(
-        self, view: View, within: Within | None, bins: Sequence[tuple[int, Unit | int]], chosen: Sequence[int]
-    ) -> bool:
+    def _follow(self, view: View, bins: Sequence[tuple[int, Unit | int]], chosen: Sequence[int]) -> bool:
         spare: dict[int, list[Unit]] = {}
         opened: dict[int, Unit] = {}
         for member, (_, bin_), at in zip(self.order, bins, chosen, strict=True):
             number = self.sizes[member]
-            unit = opened.get(at) or (bin_ if isinstance(bin_, Unit) else self._open(view, within, bin_, spare))
+            unit = opened.get(at) or (bin_ if isinstance(bin_, Unit) else self._open(view, bin_, spare))
             if unit is None:
                 return False
             opened[at] = unit
@@ -213,15 +238,14 @@ class Placement:
             self._claim(member, unit, cheapest_mask(unit, number, self.price))
         return True
 
-    def _open(self, view: View, within: Within | None, level: int, spare: dict[int, list[Unit]]) -> Unit | None:
+    def _open(self, view: View, level: int, spare: dict[int, list[Unit]]) -> Unit | None:
         """Return a node, or part of one, out of promised cells of a level that nothing served yet."""
         left = spare.setdefault(level, [])
         if not left:
-            offer = next(view.chain.pool.offers(level, within.cells if within else None), None)
+            offer = next(view.chain.pool.offers(level), None)
             if offer is None or not view.unserved[level - 1]:
                 return None
-            units = view.chain.bind(view, level, offer.cell).units
-            left += [unit for unit in units if within is None or within.bits >> unit.box.index & 1]
+            left += view.chain.bind(view, level, offer.cell).units
         return left.pop(0)
 
     def _claim(self, member: int, unit: Unit, mask: int) -> None:

@@ -10,6 +10,7 @@ from openpai.scheduler.hived.box import Box
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.journal import Journal, Part, Right, unit_at
 from openpai.scheduler.hived.model import GangRecord, GangRequest, State
+from openpai.scheduler.hived.narrowing import insides
 from openpai.scheduler.hived.placing import Placement
 from openpai.scheduler.hived.rights import endow
 from openpai.scheduler.hived.seeking import (
@@ -30,7 +31,7 @@ from openpai.scheduler.hived.view import View
 class Preemption:
     """One gang on its way into a view that is full of gangs with less right."""
 
-    def __init__(self, cluster: Cluster, view: View, request: GangRequest, price: Price, within: Within | None) -> None:
+    def __init__(self, cluster: Cluster, view: View, request: GangRequest, price: Price) -> None:
         self.journal = Journal()
         self.victims: set[str] = set()
         self.stripped: set[str] = set()
@@ -39,7 +40,7 @@ class Preemption:
         self._view = view
         self._request = request
         self._price = price
-        self._within = within
+        self._within: Within | None = None
         self._lower = {
             gang: record
             for gang, record in sorted(cluster.gangs_of[view.name].items())
@@ -57,13 +58,23 @@ class Preemption:
 
     def place(self) -> list[Part] | None:
         """Claim devices for every member; None, without a trace, if even this makes no room."""
-        sizes = self._request.sizes()
+        request = self._request
+        if request.topology is None and request.nodes is None:
+            placed = self._place_each(request.sizes())
+            if placed is not None:
+                return placed
+            if len(set(request.sizes())) == 1 and not self._view.chain.bad_boxes:
+                return None  # with members of one size, choosing node by node misses nothing
+        return self._place_after_all(request.sizes())
+
+    def _place_each(self, sizes: tuple[int, ...]) -> list[Part] | None:
+        """Make room for one member after the other."""
         parts: dict[int, Part] = {}
         for member in sorted(range(len(sizes)), key=lambda member: -sizes[member]):
             part = self._place_member(sizes[member])
             if part is None:
                 self.undo()
-                return self._place_after_all(sizes)
+                return None
             parts[member] = part
         placed = [parts[member] for member in range(len(sizes))]
         self._sort_out(placed)
@@ -71,18 +82,17 @@ class Preemption:
 
     def _place_after_all(self, sizes: tuple[int, ...]) -> list[Part] | None:
         """Send everybody with less right away, then see who need not go after all."""
-        if len(set(sizes)) == 1:
-            return None  # with members of one size, choosing node by node misses nothing
         for gang in self._lower:
             self._evict(gang)
         request = self._request
-        placement = Placement(request.id, request.priority, sizes, self.journal, self._price_evicted)
-        placed = placement.at_a_cost(self._view, self._within)
-        if placed is None:
-            self.undo()
-            return None
-        self._sort_out(placed)
-        return placed
+        placement = Placement(request.id, request.priority, sizes, self.journal, self._price)
+        for within in insides(self._view, request):
+            placed = placement.without_loss(self._view, within) or placement.at_a_cost(self._view, within)
+            if placed is not None:
+                self._sort_out(placed)
+                return placed
+        self.undo()
+        return None
 
     def _place_member(self, number: int) -> Part | None:
         unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)

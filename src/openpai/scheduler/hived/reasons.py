@@ -5,6 +5,7 @@ from __future__ import annotations
 from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.deciding import candidate_chains, candidate_views
+from openpai.scheduler.hived.dooming import doomed_devices, lost_devices
 from openpai.scheduler.hived.leftovers import free_of
 from openpai.scheduler.hived.model import OPPORTUNISTIC, Code, GangRequest, Wait
 from openpai.scheduler.hived.refusing import chain_could_hold, could_hold
@@ -22,12 +23,13 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     need = sum(count * leaves for count, leaves in request.members)
     free = view.size - view.claimed
     kind = view.chain.spec.leaf_type
-    counts = {"needed": need, "promised": view.size, "used": view.claimed, "free": free, "bad": view.bad}
+    lost = lost_devices(view)
+    counts = {"needed": need, "promised": view.size, "used": view.claimed, "free": free, "bad": lost}
     if need > free:
         told = f"virtual cluster {view.label} uses {view.claimed} of its {_devices(view.size, kind)}"
         unblock = f"jobs of {view.name} with the same or a higher priority ending, until {need - free} more are free"
-        if need > view.size - view.bad:
-            told = f"{told}, and {view.bad} of them are bad or drained; this needs {need}"
+        if need > view.size - lost:
+            told = f"{told}, and {lost} of them are bad or drained; this needs {need}"
             unblock = f"bad and drained hardware coming back, and {unblock}"
             return Wait(request.id, Code.BAD_HARDWARE, told, unblock, counts, view.chain.spec.name)
         return Wait(request.id, Code.QUOTA_USED, f"{told}; this needs {need}", unblock, counts)
@@ -56,10 +58,10 @@ def _largest(request: GangRequest) -> int:
 
 
 def _bad_and_free(view: View) -> int:
-    """Return how many devices of cells that serve a view are bad, and used by nobody with a right to them."""
+    """Return how many devices of a view are bad, and used by nobody with a right to them."""
     units = [unit for index in view.chain.bad_boxes for unit in view.chain.boxes[index].units]
     own = [unit for unit in units if unit.holding.view is view]
-    return sum((unit.mask & unit.box.bad & ~unit.box.claimed).bit_count() for unit in own)
+    return sum((unit.mask & unit.box.bad & ~unit.box.claimed).bit_count() for unit in own) + doomed_devices(view)
 
 
 def _is_spoilt(view: View, request: GangRequest) -> bool:

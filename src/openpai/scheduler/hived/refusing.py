@@ -8,6 +8,7 @@ from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.model import OPPORTUNISTIC, PRIORITY_MAX, GangRequest
 from openpai.scheduler.hived.view import View
+from openpai.scheduler.model import Spot
 
 
 def refusal(cluster: Cluster, request: GangRequest) -> str | None:
@@ -34,6 +35,26 @@ def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
         if request.topology.cell_type not in types:
             told = f"there is no cell type {request.topology.cell_type!r} to stay inside; there are {_list(types)}"
     return told
+
+
+def restore_fault(request: GangRequest, spots: Sequence[Spot | None]) -> str | None:
+    """Return why a gang cannot be one that runs at these spots, or None."""
+    gang = request.id
+    if not OPPORTUNISTIC <= request.priority <= PRIORITY_MAX:
+        return f"gang {gang!r} has priority {request.priority}, not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
+    if any(count < 1 or leaves < 1 for count, leaves in request.members):
+        return f"gang {gang!r} has members without devices"
+    wanted = sum(count for count, _ in request.members)
+    if len(spots) != wanted:
+        return f"gang {gang!r} has {wanted} members and {len(spots)} spots are named; name one each, or None"
+    seen: set[tuple[str, int]] = set()
+    for spot in spots:
+        for device in spot.devices if spot is not None else ():
+            if spot is not None and (spot.node, device) in seen:
+                return f"device {device} of node {spot.node!r} is named twice for gang {gang!r}"
+            if spot is not None:
+                seen.add((spot.node, device))
+    return None
 
 
 def _pin_fault(cluster: Cluster, request: GangRequest) -> str | None:

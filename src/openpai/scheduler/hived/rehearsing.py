@@ -12,7 +12,6 @@ from typing import Self
 
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.deciding import Trial, decide
-from openpai.scheduler.hived.dooming import bind_again, release_doomed
 from openpai.scheduler.hived.journal import Journal, Part
 from openpai.scheduler.hived.model import GangRecord, GangRequest
 from openpai.scheduler.hived.refusing import broken_rule
@@ -24,6 +23,7 @@ class _Step:
     """One thing that was let happen, and what takes it back."""
 
     undo: Callable[[], None]
+    journal: Journal
     started: GangRecord | None = None
     emptied: list[tuple[GangRecord, list[Part | None]]] = field(default_factory=list)
 
@@ -36,13 +36,11 @@ class _Step:
 class Rehearsal:
     """What would be if some gangs left and others started. Close it, or use it as a context, to take it all back."""
 
-    def __init__(self, cluster: Cluster, is_free_of_doom: bool = True) -> None:
-        """Begin. Bad cells that were bound early may go to others unless `is_free_of_doom` is False."""
+    def __init__(self, cluster: Cluster) -> None:
+        """Begin with the books as they are."""
         self.trials: list[Trial] = []
         self._cluster = cluster
         self._steps: list[_Step] = []
-        freed = [chain for chain in cluster.chains.values() if chain.bad_boxes] if is_free_of_doom else []
-        self._doomed = [(chain, release_doomed(chain)) for chain in freed]
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +62,7 @@ class Rehearsal:
         for part in record.parts:
             if part is not None:
                 journal.drop(gang, record.request.priority, part)
-        step = _Step(journal.undo)
+        step = _Step(journal.undo, journal)
         step.empty(record)
         self._steps.append(step)
 
@@ -75,12 +73,11 @@ class Rehearsal:
             return None
         trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
         record = GangRecord(request, list(trial.parts), spots=trial.spots)
-        step = _Step(trial.undo, record)
+        step = _Step(trial.undo, trial.journal, record)
         for name in sorted(trial.displaced):
             step.empty(self._cluster.gangs[name])
         self._steps.append(step)
-        self._cluster.gangs[request.id] = record
-        self._cluster.gangs_of.setdefault(request.virtual_cluster, {})[request.id] = record
+        self._remember(record)
         self.trials.append(trial)
         return trial
 
@@ -93,11 +90,25 @@ class Rehearsal:
                 return False
         return True
 
+    def suspend(self) -> None:
+        """Take everything out of the books for a moment."""
+        for step in reversed(self._steps):
+            self._forget(step)
+            step.journal.suspend()
+
+    def resume(self) -> None:
+        """Put everything back."""
+        for step in self._steps:
+            step.journal.resume()
+            for record, _ in step.emptied:
+                record.parts = [None] * len(record.parts)
+            if step.started is not None:
+                self._remember(step.started)
+
     def keep(self) -> None:
         """Leave in the books what started, for whoever commits to the trials."""
         while self._steps:
             self._forget(self._steps.pop())
-        self._doomed = []
 
     def back_to(self, mark: int) -> None:
         """Take back everything that happened since `mark`."""
@@ -109,9 +120,11 @@ class Rehearsal:
     def close(self) -> None:
         """Take everything back."""
         self.back_to(0)
-        for chain, cells in self._doomed:
-            bind_again(chain, cells)
-        self._doomed = []
+
+    def _remember(self, record: GangRecord) -> None:
+        request = record.request
+        self._cluster.gangs[request.id] = record
+        self._cluster.gangs_of.setdefault(request.virtual_cluster, {})[request.id] = record
 
     def _forget(self, step: _Step) -> None:
         if step.started is not None:

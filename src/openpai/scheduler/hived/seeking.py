@@ -31,12 +31,16 @@ Price = Callable[[set[str]], Loss]
 class Within:
     """A set of nodes of one chain to stay inside of."""
 
-    __slots__ = ("_masks", "_span", "bits", "chain")
+    __slots__ = ("_masks", "_span", "bits", "chain", "mask")
 
-    def __init__(self, chain: Chain, bits: int, span: tuple[int, int] | None = None) -> None:
-        """Take the nodes as bits; `span` is the first of them and their number if they are consecutive."""
+    def __init__(self, chain: Chain, bits: int, span: tuple[int, int] | None = None, mask: int = -1) -> None:
+        """Take the nodes as bits; `span` is the first of them and their number if they are consecutive.
+
+        `mask` says which devices of its node may be used, where there is only one.
+        """
         self.chain = chain
         self.bits = bits
+        self.mask = mask
         self._span = span
         self._masks: dict[int, int] = {}
 
@@ -142,19 +146,30 @@ def _closest(units: list[Unit], number: int) -> Unit | None:
     return best
 
 
-def open_clean(view: View, number: int, within: Within | None) -> Unit | None:
-    """Let another promised cell be served and return the unit of it to use; None if none could without a loss."""
-    for at, unserved in enumerate(view.unserved):
-        if not unserved or view.chain.spec.leaves(at + 1) < number:
-            continue
-        offer = _clean_offer(view, at + 1, number, within)
+def open_clean(view: View, number: int, within: Within | None, rest: int = 0) -> Unit | None:
+    """Let another promised cell be served and return the unit of it to use; None if none could without a loss.
+
+    `rest` is how many devices the gang still needs, this member's included.
+    """
+    for level in _levels_to_open(view, number, max(number, rest)):
+        offer = _clean_offer(view, level, number, within)
         if offer is not None:
-            holding = view.chain.bind(view, at + 1, offer)
+            holding = view.chain.bind(view, level, offer)
             unit = best_unit(holding, number, within)
             if unit is not None:
                 return unit
             view.chain.unbind(holding)
     return None
+
+
+def _levels_to_open(view: View, number: int, rest: int) -> list[int]:
+    """Return the levels of promised cells to try: the smallest that is enough for the gang, else the largest."""
+    leaves = view.chain.spec.leaves
+    able = [at + 1 for at, unserved in enumerate(view.unserved) if unserved and leaves(at + 1) >= number]
+    if len(able) < 2:
+        return able
+    enough = [level for level in able if leaves(level) * view.unserved[level - 1].bit_count() >= rest]
+    return [*enough, *(level for level in reversed(able) if level not in enough)]
 
 
 def _clean_offer(view: View, level: int, number: int, within: Within | None) -> int | None:
@@ -239,11 +254,14 @@ def squatters_on(unit: Unit, mask: int) -> set[str]:
     return {gang for gang, part in unit.box.squatters.items() if part & mask}
 
 
-def cheapest_mask(unit: Unit, number: int, price: Price) -> int:
-    """Return `number` devices of a unit: as close together as they can be, then with as little lost as possible."""
+def cheapest_mask(unit: Unit, number: int, price: Price, within: int | None = None) -> int:
+    """Return `number` devices of a unit: as close together as they can be, then with as little lost as possible.
+
+    `within` says which of its devices may be taken, if not all that its virtual cluster may take.
+    """
     box = unit.box
     shape = box.chain.shape
-    room = room_of(unit)
+    room = room_of(unit) if within is None else within
     mask, level = shape.best(room, number)
     if not mask & box.squat:
         return mask

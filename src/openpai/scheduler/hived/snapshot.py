@@ -42,10 +42,10 @@ def load(data: dict[str, Any]) -> Cluster:
         for box in cluster.boxes.get(name, ()):
             box.chain.set_bad(box, health.mask(box))
     for held in data["holdings"]:
-        if not held["is_pinned"]:
+        # Snapshots of version 0.1 hold cells that were bound only because they were bad.
+        if not held["is_pinned"] and not held.get("is_doomed", False):
             view = _view_in(cluster, held)
-            holding = view.chain.bind(view, held["level"], held["cell"], held["number"])
-            holding.is_doomed = held["is_doomed"]
+            view.chain.bind(view, held["level"], held["cell"], held["number"])
     for entry in data["gangs"]:
         cluster.remember(_gang_in(cluster, entry))
     for record in cluster.gangs.values():
@@ -74,7 +74,6 @@ def _holding_out(view: View, held: Holding) -> dict[str, Any]:
         "level": held.level,
         "cell": held.index,
         "number": held.number,
-        "is_doomed": held.is_doomed,
         "is_pinned": held.is_pinned,
     }
 
@@ -109,17 +108,26 @@ def request_in(data: dict[str, Any]) -> GangRequest:
     """Return the request that was put out; what is missing has its default."""
     topology = data.get("topology")
     nodes = data.get("nodes")
+    for key in ("id", "virtual_cluster"):
+        if not isinstance(data[key], str):
+            raise TypeError(f"`{key}` is not a name")
     return GangRequest(
         data["id"],
         data["virtual_cluster"],
-        tuple((count, leaves) for count, leaves in data["members"]),
-        data.get("priority", 0),
+        tuple((_whole(count), _whole(leaves)) for count, leaves in data["members"]),
+        _whole(data.get("priority", 0)),
         data.get("leaf_type"),
         data.get("pinned_cell"),
         data.get("is_lazily_preemptible", False),
         None if topology is None else Topology(topology[0], topology[1]),
         None if nodes is None else frozenset(nodes),
     )
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
 
 
 def _gang_out(record: GangRecord) -> dict[str, Any]:

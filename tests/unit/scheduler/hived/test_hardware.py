@@ -11,6 +11,8 @@ import pytest
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.config import InvalidConfig
 from openpai.scheduler.hived.core import Hived
+from openpai.scheduler.hived.dooming import doomed_cells, lost_devices
+from openpai.scheduler.hived.inspection import virtual_cells
 from openpai.scheduler.hived.model import Bind, Code, GangRequest, NodeHealth, Wait
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.model import Spot
@@ -63,7 +65,7 @@ def test_a_guarantee_given_back_leaves_to_others_what_is_bad(racks: Make) -> Non
     desk.core.set_node("r1n1", is_healthy=False)
     desk.end("other")
     assert desk.core.cluster.gangs["lazy"].lazily_preempted_by is None
-    assert desk.core.cluster.views["b"]["RACK"].bad == 4
+    assert lost_devices(desk.core.cluster.views["b"]["RACK"]) == 4
 
 
 def test_a_virtual_cluster_sees_what_it_lost_until_it_comes_back(racks: Make) -> None:
@@ -71,11 +73,14 @@ def test_a_virtual_cluster_sees_what_it_lost_until_it_comes_back(racks: Make) ->
     desk.core.set_node("r0n1", is_healthy=False)
     desk.look()
     view = desk.core.cluster.views["a"]["RACK"]
-    assert [(held.level, held.index, held.is_doomed) for held in view.holdings.values()] == [(3, 1, True)]
+    assert [(right.view, right.level, right.cell) for right in doomed_cells(view.chain)] == [(view, 3, 1)]
+    assert lost_devices(view) == 4
+    shown = [cell["cellHealthiness"] for cell in virtual_cells(desk.core.cluster, "a")]
+    assert sorted(shown) == ["Bad", "Healthy"]
     assert isinstance(desk.ask("both", "a", 4, 4), Wait)
     desk.core.set_node("r0n1")
     desk.look()
-    assert view.holdings == {}
+    assert (view.holdings, lost_devices(view), doomed_cells(view.chain)) == ({}, 0, ())
     assert isinstance(desk.ask("both", "a", 4, 4), Bind)
 
 
@@ -83,7 +88,7 @@ def test_spare_cells_stand_in_for_bad_ones(racks: Make) -> None:
     desk = racks(2, {"a": {"RACK.NODE": 2}})
     desk.core.set_nodes({"r0n0": NodeHealth(is_healthy=False), "r0n1": NodeHealth(is_healthy=False)})
     desk.look()
-    assert desk.core.cluster.views["a"]["RACK"].holdings == {}
+    assert lost_devices(desk.core.cluster.views["a"]["RACK"]) == 0
     desk.run("both", "a", 4, 4)
 
 

@@ -1,0 +1,110 @@
+"""Where a gang may go by its own wish: inside one cell of a type, and on certain nodes only.
+
+A cluster has many cells of a type and most have no room or are like another one. Only those are yielded where a virtual
+cluster has something already or could get something, and of free ones that are alike the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from openpai.scheduler.hived.chain import Chain
+from openpai.scheduler.hived.model import GangRequest
+from openpai.scheduler.hived.seeking import Within
+from openpai.scheduler.hived.view import View
+
+
+def wished_level(chain: Chain, request: GangRequest) -> int:
+    """Return the level of the cell a gang wishes to stay inside; 0 if there is no such wish or level."""
+    wish = request.topology
+    return chain.spec.types.index(wish.cell_type) + 1 if wish is not None and wish.cell_type in chain.spec.types else 0
+
+
+def insides(view: View, request: GangRequest) -> Iterator[Within | None]:
+    """Yield the sets of nodes to try one after the other for a gang with a guarantee; None for all nodes."""
+    chain = view.chain
+    allowed = allowed_nodes(chain, request)
+    level = wished_level(chain, request)
+    if level and sum(request.sizes()) <= chain.spec.leaves(level):
+        for cell in _cells_of(view, level, allowed):
+            yield from _inside(chain, level, cell, allowed)
+    if request.topology is None or not request.topology.is_required:
+        yield allowed
+
+
+def leftover_insides(chain: Chain, request: GangRequest) -> Iterator[Within | None]:
+    """Yield the sets of nodes to try for a gang without a guarantee; None for all nodes."""
+    allowed = allowed_nodes(chain, request)
+    level = wished_level(chain, request)
+    need = sum(request.sizes())
+    if level and need <= chain.spec.leaves(level):
+        for cell in range(chain.spec.count(level)):
+            if level >= chain.node_level or _free_in(chain, level, cell) >= need:
+                yield from _inside(chain, level, cell, allowed)
+    if request.topology is None or not request.topology.is_required:
+        yield allowed
+
+
+def allowed_nodes(chain: Chain, request: GangRequest) -> Within | None:
+    """Return the nodes of a chain that a gang may use, None if it may use all."""
+    if request.nodes is None:
+        return None
+    bits = 0
+    for box in chain.boxes:
+        if box.name in request.nodes:
+            bits |= 1 << box.index
+    return Within(chain, bits)
+
+
+def _inside(chain: Chain, level: int, cell: int, allowed: Within | None) -> Iterator[Within]:
+    """Yield the nodes, or the devices, of a cell that may be used, if there are any."""
+    if level < chain.node_level:
+        at = cell // chain.per_box(level)
+        if allowed is None or allowed.bits >> at & 1:
+            yield Within(chain, 1 << at, (at, 1), chain.mask_in_box(level, cell))
+        return
+    inside = Within.cell(chain, chain.boxes_per[level], cell)
+    if allowed is None:
+        yield inside
+    elif inside.bits & allowed.bits:
+        yield Within(chain, inside.bits & allowed.bits)
+
+
+def _free_in(chain: Chain, level: int, cell: int) -> int:
+    box = chain.boxes[cell // chain.per_box(level)]
+    return (chain.mask_in_box(level, cell) & ~(box.claimed | box.squat | box.bad)).bit_count()
+
+
+def _cells_of(view: View, level: int, allowed: Within | None) -> list[int]:
+    """Return the cells of a level where a view has units, then those where it could get some."""
+    chain = view.chain
+    usable = -1 if allowed is None else allowed.cells(level)
+    held = view.holdings.values()
+    own = sorted({cell for each in held for cell in _related(chain, level, each.level, each.index)})
+    own = [cell for cell in own if usable >> cell & 1]
+    if not any(view.unserved):
+        return own
+    known = set(own)
+    seen: set[tuple[int, ...]] = set()
+    fresh: list[int] = []
+    for free_level in range(1, chain.top + 1):
+        for index in chain.pool.free_cells(free_level):
+            for cell in _related(chain, level, free_level, index):
+                # Free cells without a bad or busy device are alike.
+                is_plain = allowed is None and free_level >= level and not chain.burden(free_level, index)
+                kind = (free_level,) if is_plain else (0, cell)
+                if usable >> cell & 1 and cell not in known and kind not in seen:
+                    seen.add(kind)
+                    known.add(cell)
+                    fresh.append(cell)
+    return own + fresh
+
+
+def _related(chain: Chain, level: int, of_level: int, index: int) -> range:
+    """Return the cells of `level` inside a cell of another level, or the one around it."""
+    leaves = chain.spec.leaves
+    if of_level < level:
+        around = index * leaves(of_level) // leaves(level)
+        return range(around, around + 1)
+    each = leaves(of_level) // leaves(level)
+    return range(index * each, (index + 1) * each)

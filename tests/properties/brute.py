@@ -1,0 +1,259 @@
+"""A placer that tries everything: what a virtual cluster is owed, found without any of the scheduler's shortcuts.
+
+It reads only facts out of the books: which gang has which devices out of which cell, what is bad, what was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from openpai.scheduler.hived.chain import Chain
+from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.journal import Part
+from openpai.scheduler.hived.model import GangRequest
+from openpai.scheduler.hived.view import View
+
+Cell = tuple[int, int]
+"""Level and index."""
+
+
+def leaves_of(chain: Chain, cell: Cell) -> int:
+    """Return the devices of a cell as bits, counted over the whole chain."""
+    size = chain.spec.leaves(cell[0])
+    return ((1 << size) - 1) << (cell[1] * size)
+
+
+def everything(chain: Chain) -> int:
+    """Return all devices of a chain as bits."""
+    return (1 << (len(chain.boxes) * chain.shape.leaves)) - 1
+
+
+def leaves_at(part: Part) -> int:
+    return part.mask << (part.box.index * part.box.chain.shape.leaves)
+
+
+def is_servable(chain: Chain, free: int, need: Sequence[int]) -> bool:
+    """Return whether so many cells of each level (index 0 for level 1) can be cut out of the free devices."""
+    for level in range(chain.top, 0, -1):
+        whole = [leaves_of(chain, (level, index)) for index in range(chain.spec.count(level))]
+        whole = [cell for cell in whole if cell & free == cell]
+        # Cells left over above are still in `free` and are counted here as the pieces they can be cut into.
+        if len(whole) < need[level - 1]:
+            return False
+        above = range(chain.spec.count(level + 1)) if level < chain.top else ()
+        parents = [leaves_of(chain, (level + 1, at)) for at in above]
+        # Take those first that lie in no larger whole cell.
+        whole.sort(key=lambda cell: sum(1 for parent in parents if parent & cell and parent & free == parent))
+        for cell in whole[: need[level - 1]]:
+            free &= ~cell
+    return True
+
+
+def fits(sizes: Sequence[int], rooms: Sequence[int]) -> bool:
+    """Return whether members of these sizes (largest first) fit into these rooms."""
+    if not sizes:
+        return True
+    tried = set()
+    for at, room in enumerate(rooms):
+        if room >= sizes[0] and room not in tried:
+            tried.add(room)
+            if fits(sizes[1:], [*rooms[:at], room - sizes[0], *rooms[at + 1 :]]):
+                return True
+    return False
+
+
+class Books:
+    """The facts about one chain, for a gang of some virtual cluster and priority: everybody with less right is gone."""
+
+    def __init__(self, cluster: Cluster, view: View, priority: int) -> None:
+        self.view, self.chain = view, view.chain
+        taken = self._taken(cluster, priority)
+        self.others = 0
+        self.need = [0] * self.chain.top
+        self.left = [0] * self.chain.top
+        views = [each for name in cluster.views for each in cluster.views_of(name) if each.chain is self.chain]
+        for each in views:
+            cells = taken.setdefault(id(each), {})
+            if each.pin is not None:
+                spec = cluster.config.pinned[each.pin]
+                cells.setdefault((spec.level, spec.index), 0)
+            else:
+                served = [sum(1 for cell in cells if cell[0] == level) for level in range(1, self.chain.top + 1)]
+                unserved = [promised - number for promised, number in zip(each.promised, served, strict=True)]
+                self.need = [number + more for number, more in zip(self.need, unserved, strict=True)]
+                self.left = unserved if each is view else self.left
+            if each is not view:
+                for cell in cells:
+                    self.others |= leaves_of(self.chain, cell)
+        self.mine = taken[id(view)]
+        """Own cells that stay, and what of them is taken."""
+        self.bad = 0
+        for box in self.chain.boxes:
+            self.bad |= box.bad << (box.index * self.chain.shape.leaves)
+
+    def _taken(self, cluster: Cluster, priority: int) -> dict[int, dict[Cell, int]]:
+        """Return by view the cells that serve gangs which stay, and what of them is taken."""
+        taken: dict[int, dict[Cell, int]] = {}
+        for record in cluster.gangs.values():
+            for part in record.parts:
+                if part is None or part.right is None or part.box.chain is not self.chain:
+                    continue
+                right = part.right
+                if right.view is not self.view or record.request.priority >= priority:
+                    cells = taken.setdefault(id(right.view), {})
+                    cell = right.level, right.cell
+                    cells[cell] = cells.get(cell, 0) | leaves_at(part)
+        return taken
+
+    @property
+    def free(self) -> int:
+        """Return the devices in no cell that serves anybody."""
+        held = self.others
+        for cell in self.mine:
+            held |= leaves_of(self.chain, cell)
+        return everything(self.chain) & ~held
+
+    def rooms(self, cells: Mapping[Cell, int], inside: int) -> list[int]:
+        """Return how many members' devices there are on each node, cell by cell."""
+        found = []
+        size = self.chain.shape.leaves
+        for cell, taken in cells.items():
+            usable = leaves_of(self.chain, cell) & ~taken & ~self.bad & inside
+            for at in range(len(self.chain.boxes)):
+                room = (usable >> (at * size) & ((1 << size) - 1)).bit_count()
+                if room:
+                    found.append(room)
+        return found
+
+    def choices(self, inside: int) -> Iterator[dict[Cell, int]]:
+        """Yield all sets of cells that could come to serve the virtual cluster, with what of them is taken."""
+
+        def go(cell: Cell, free: int, chosen: dict[Cell, int]) -> Iterator[dict[Cell, int]]:
+            level, first = cell
+            if level == 0:
+                yield chosen
+                return
+            yield from go((level - 1, 0), free, chosen)
+            if sum(1 for at, _ in chosen if at == level) >= self.left[level - 1]:
+                return
+            for index in range(first, self.chain.spec.count(level)):
+                leaves = leaves_of(self.chain, (level, index))
+                if leaves & free == leaves and leaves & inside & ~self.bad:
+                    yield from go((level, index + 1), free & ~leaves, {**chosen, (level, index): 0})
+
+        for chosen in go((self.chain.top, 0), self.free, {}):
+            need = [
+                number - sum(1 for level, _ in chosen if level == at) for at, number in enumerate(self.need, start=1)
+            ]
+            free = self.free
+            for cell in chosen:
+                free &= ~leaves_of(self.chain, cell)
+            if is_servable(self.chain, free, need):
+                yield chosen
+
+
+def insides(chain: Chain, request: GangRequest) -> list[int]:
+    """Return the sets of devices, as bits, inside one of which a gang must be."""
+    size = chain.shape.leaves
+    usable = everything(chain)
+    if request.nodes is not None:
+        usable = sum(((1 << size) - 1) << (box.index * size) for box in chain.boxes if box.name in request.nodes)
+    wish = request.topology
+    if wish is None or not wish.is_required:
+        return [usable]
+    if wish.cell_type not in chain.spec.types:
+        return []
+    level = chain.spec.types.index(wish.cell_type) + 1
+    return [leaves_of(chain, (level, index)) & usable for index in range(chain.spec.count(level))]
+
+
+def is_owed(cluster: Cluster, request: GangRequest) -> bool:
+    """Return whether a gang has a right to start now: by its promise, or without a guarantee by what is free."""
+    sizes = sorted(request.sizes(), reverse=True)
+    if request.priority < 0:
+        return any(
+            fits(sizes, _leftovers(chain, inside))
+            for chain in cluster.chains.values()
+            if request.leaf_type in (None, chain.spec.leaf_type)
+            for inside in insides(chain, request)
+        )
+    if request.pinned_cell is not None:
+        views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+    else:
+        views = [
+            view
+            for view in cluster.views[request.virtual_cluster].values()
+            if request.leaf_type in (None, view.chain.spec.leaf_type)
+        ]
+    for view in views:
+        books = Books(cluster, view, request.priority)
+        for inside in insides(view.chain, request):
+            most = (inside & ~books.bad).bit_count()
+            if most < sum(sizes):
+                continue
+            seen: set[tuple[int, ...]] = set()
+            for chosen in books.choices(inside):
+                rooms = tuple(sorted(books.rooms({**books.mine, **chosen}, inside)))
+                if rooms not in seen:
+                    seen.add(rooms)
+                    if sum(rooms) >= sum(sizes) and fits(sizes, rooms):
+                        return True
+    return False
+
+
+def _leftovers(chain: Chain, inside: int) -> list[int]:
+    size = chain.shape.leaves
+    return [
+        (box.full & ~(box.claimed | box.squat | box.bad) & (inside >> (box.index * size))).bit_count()
+        for box in chain.boxes
+    ]
+
+
+def could_have_right(cluster: Cluster, gang: str) -> bool:
+    """Return whether a running gang without its right could have it if all gangs of lower priority lost theirs."""
+    record = cluster.gangs[gang]
+    parts = [part for part in record.parts if part is not None]
+    views = cluster.views[record.request.virtual_cluster]
+    if record.request.pinned_cell is not None or not parts:
+        return False
+    if any(part.box.chain.spec.name not in views for part in parts):
+        return False
+    view = views[parts[0].box.chain.spec.name]
+    if any(part.box.chain is not view.chain for part in parts):
+        return False
+    books = Books(cluster, view, record.request.priority)
+    fixed = [
+        leaves_at(part)
+        for other in cluster.gangs.values()
+        if other.request.priority >= record.request.priority
+        for part in other.parts
+        if part is not None and part.right is not None and part.right.view is view
+    ]
+    wanted = [*fixed, *(leaves_at(part) for part in parts)]
+    chain = view.chain
+    need = [number + sum(1 for cell in books.mine if cell[0] == at) for at, number in enumerate(books.need, start=1)]
+    around = [
+        [
+            (level, index)
+            for level in range(1, chain.top + 1)
+            if view.promised[level - 1]
+            for index in range(chain.spec.count(level))
+            if leaves & ~leaves_of(chain, (level, index)) == 0 and not leaves_of(chain, (level, index)) & books.others
+        ]
+        for leaves in dict.fromkeys(wanted)
+    ]
+    for cells in {frozenset(choice) for choice in product(*around)}:
+        union, total = 0, 0
+        for cell in cells:
+            union |= leaves_of(chain, cell)
+            total += chain.spec.leaves(cell[0])
+        if union.bit_count() != total:
+            continue  # one lies inside another
+        counts = [sum(1 for level, _ in cells if level == at) for at in range(1, chain.top + 1)]
+        if any(count > promised for count, promised in zip(counts, view.promised, strict=True)):
+            continue
+        left = [number - count for number, count in zip(need, counts, strict=True)]
+        if is_servable(chain, everything(chain) & ~books.others & ~union, left):
+            return True
+    return False

@@ -1,0 +1,284 @@
+"""The promise holds in every case: laws over random histories on small clusters, held against a placer that tries all.
+
+(a) A virtual cluster gets whatever it is still owed: a gang waits only if no choice of cells has room for it, with bad
+hardware, drains, preemption, mixed promises and wishes for topology and nodes. (b) Nothing waits that a scheduler
+freshly loaded from the snapshot would start. (c) A restart, from a snapshot or gang by gang from records, and a new
+configuration with the same promises change nobody's right. (d) Rights follow priority.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.auditing import audit
+from openpai.scheduler.hived.config import InvalidConfig
+from openpai.scheduler.hived.core import Hived
+from openpai.scheduler.hived.model import Bind, Decision, GangRequest, NodeHealth, Preempt, State, Wait
+from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.model import Topology
+from tests.properties.brute import could_have_right, is_owed
+
+STEPS = 40
+QUICK = 60
+SWEEP = int(os.environ.get("OPENPAI_HISTORIES", "3000"))
+
+
+def some_config(dice: Random) -> str:
+    """Return a cluster of one to three chains with any cells promised or pinned; some machines are in two chains."""
+    while True:
+        types: dict[str, Any] = {}
+        cells: list[dict[str, Any]] = []
+        paths: list[list[str]] = []
+        pins: list[str] = []
+        machines = 0
+        for chain in range(dice.choice([1, 1, 1, 2, 3])):
+            inner = dice.choice([[2], [4], [2, 2], [2, 2]])
+            upper = dice.choice([[], [2], [2], [3], [2, 2]])
+            path = [dice.choice(["GPU", f"GPU-{chain}"])]
+            for at, number in enumerate(inner + upper):
+                types[f"C{chain}L{at}"] = {"childCellType": path[-1], "childCellNumber": number}
+                path.append(f"C{chain}L{at}")
+            types[path[len(inner)]]["isNodeLevel"] = True
+            paths.append(path)
+            nodes = 1
+            for number in upper:
+                nodes *= number
+            shared = path[0] != "GPU" and dice.random() < 0.5
+            for _ in range(dice.randint(1, max(1, 6 // nodes))):
+                names = [f"n{machines + at}" if not shared else f"s{chain}-{machines + at}" for at in range(nodes)]
+                machines += nodes
+                cells.append(_tree(dice, path[-1], upper, names, pins))
+        clusters = {}
+        for at, name in enumerate("ABC"[: dice.randint(1, 3)]):
+            promised = []
+            for _ in range(dice.randint(1, 3)):
+                path = dice.choice(paths)
+                kind = ".".join(reversed(path[dice.randint(0, len(path) - 1) :]))
+                promised.append({"cellType": kind, "cellNumber": dice.choice([1, 1, 2])})
+            own = [{"pinnedCellId": pin} for place, pin in enumerate(pins) if place % 3 == at]
+            clusters[name] = {"virtualCells": promised, "pinnedCells": own}
+        text = json.dumps(
+            {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": clusters}
+        )
+        try:
+            read_config(text)
+        except InvalidConfig:
+            continue
+        return text
+
+
+def _tree(dice: Random, top: str, upper: list[int], names: list[str], pins: list[str]) -> dict[str, Any]:
+    def node(name: str) -> dict[str, Any]:
+        if dice.random() < 0.04:
+            pins.append(f"pin-{name}")
+            return {"cellAddress": name, "pinnedCellId": pins[-1]}
+        return {"cellAddress": name}
+
+    row = [node(name) for name in names]
+    for number in upper:
+        row = [{"cellChildren": row[at : at + number]} for at in range(0, len(row), number)]
+    return {**row[0], "cellType": top}
+
+
+class History:
+    """One random history, with every law looked after at every step."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = Random(seed)
+        self.text = some_config(self.dice)
+        self.core = Hived.from_text(self.text)
+        self.waiting: dict[str, GangRequest] = {}
+        self.count = 0
+        self.log: list[str] = []
+
+    def run(self, steps: int) -> None:
+        kinds = [self.submit] * 8 + [self.finish] * 5 + [self.change_node] * 2 + [self.mend, self.restart]
+        kinds += [self.restart_from_records, self.reconfigure, self.change_priority]
+        for _ in range(steps):
+            self.dice.choice(kinds)()
+            wrong = audit(self.core.cluster)
+            assert not wrong, wrong
+            self.nothing_waits_for_nothing()
+            self.rights_follow_priority()
+
+    def some_request(self) -> GangRequest:
+        dice, cluster = self.dice, self.core.cluster
+        self.count += 1
+        members = tuple((dice.randint(1, 3), dice.choice([1, 1, 2, 2, 3, 4])) for _ in range(dice.choice([1, 1, 2])))
+        owner = dice.choice(sorted(cluster.views))
+        priority = dice.choice([-1, 0, 0, 5, 10])
+        pins = [pin for name, pin in cluster.pins if name == owner]
+        pin = dice.choice(pins) if pins and priority >= 0 and dice.random() < 0.2 else None
+        wish, nodes = None, None
+        if dice.random() < 0.3:
+            types = sorted({kind for chain in cluster.chains.values() for kind in chain.spec.types})
+            wish = Topology(dice.choice(types), dice.random() < 0.7)
+        if dice.random() < 0.1:
+            names = sorted(cluster.boxes)
+            nodes = frozenset(dice.sample(names, dice.randint(1, len(names))))
+        leaf_type = None
+        if dice.random() < 0.2:
+            leaf_type = dice.choice([chain.spec.leaf_type for chain in cluster.chains.values()])
+        is_lazy = dice.random() < 0.4
+        return GangRequest(f"g{self.count}", owner, members, priority, leaf_type, pin, is_lazy, wish, nodes)
+
+    def submit(self) -> None:
+        request = self.some_request()
+        try:
+            decision = self.core.schedule(request)
+        except Refused:
+            return
+        self.judge(request, decision)
+        self.log.append(f"{request} -> {decision}")
+        if isinstance(decision, Wait):
+            self.waiting[request.id] = request
+        elif self.dice.random() < 0.9:
+            self.core.schedule(request)
+            self.core.commit(request.id, self.count)
+            for displaced in decision.displaced:
+                assert displaced not in self.core.cluster.gangs
+            if isinstance(decision, Preempt) and self.dice.random() < 0.6:
+                self.pay(request, decision)
+
+    def pay(self, request: GangRequest, decision: Preempt) -> None:
+        """Let the victims leave: then the gang starts where it was told it would."""
+        for victim in decision.victims:
+            self.core.release(victim)
+        again = self.core.schedule(request)
+        assert isinstance(again, Bind)
+        assert again.spots == decision.spots
+        self.core.commit(request.id, self.count)
+
+    def judge(self, request: GangRequest, decision: Decision) -> None:
+        owed = is_owed(self.core.cluster, request) if isinstance(decision, Wait) else None
+        assert not owed, f"{request} waits ({decision}) and is owed its place"
+        self.core.roll_back()
+        if not isinstance(decision, Wait):
+            assert is_owed(self.core.cluster, request), f"{request} got more than it is owed: {decision}"
+            assert [len(spot.devices) for spot in decision.spots] == list(request.sizes())
+        if isinstance(decision, Preempt):
+            for victim in decision.victims:
+                record = self.core.cluster.gangs[victim]
+                has_less = record.request.priority < request.priority
+                assert has_less or all(part is None or part.right is None for part in record.parts)
+
+    def nothing_waits_for_nothing(self) -> None:
+        if not self.waiting:
+            return
+        fresh = Hived.from_snapshot(json.loads(json.dumps(self.core.snapshot())))
+        for request in self.waiting.values():
+            mine, other = self.core.schedule(request), fresh.schedule(request)
+            assert mine == other, f"{request}: {mine} here, {other} after a restart"
+        self.core.roll_back()
+        started = self.dice.choice(sorted(self.waiting))
+        request = self.waiting[started]
+        decision = self.core.schedule(request)
+        if not isinstance(decision, Wait):
+            self.judge(request, decision)
+            self.core.schedule(request)
+            self.core.commit(started, self.count)
+            del self.waiting[started]
+
+    def rights_follow_priority(self) -> None:
+        cluster = self.core.cluster
+        for name, record in cluster.gangs.items():
+            is_without = record.lazily_preempted_by is not None and not record.threats
+            if is_without and record.state is State.ALLOCATED and record.request.priority >= 0:
+                assert not could_have_right(cluster, name), f"{name} is without a right it could have"
+
+    def finish(self) -> None:
+        gangs = self.core.cluster.gangs
+        if not gangs:
+            return
+        gang = self.dice.choice(sorted(gangs))
+        record = gangs[gang]
+        if record.state is State.PREEMPTING or self.dice.random() < 0.8:
+            self.core.release(gang)
+        else:
+            self.core.release(gang, iter([self.dice.randrange(len(record.parts))]))
+        self.log.append(f"release {gang}")
+
+    def change_node(self) -> None:
+        name = self.dice.choice(sorted(self.core.cluster.boxes))
+        bad = frozenset(self.dice.sample(range(4), self.dice.choice([0, 1, 1, 2])))
+        health = self.dice.choice([NodeHealth(False), NodeHealth(True, True), NodeHealth(bad_devices=bad)])
+        self.core.set_nodes({name: health})
+        self.log.append(f"{name} {health}")
+
+    def mend(self) -> None:
+        self.core.set_nodes(dict.fromkeys(self.core.cluster.boxes, NodeHealth()))
+        self.log.append("mend")
+
+    def restart(self) -> None:
+        before = self.rights()
+        self.core = Hived.from_snapshot(json.loads(json.dumps(self.core.snapshot())))
+        assert self.rights() == before
+        self.log.append("restart")
+
+    def rights(self) -> dict[str, bool]:
+        """Return of each gang that runs whether it has its right."""
+        gangs = self.core.cluster.gangs
+        return {name: record.lazily_preempted_by is None and not record.lost for name, record in gangs.items()}
+
+    def give_up_reservations(self) -> None:
+        """Only gangs that run survive what follows: whoever waits for others to leave waits again."""
+        for name in [name for name, each in self.core.cluster.gangs.items() if each.state is State.PREEMPTING]:
+            self.waiting[name] = self.core.cluster.gangs[name].request
+            self.core.cancel(name)
+
+    def restart_from_records(self) -> None:
+        self.give_up_reservations()
+        before, old = self.rights(), self.core
+        records = list(old.cluster.gangs.values())
+        self.dice.shuffle(records)
+        self.core = Hived.from_text(self.core.cluster.config.text)
+        self.core.set_nodes(old.cluster.unhealthy)
+        for record in records:
+            kinds = (part.box.chain.spec.leaf_type for part in record.parts if part is not None)
+            request = replace(record.request, leaf_type=next(kinds, None))
+            self.core.restore(request, record.spots, record.since_ms, old.binding(record.request.id))
+        self.core.restored()
+        self.log.append(f"restart from records {before}")
+        assert self.rights() == before
+
+    def reconfigure(self) -> None:
+        self.give_up_reservations()
+        before = self.rights()
+        report = self.core.reconfigure(read_config(self.text))
+        self.log.append("reconfigure")
+        assert self.rights() == before
+        assert (report.demoted, report.waiting) == ((), ())
+
+    def change_priority(self) -> None:
+        running = [each.request for each in self.core.cluster.gangs.values() if each.request.priority >= 0]
+        if running:
+            request = replace(self.dice.choice(running), priority=self.dice.choice([0, 5, 10]))
+            self.core.change(request)
+            self.log.append(f"change {request.id} to {request.priority}")
+
+
+def play(seed: int, steps: int = STEPS) -> None:
+    history = History(seed)
+    try:
+        history.run(steps)
+    except Exception as error:
+        told = "\n".join([f"seed {seed}", history.text, *history.log])
+        raise AssertionError(f"{error}\n{told}") from error
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_the_promise_holds(seed: int) -> None:
+    play(seed)
+
+
+@pytest.mark.slow
+def test_the_promise_holds_over_thousands_of_histories() -> None:
+    for seed in range(QUICK, QUICK + SWEEP):
+        play(seed)
