@@ -1,13 +1,15 @@
 """An Engine for the tests: the one that answers on this machine, or one started for as long as the tests run.
 
-A started one has no network of its own and everything it writes is in a temporary directory. The image it is given is
-made of this machine's own shell and a few programs, so nothing is downloaded.
+A started one is in a network namespace of its own, so its bridges and filters are not this machine's and several run
+side by side; everything it writes is in a temporary directory. The image it is given is made of this machine's own
+shell and a few programs, so nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import http.client
 import importlib.util
@@ -19,6 +21,7 @@ import socket
 import subprocess
 import tarfile
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,6 +29,9 @@ from pathlib import Path
 IMAGE = "openpai-test:1"
 _PROGRAMS = ("sleep", "cat", "env", "mkdir", "ls", "id", "touch")
 _START_PATIENCE_S = 40.0
+_NETWORK_NAMESPACE = 0x40000000
+_ours: dict[str, int] = {}
+"""The process of each Engine that was started here, by its URL."""
 
 
 @functools.cache
@@ -37,6 +43,11 @@ def engine() -> tuple[str, str]:
     if url:
         build(url, IMAGE, "FROM scratch", "COPY root /", files=root_files())
     return url, why_not
+
+
+def another_engine(*options: str) -> tuple[str, str]:
+    """Return the URL of an Engine started with these options, or an empty one and the reason why there is none."""
+    return _started(*options)
 
 
 def _answering() -> tuple[str, str] | None:
@@ -55,7 +66,7 @@ def _answers(path: str) -> bool:
     return False
 
 
-def _started() -> tuple[str, str]:
+def _started(*options: str) -> tuple[str, str]:
     """Start an Engine of our own, to be ended with this process."""
     if os.geteuid() != 0:
         return "", "no container Engine answers, and only root can start one"
@@ -64,13 +75,13 @@ def _started() -> tuple[str, str]:
         return "", "no container Engine answers, and there is no dockerd to start"
     said = ""
     for driver in ("overlay2", "vfs"):
-        url, said = _start(program, driver)
+        url, said = _start(program, driver, *options)
         if url:
             return url, ""
     return "", f"dockerd does not start here: {said}"
 
 
-def _start(program: str, driver: str) -> tuple[str, str]:
+def _start(program: str, driver: str, *options: str) -> tuple[str, str]:
     home = Path(tempfile.mkdtemp(prefix="openpai-engine-"))
     path = str(home / "docker.sock")
     # Should this process be killed, the Engine is told to end too.
@@ -79,16 +90,14 @@ def _start(program: str, driver: str) -> tuple[str, str]:
     started = subprocess.Popen(
         [
             *leash,
+            *("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"),
             program,
             f"--host=unix://{path}",
             f"--data-root={home / 'data'}",
             f"--exec-root={home / 'exec'}",
             f"--pidfile={home / 'pid'}",
             f"--storage-driver={driver}",
-            "--bridge=none",
-            "--iptables=false",
-            "--ip6tables=false",
-            "--ip-forward=false",
+            *options,
         ],
         stdin=subprocess.DEVNULL,
         stdout=log,
@@ -99,6 +108,7 @@ def _start(program: str, driver: str) -> tuple[str, str]:
     deadline = time.monotonic() + _START_PATIENCE_S
     while time.monotonic() < deadline and started.poll() is None:
         if _answers(path):
+            _ours[f"unix://{path}"] = started.pid
             return f"unix://{path}", ""
         time.sleep(0.1)
     return "", (home / "log").read_text(errors="replace").strip().rpartition("\n")[2]
@@ -114,6 +124,24 @@ def _end(started: subprocess.Popen[bytes], home: Path) -> None:
     # A mount that dockerd leaves behind keeps its directory from being removed.
     subprocess.run(["umount", str(home / "exec" / "netns" / "default")], check=False, capture_output=True)
     shutil.rmtree(home, ignore_errors=True)
+
+
+def socket_at_engine(kind: int = socket.SOCK_STREAM) -> socket.socket:
+    """Return a socket on the network of the Engine's machine, which is not this one's for an Engine we started."""
+    made: list[socket.socket] = []
+
+    def make() -> None:
+        if engine()[0] in _ours:
+            with open(f"/proc/{_ours[engine()[0]]}/ns/net") as namespace:  # noqa: PTH123  # only its number is needed
+                if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), _NETWORK_NAMESPACE):
+                    raise OSError(ctypes.get_errno(), "the Engine's network cannot be entered")
+        made.append(socket.socket(socket.AF_INET, kind))
+
+    # A thread of its own: what enters a network cannot be relied upon to come back.
+    maker = threading.Thread(target=make)
+    maker.start()
+    maker.join()
+    return made[0]
 
 
 def build(url: str, tag: str, *steps: str, files: Iterable[tuple[str, str]] = ()) -> None:
@@ -149,10 +177,10 @@ def ask(url: str, method: str, path: str, body: bytes | None = None) -> str:
         return connection.getresponse().read().decode()
 
 
-def root_files() -> Iterator[tuple[str, str]]:
-    """Yield where each file of the image goes and where it comes from."""
+def root_files(*further: str) -> Iterator[tuple[str, str]]:
+    """Yield where each file of the image goes and where it comes from; `further` names more programs."""
     shell = shutil.which("dash") or shutil.which("sh") or "/bin/sh"
-    programs = {"sh": shell, **{name: found for name in _PROGRAMS if (found := shutil.which(name))}}
+    programs = {"sh": shell, **{name: found for name in (*_PROGRAMS, *further) if (found := shutil.which(name))}}
     libraries: dict[str, str] = {}
     for name, program in programs.items():
         yield f"/bin/{name}", os.path.realpath(program)

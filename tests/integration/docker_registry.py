@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.integration.docker_engine import root_files
+from tests.integration.docker_engine import root_files, socket_at_engine
 
 USER, PASSWORD = "alice", "correct horse"
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -79,7 +79,11 @@ class Registry:
 def serving() -> Iterator[Registry]:
     """Serve a registry on a free port while the context lasts."""
     registry = Registry()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(registry))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(registry), bind_and_activate=False)
+    server.socket.close()
+    server.socket = socket_at_engine()
+    server.server_bind()
+    server.server_activate()
     registry.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -21,6 +21,7 @@ def make_backend(settings: Settings, data: DataDir, clock: Clock) -> Backend:
 
 
 def _process(settings: Settings, data: DataDir, clock: Clock) -> Backend:
+    from openpai.backends.host.machine import LOOPBACK
     from openpai.backends.process.backend import ProcessBackend
     from openpai.backends.process.dropping import find_user
 
@@ -36,6 +37,7 @@ def _process(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         nodes=settings.nodes or 1,
         gpus_per_node=settings.gpus_per_node,
         cpus_per_node=settings.cpus_per_node,
+        address=settings.node_address or LOOPBACK,
         task_user=task_user,
     )
 
@@ -43,12 +45,20 @@ def _process(settings: Settings, data: DataDir, clock: Clock) -> Backend:
 def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
     try:
         from openpai.backends.docker.backend import DockerBackend
+        from openpai.backends.docker.networks import SUBNETS_DEFAULT
+        from openpai.backends.docker.security import PIDS_DEFAULT, Allowed
     except ModuleNotFoundError as error:
         raise Refused(
             "BadConfigurationError",
             f"--backend docker needs {error.name}",
             "install it with: pip install 'openpai[docker]'",
         ) from error
+    allowed = Allowed(
+        host_network=settings.host_network,
+        setuid=settings.allow_setuid,
+        infiniband=settings.allow_infiniband,
+        pids_max=settings.pids_per_task or PIDS_DEFAULT,
+    )
     return DockerBackend(
         data.tasks / "docker",
         data.logs,
@@ -57,6 +67,9 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         nodes=settings.nodes or 1,
         gpus_per_node=settings.gpus_per_node,
         cpus_per_node=settings.cpus_per_node,
+        address=settings.node_address,
+        allowed=allowed,
+        subnets=settings.task_network or SUBNETS_DEFAULT,
     )
 
 

@@ -58,6 +58,24 @@ def up(
     docker_url: Annotated[
         str | None, typer.Option(help="Engine API of Docker or Podman [default: the local one].", envvar="DOCKER_HOST")
     ] = None,
+    node_address: Annotated[
+        str | None, typer.Option(help="Address by which tasks, and people, reach tasks here [default: found].")
+    ] = None,
+    host_network: Annotated[
+        bool, typer.Option("--host-network", help="Let containers use the machine's own network: no separation.")
+    ] = False,
+    task_subnets: Annotated[
+        str | None, typer.Option(help="Addresses for the networks of jobs in containers [default: 10.213.0.0/16].")
+    ] = None,
+    pids_per_task: Annotated[
+        int | None, typer.Option(help="Processes and threads of a container at a time [default: 8192].")
+    ] = None,
+    allow_setuid: Annotated[
+        bool, typer.Option("--allow-setuid", help="Let sudo and other setuid programs in containers give rights.")
+    ] = False,
+    allow_infiniband: Annotated[
+        bool, typer.Option("--allow-infiniband", help="Give InfiniBand to containers whose job asks for it.")
+    ] = False,
     task_user: Annotated[
         str | None, typer.Option(help="Run tasks as this user of the machine; the server must be root.")
     ] = None,
@@ -108,6 +126,12 @@ def up(
         cpus_per_node=cpus_per_node,
         database_url=database_url,
         docker_url=docker_url,
+        node_address=node_address,
+        host_network=host_network,
+        task_subnets=task_subnets,
+        pids_per_task=pids_per_task,
+        allow_setuid=allow_setuid,
+        allow_infiniband=allow_infiniband,
         task_user=task_user,
         allow_remote=allow_remote,
         ready_file=ready_file,

@@ -15,6 +15,7 @@ BackendName = Literal["process", "docker", "simulated"]
 PORT_DEFAULT: Final = 9186
 AUDIT_DAYS_DEFAULT: Final = 730.0
 DAYS_MAX: Final = 36_525
+PIDS_MIN: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,18 @@ class Settings:
     ready_file: Path | None = None
     """Written, as JSON with `url` and `pid`, once the server answers."""
     docker_url: str | None = None
+    node_address: str | None = None
+    """Where tasks reach this machine; None: loopback, or with Docker the address of its own network."""
+    host_network: bool = False
+    """Whether containers use the machine's own network."""
+    task_subnets: str | None = None
+    """The range, such as 10.213.0.0/16, out of which each job's network gets its addresses."""
+    pids_per_task: int | None = None
+    """How many processes and threads a container may have; None: the docker backend's default."""
+    allow_setuid: bool = False
+    """Whether sudo and the like work in containers."""
+    allow_infiniband: bool = False
+    """Whether containers whose job asks for InfiniBand get it."""
     api_only: bool = False
     """Whether to answer requests only, over the data directory and the database of a server that runs the jobs."""
     cluster: Path | None = None
@@ -83,6 +96,7 @@ class Settings:
         networks(self.trusted_proxies or ())
         if self.task_user is not None:
             self._check_task_user(self.task_user)
+        self._check_containers()
         if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):
             raise Refused(
                 "BadConfigurationError",
@@ -109,6 +123,47 @@ class Settings:
         if os.geteuid() != 0:
             told = f"only a server that is root can run tasks as {name}"
             raise Refused("BadConfigurationError", told, "leave --task-user away, or start the server as root")
+
+    def _check_containers(self) -> None:
+        """Raise Refused for what cannot be said of containers, or is said though there are none."""
+        said = {
+            "--host-network": self.host_network,
+            "--task-subnets": self.task_subnets is not None,
+            "--pids-per-task": self.pids_per_task is not None,
+            "--allow-setuid": self.allow_setuid,
+            "--allow-infiniband": self.allow_infiniband,
+        }
+        if self.backend != "docker":
+            for option in (option for option, is_said in said.items() if is_said):
+                told = f"{option} is for the docker backend, and --backend is {self.backend}"
+                raise Refused("BadConfigurationError", told, "leave it away, or say --backend docker")
+        if self.host_network and self.task_subnets is not None:
+            told = "--host-network leaves no networks that --task-subnets could be for"
+            raise Refused("BadConfigurationError", told, "give one of them")
+        if self.pids_per_task is not None and self.pids_per_task < PIDS_MIN:
+            told = f"--pids-per-task {self.pids_per_task} is too few for the shells that run a task"
+            raise Refused("BadConfigurationError", told, f"use {PIDS_MIN} or more")
+        if self.node_address is not None:
+            try:
+                ipaddress.ip_address(self.node_address)
+            except ValueError:
+                told = f"--node-address {self.node_address} is no IP address"
+                raise Refused("BadConfigurationError", told, "give one such as 192.0.2.7") from None
+        subnets = self.task_network
+        if subnets is not None and self.node_address and ipaddress.ip_address(self.node_address) in subnets:
+            told = f"--node-address {self.node_address} is inside --task-subnets {subnets}"
+            raise Refused("BadConfigurationError", told, "give tasks a range that nobody uses")
+
+    @property
+    def task_network(self) -> ipaddress.IPv4Network | None:
+        """Return the range of --task-subnets. Raises Refused for what is none."""
+        if self.task_subnets is None:
+            return None
+        try:
+            return ipaddress.IPv4Network(self.task_subnets)
+        except ValueError as error:
+            told = f"--task-subnets {self.task_subnets} is no range of addresses: {error}"
+            raise Refused("BadConfigurationError", told, "give one such as 10.213.0.0/16") from None
 
 
 def is_loopback(host: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from openpai.backends.docker.containers import Limits, attempt_of, config_of, na
 from openpai.backends.docker.engine import ContainerState
 from openpai.backends.docker.images import full_name, tagged
 from openpai.backends.docker.launching import without_passwords
+from openpai.backends.docker.security import CAPABILITIES, Allowed, infiniband, missing_protection
 from openpai.backends.host.machine import Gpus
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount, RegistryAuth
@@ -44,8 +46,8 @@ def a_state(code: int = 0, *, status: str = "exited", oom: bool = False, **label
     return ContainerState("pai.x", labels, status, code, oom, "", 1000, 2000)
 
 
-def made(launch: LaunchTask, limits: Limits = PLAIN) -> dict[str, Any]:
-    return config_of(launch, "/data/task", "/data/logs", limits)
+def made(launch: LaunchTask, limits: Limits = PLAIN, network: str = "pai.net") -> dict[str, Any]:
+    return config_of(launch, "/data/task", "/data/logs", limits, network)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,6 @@ class TestConfig:
         host = made(a_launch(shm_mb=64))["HostConfig"]
         assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (4 * 10**9, 1 << 30, 1 << 30)
         assert host["ShmSize"] == 64 << 20
-        assert host["NetworkMode"] == "host"
 
     def test_real_devices_are_asked_for_by_number_and_numbered_anew_inside(self) -> None:
         config = made(a_launch(), NVIDIA)
@@ -98,10 +99,44 @@ class TestConfig:
         assert "DeviceRequests" not in config["HostConfig"]
         assert "CUDA_VISIBLE_DEVICES=2,5" in config["Env"]
 
-    def test_infiniband(self) -> None:
-        host = made(a_launch(infiniband=True))["HostConfig"]
-        assert host["CapAdd"] == ["IPC_LOCK"]
-        assert host["Devices"][0]["PathOnHost"] == "/dev/infiniband"
+    def test_infiniband_is_what_programs_use_and_not_what_manages_the_fabric(self, tmp_path: Path) -> None:
+        for name in ("uverbs0", "umad0", "rdma_cm"):
+            (tmp_path / name).touch()
+        host = infiniband(tmp_path)
+        assert [device["PathInContainer"] for device in host["Devices"]] == [
+            str(tmp_path / name) for name in ("rdma_cm", "uverbs0")
+        ]
+        assert host["Ulimits"] == [{"Name": "memlock", "Soft": -1, "Hard": -1}]
+        assert "CapAdd" not in host
+        with pytest.raises(ValueError, match="has none"):
+            infiniband(tmp_path / "nowhere")
+
+    def test_a_container_may_do_what_is_written_down_and_no_more(self) -> None:
+        host = made(a_launch())["HostConfig"]
+        assert (host["CapDrop"], host["CapAdd"]) == (["ALL"], sorted(CAPABILITIES))
+        assert not {"NET_RAW", "NET_ADMIN", "SYS_ADMIN", "MKNOD", "SYS_PTRACE"} & set(host["CapAdd"])
+        assert (host["SecurityOpt"], host["PidsLimit"], host["Privileged"]) == (["no-new-privileges"], 8192, False)
+        assert "Devices" not in host
+        page = (Path(__file__).parents[3] / "docs" / "admin.md").read_text()
+        assert [f"| `{name}` | {reason} |" for name, reason in CAPABILITIES.items() if name not in page] == []
+
+    def test_the_administrator_may_allow_more(self) -> None:
+        limits = Limits(16, has_nvidia=False, scope="scope", allowed=Allowed(setuid=True, pids_max=100))
+        host = made(a_launch(), limits)["HostConfig"]
+        assert (host["SecurityOpt"], host["PidsLimit"]) == ([], 100)
+        limits = Limits(16, has_nvidia=False, scope="scope", allowed=Allowed(host_network=True))
+        assert "NET_BIND_SERVICE" not in made(a_launch(), limits, "host")["HostConfig"]["CapAdd"]
+
+    def test_ports_are_published_under_their_own_numbers_where_there_is_a_network_to_publish_them_from(self) -> None:
+        config = made(a_launch(ports=(15000, 15007)))
+        assert config["HostConfig"]["NetworkMode"] == "pai.net"
+        assert config["HostConfig"]["PortBindings"] == {
+            "15000/tcp": [{"HostPort": "15000"}],
+            "15007/tcp": [{"HostPort": "15007"}],
+        }
+        assert list(config["ExposedPorts"]) == ["15000/tcp", "15007/tcp"]
+        config = made(a_launch(ports=(15000,)), network="host")
+        assert (config["HostConfig"]["PortBindings"], config["ExposedPorts"]) == ({}, {})
 
     def test_commands_and_secrets_are_not_part_of_it(self) -> None:
         assert "s3cret" not in str(made(a_launch(commands="login s3cret")))
@@ -161,6 +196,10 @@ def test_verdicts_on_what_never_began(code: int, is_told: bool, reason: ExitReas
     [
         (404, "No such image: x:1", engine.NoImage),
         (404, "No such container: pai.image", engine.NoContainer),
+        (404, "network pai.image not found", engine.NoNetwork),
+        (403, "Pool overlaps with other one on this address space", engine.SubnetTaken),
+        (500, "driver failed: Bind for 0.0.0.0:15000 failed: port is already allocated", engine.PortTaken),
+        (500, "listen tcp4 0.0.0.0:15000: bind: address already in use", engine.PortTaken),
         (409, "Conflict. The container name is already in use", engine.Conflict),
         (500, "container name is already in use", engine.Conflict),
         (400, "Minimum memory limit allowed is 6MB", engine.EngineRefused),
@@ -224,3 +263,16 @@ def test_an_error_of_the_engine_repeats_no_password(told: str, is_shown: bool) -
     assert whole == "mount //fs/s: data: addr=fs,username=u,password=******: no such device"
     assert "hush" not in shown
     assert "of-registry" not in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("name=seccomp,profile=default",), ""),
+        (("name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"), ""),
+        (("name=seccomp,profile=unconfined",), "its seccomp profile lets every system call through"),
+        (("name=apparmor",), "it filters no system calls (seccomp)"),
+    ],
+)
+def test_what_an_engine_does_not_confine_is_said(options: tuple[str, ...], told: str) -> None:
+    assert missing_protection(options) == told

@@ -40,7 +40,7 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_the_engine_mounts_from_afar_in_a_volume_that_goes_with_the_container() -> None:
     key = AttemptKey("0" * 32, 0, TaskId("main", 0), 0, 0)
     launch = LaunchTask(key, 1, "n", (), 1, 64, "image", "true", mounts=(NFS,))
-    config = config_of(launch, "/tasks/x", "/logs/x", Limits(4, False, "scope"))
+    config = config_of(launch, "/tasks/x", "/logs/x", Limits(4, False, "scope"), "pai.net")
     assert config["HostConfig"]["Mounts"][2:] == [
         {
             "Type": "volume",

@@ -1,11 +1,13 @@
 """Runs task attempts as containers of a Docker or Podman Engine on this machine.
 
-An attempt is a container that runs the platform's wrapper out of a task directory mounted into it, on the host's
-network because the platform allocates the ports. Names and labels tell any later server whose container it is; its
-logs and its exit report are files here, so container, Engine and server may each go away without taking them along.
+An attempt is a container that runs the platform's wrapper out of a task directory mounted into it, on a network of its
+job's own with the ports published that the platform allocated. Names and labels tell any later server whose container
+it is; its logs and its exit report are files here, so container, Engine and server may each go away without taking
+them along.
 
-Enforced are memory, processors and shared memory. GPUs are asked of the Engine when the driver is there; a task
-told to use fewer sees no others. The server needs the rights to use the Engine, which are those of root.
+Enforced are memory, processors, shared memory, the number of processes, and what `security` takes away. GPUs are asked
+of the Engine when the driver is there; a task told to use fewer sees no others. The server needs the rights to use the
+Engine, which are those of root.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import hashlib
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,12 +31,14 @@ from openpai.backends.docker.engine import Engine, EngineError
 from openpai.backends.docker.images import Images
 from openpai.backends.docker.launching import Launcher
 from openpai.backends.docker.machine import machine_of
+from openpai.backends.docker.networks import SUBNETS_DEFAULT, Networks, machine_address
 from openpai.backends.docker.recovery import left_without_container
+from openpai.backends.docker.security import Allowed, missing_protection
 from openpai.backends.docker.watching import Watcher
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.locking import lock
-from openpai.backends.host.machine import LOOPBACK, first_taken
+from openpai.backends.host.machine import LOOPBACK, first_taken, outward_address
 from openpai.backends.host.trash import Trash
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
@@ -64,14 +69,19 @@ class DockerBackend:
         nodes: int = 1,
         gpus_per_node: int | None = None,
         cpus_per_node: int | None = None,
-        address: str = LOOPBACK,
+        address: str | None = None,
+        allowed: Allowed = Allowed(),  # noqa: B008  # frozen
+        subnets: IPv4Network = SUBNETS_DEFAULT,
         compare_every_s: float = COMPARE_EVERY_S,
     ) -> None:
         self._root = root.absolute()
         self._logs_root = logs_root.absolute()
         self._clock = clock
         self._url = url
-        self._wanted_nodes = (nodes, gpus_per_node, cpus_per_node, address)
+        self._wanted_nodes = (nodes, gpus_per_node, cpus_per_node)
+        self._address = address
+        self._allowed = allowed
+        self._subnets = subnets
         self._compare_every_s = compare_every_s
         # The Engine may serve several platforms; each knows its own by where its directories are.
         self._scope = hashlib.sha256(str(self._root).encode()).hexdigest()[:32]
@@ -90,15 +100,21 @@ class DockerBackend:
             self._engine = _engine(self._url)
             opening.push_async_callback(self._engine.close)
             try:
-                found = await machine_of(self._engine, *self._wanted_nodes)
+                found = await machine_of(self._engine, *self._wanted_nodes, await self._find_address())
             except EngineError as error:
                 raise _unavailable(self._url, str(error)) from error
             self._nodes = {node.name: node for node in found.nodes}
             self._grants = opening.enter_context(contextlib.closing(NewestGrants(self._root / ".grants")))
+            if lacks := missing_protection(found.security):
+                log.warning("containers are less confined than they should be", engine=lacks)
             self._images = Images(self._engine)
             opening.push_async_callback(self._images.close)
-            limits = Limits(found.cpus, found.has_nvidia, self._scope)
-            self._launcher = Launcher(self._engine, self._images, self._logs_root, limits=limits, clock=self._clock)
+            limits = Limits(found.cpus, found.has_nvidia, self._scope, self._allowed)
+            self._networks = self._make_networks()
+            networks = None if self._allowed.host_network else self._networks
+            self._launcher = Launcher(
+                self._engine, self._images, networks, self._logs_root, limits=limits, clock=self._clock
+            )
             self._trash = Trash(str(self._root))
             opening.push_async_callback(self._trash.close)
             opening.push_async_callback(self._end_work)
@@ -106,6 +122,7 @@ class DockerBackend:
             self._watcher = Watcher(self._engine, self._books, self._over, root=root, scope=scope, clock=self._clock)
             try:
                 await self._watcher.compare()
+                await self._networks.open()
             except EngineError as error:
                 raise _unavailable(self._url, str(error)) from error
             for attempt in await asyncio.to_thread(left_without_container, root, self._books):
@@ -114,6 +131,8 @@ class DockerBackend:
             self._keep(supervise("listen to the container Engine", self._watcher.listen_forever), self._work)
             compare = partial(self._watcher.compare_forever, self._compare_every_s)
             self._keep(supervise("compare the containers", compare), self._work)
+            sweep = partial(self._networks.sweep_forever, self._compare_every_s)
+            self._keep(supervise("sweep the networks of jobs", sweep), self._work)
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
@@ -179,6 +198,9 @@ class DockerBackend:
             told = f"grant {action.grant} came too late: device {device} was granted again by {grant}"
             return ExitReport(1, ExitReason.STALE_GRANT, told)
         self._grants.hear(action.grant, action.node, action.devices)
+        if action.infiniband and not self._allowed.infiniband:
+            told = "the job asks for InfiniBand, which needs the server's option --allow-infiniband"
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, told)
         port = first_taken(action.ports)
         if port is not None:
             return ExitReport(1, ExitReason.PORT_TAKEN, f"port {port} is used by a program that is no task of ours")
@@ -271,7 +293,8 @@ class DockerBackend:
                 await self._engine.remove(attempt.container)
                 self._trash.take(attempt.directory)
         finally:
-            self._books.leaving.discard(attempt.container)
+            self._books.gone(attempt)
+        await self._networks.release(attempt.key.job)
 
     def _over(self, attempt: Attempt, report: ExitReport) -> None:
         if attempt.exit is not None:
@@ -293,6 +316,18 @@ class DockerBackend:
         """Hold on to a task until it is done."""
         among.add(task)
         task.add_done_callback(among.discard)
+
+    async def _find_address(self) -> str:
+        """Return where every task finds every other: an address of this machine that its containers reach."""
+        if self._address is not None:
+            return self._address
+        if self._allowed.host_network:
+            return LOOPBACK
+        return await machine_address(self._engine) or outward_address()
+
+    def _make_networks(self) -> Networks:
+        tasks_max = sum(node.cpus for node in self._nodes.values())
+        return Networks(self._engine, self._books, self._scope, subnets=self._subnets, tasks_max=tasks_max)
 
     async def _end_work(self) -> None:
         tasks = [*self._work, *self._removals]

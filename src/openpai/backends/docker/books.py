@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 
 from openpai.backends.docker.attempts import Attempt
@@ -18,6 +19,7 @@ class Books:
         self._containers: dict[str, Attempt] = {}
         self._changed: dict[AttemptKey, Attempt] = {}
         self._has_news = asyncio.Event()
+        self._jobs: Counter[str] = Counter()
         self.leaving: set[str] = set()
         """Containers of forgotten attempts that are being removed."""
 
@@ -37,8 +39,13 @@ class Books:
         """Return the attempt whose container has that name, or None."""
         return self._containers.get(name)
 
+    def has_job(self, job: str) -> bool:
+        """Return whether an attempt of the job is known, or its container is being removed."""
+        return self._jobs[job] > 0
+
     def add(self, attempt: Attempt) -> None:
         """Know an attempt from now on."""
+        self._jobs[attempt.key.job] += 1
         self._attempts[attempt.key] = attempt
         self._containers[attempt.container] = attempt
 
@@ -48,6 +55,13 @@ class Books:
         del self._containers[attempt.container]
         self._changed.pop(attempt.key, None)
         self.leaving.add(attempt.container)
+
+    def gone(self, attempt: Attempt) -> None:
+        """Know that the removal of a dropped attempt's container is over, whether it succeeded or not."""
+        self.leaving.discard(attempt.container)
+        self._jobs[attempt.key.job] -= 1
+        if not self._jobs[attempt.key.job]:
+            del self._jobs[attempt.key.job]
 
     def announce(self, attempt: Attempt) -> None:
         """Make the attempt news, as it will be when somebody asks."""

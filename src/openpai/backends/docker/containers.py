@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from openpai.backends.docker.engine import ContainerState
+from openpai.backends.docker.security import HOST_NETWORK, Allowed, infiniband, restrictions
 from openpai.backends.host.mounts import variable
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount
@@ -33,7 +34,6 @@ _NEVER_BEGAN: Final = (
     "the container ended with exit code {code} before its task began: its image is made for another kind of "
     "processor, or its /bin/sh is no shell"
 )
-_INFINIBAND: Final = "/dev/infiniband"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class Limits:
     """Whether devices are real NVIDIA GPUs, to be asked of the Engine."""
     scope: str
     """Value of the label that tells this platform's containers from another's on the same Engine."""
+    allowed: Allowed = field(default_factory=Allowed)
 
 
 def name_of(key: AttemptKey) -> str:
@@ -57,11 +58,13 @@ def name_of(key: AttemptKey) -> str:
     return f"pai.{fit}"
 
 
-def config_of(launch: LaunchTask, task_directory: str, logs_directory: str, limits: Limits) -> dict[str, Any]:
-    """Return what the Engine is asked to make."""
+def config_of(
+    launch: LaunchTask, task_directory: str, logs_directory: str, limits: Limits, network: str
+) -> dict[str, Any]:
+    """Return what the Engine is asked to make, in `network`. Raise ValueError for devices that are not there."""
     host: dict[str, Any] = {
-        # The platform allocates ports of the machine, and peers find each other by its address.
-        "NetworkMode": "host",
+        **restrictions(limits.allowed),
+        "NetworkMode": network,
         "Mounts": [
             _bind(task_directory, MOUNT),
             _bind(logs_directory, f"{MOUNT}/{LOGS}"),
@@ -79,9 +82,10 @@ def config_of(launch: LaunchTask, task_directory: str, logs_directory: str, limi
         wanted = [str(device) for device in launch.devices]
         host["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": wanted, "Capabilities": [["gpu"]]}]
     if launch.infiniband:
-        host["Devices"] = [{"PathOnHost": _INFINIBAND, "PathInContainer": _INFINIBAND, "CgroupPermissions": "rwm"}]
-        host["CapAdd"] = ["IPC_LOCK"]
-        host["Ulimits"] = [{"Name": "memlock", "Soft": -1, "Hard": -1}]
+        host |= infiniband()
+    # The platform allocates ports of the machine, so a port has the same number inside and outside.
+    ports = () if network == HOST_NETWORK else tuple(f"{port}/tcp" for port in launch.ports)
+    host["PortBindings"] = {port: [{"HostPort": port.removesuffix("/tcp")}] for port in ports}
     grace = f"{launch.grace_s:g}"
     return {
         "Image": launch.image,
@@ -90,6 +94,9 @@ def config_of(launch: LaunchTask, task_directory: str, logs_directory: str, limi
         "Env": [f"{name}={value}" for name, value in _environment(launch, limits).items()],
         "Labels": _labels(launch, limits.scope),
         "StopSignal": "SIGTERM",
+        "ExposedPorts": {port: {} for port in ports},
+        # An image's own check would run beside the task and count as its processes.
+        "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": host,
     }
 

@@ -30,6 +30,11 @@ _WILL_NEVER_RUN: Final = re.compile(
 _IN_USE: Final = re.compile(r"already in use", re.IGNORECASE)
 _NO_IMAGE: Final = re.compile(r"no such image|image not known", re.IGNORECASE)
 _NO_CONTAINER: Final = re.compile(r"no such container|no container with name", re.IGNORECASE)
+_NO_NETWORK: Final = re.compile(r"network \S+ not found|no such network|network not found", re.IGNORECASE)
+_OVERLAPS: Final = re.compile(r"pool overlaps|already used on the host", re.IGNORECASE)
+_PORT_TAKEN: Final = re.compile(
+    r"port is already allocated|address already in use|ports are not available|proxy already running", re.IGNORECASE
+)
 
 
 class EngineError(Exception):
@@ -46,6 +51,18 @@ class EngineRefused(EngineError):
 
 class NoImage(EngineError):
     """The image is not on this machine."""
+
+
+class NoNetwork(EngineError):
+    """The network that a container joins is not on this machine."""
+
+
+class SubnetTaken(EngineError):
+    """Another network uses the addresses that were asked for."""
+
+
+class PortTaken(EngineError):
+    """Another program uses a port that a container publishes."""
 
 
 class Conflict(EngineError):
@@ -163,6 +180,29 @@ class Engine:
             listed = await self._docker.containers.list(all=True, filters=json.dumps({"label": [label]}))
         return {found["Names"][0].removeprefix("/"): found["State"] for found in listed}
 
+    async def network(self, name: str) -> dict[str, Any]:
+        """Return what the Engine says about a network. Raises NoNetwork."""
+        async with _Sorted():
+            return dict(await (await self._docker.networks.get(name)).show())
+
+    async def networks(self, label: str) -> list[dict[str, Any]]:
+        """Return what the Engine says about all networks with this label."""
+        async with _Sorted():
+            return list(await self._docker.networks.list(filters={"label": [label]}))
+
+    async def create_network(self, config: Mapping[str, Any]) -> None:
+        """Make a network. Raises Conflict, SubnetTaken, EngineRefused, EngineSilent or EngineError."""
+        async with _Sorted():
+            await self._docker.networks.create(dict(config))
+
+    async def remove_network(self, name: str) -> None:
+        """Remove a network; harmless when it is gone. Raises EngineRefused while a container is in it."""
+        try:
+            async with _Sorted():
+                await (await self._docker.networks.get(name)).delete()
+        except NoNetwork:
+            return
+
     async def ends(self, label: str, since_s: float) -> AsyncIterator[str]:
         """Yield the names of containers with this label that end or vanish, from `since_s` on, until silence."""
         wanted = {"type": ["container"], "event": ["die", "destroy"], "label": [label]}
@@ -202,8 +242,14 @@ def _sorted(error: DockerError) -> EngineError:
     told = _told(error)
     if error.status == _NOT_A_STATUS:
         return EngineSilent(told)
+    if _OVERLAPS.search(told):
+        return SubnetTaken(told)
+    if _PORT_TAKEN.search(told):
+        return PortTaken(told)
     if error.status == 409 or _IN_USE.search(told):
         return Conflict(told)
+    if _NO_NETWORK.search(told):
+        return NoNetwork(told)
     if error.status == 404 and _NO_IMAGE.search(told):
         return NoImage(told)
     if error.status == 404 and _NO_CONTAINER.search(told):

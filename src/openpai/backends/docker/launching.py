@@ -15,8 +15,19 @@ from typing import Final
 
 from openpai.backends.docker.attempts import Attempt
 from openpai.backends.docker.containers import LOGS, WRAPPER_FILE, Limits, attempt_of, config_of
-from openpai.backends.docker.engine import Conflict, Engine, EngineError, EngineRefused, EngineSilent, NoImage
+from openpai.backends.docker.engine import (
+    Conflict,
+    Engine,
+    EngineError,
+    EngineRefused,
+    EngineSilent,
+    NoImage,
+    NoNetwork,
+    PortTaken,
+)
 from openpai.backends.docker.images import ImageMissing, Images
+from openpai.backends.docker.networks import Networks
+from openpai.backends.docker.security import HOST_NETWORK
 from openpai.backends.host.directory import LaunchRecord, make_directory
 from openpai.backends.host.mounts import local_source
 from openpai.lifecycle.model import ExitReason, ExitReport
@@ -34,9 +45,19 @@ TOLD_TO_END: Final = ExitReport(143, ExitReason.EXITED, "told to end before it b
 class Launcher:
     """Starts containers below one root of task directories."""
 
-    def __init__(self, engine: Engine, images: Images, logs_root: Path, *, limits: Limits, clock: Clock) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        images: Images,
+        networks: Networks | None,
+        logs_root: Path,
+        *,
+        limits: Limits,
+        clock: Clock,
+    ) -> None:
         self._engine = engine
         self._images = images
+        self._networks = networks
         self._logs_root = str(logs_root)
         self._limits = limits
         self._clock = clock
@@ -49,9 +70,13 @@ class Launcher:
             report = await self._start(attempt, action, _notes(attempt, logs))
         except ImageMissing as error:
             report = ExitReport(1, ExitReason.IMAGE_MISSING, without_passwords(error, action))
-        except EngineRefused as error:
+        except (EngineRefused, ValueError) as error:
             told = f"the container cannot be made as asked: {without_passwords(error, action)}"
             report = ExitReport(1, ExitReason.LAUNCH_REFUSED, told)
+        except PortTaken as error:
+            report = ExitReport(
+                1, ExitReason.PORT_TAKEN, f"a port is used by a program that is no task of ours: {error}"
+            )
         except (EngineError, OSError) as error:
             told = f"the container could not be started: {without_passwords(error, action)}"
             report = ExitReport(1, ExitReason.LAUNCH_FAILED, told)
@@ -69,10 +94,12 @@ class Launcher:
             except EngineSilent:
                 if tries == SILENCE_TRIES:
                     raise
-            except NoImage:
+            except (NoImage, NoNetwork):
                 # Somebody removed it between our look and our use.
                 if tries == SILENCE_TRIES:
                     raise
+                if self._networks is not None:
+                    await self._networks.forget(action.key.job)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(tries):
                     await attempt.told_to_end.wait()
@@ -95,7 +122,8 @@ class Launcher:
 
     async def _make(self, attempt: Attempt, action: LaunchTask) -> ExitReport | None:
         name = attempt.container
-        config = config_of(action, attempt.directory.path, self._mount_of_logs(action), self._limits)
+        network = await self._networks.ensure(action.key.job) if self._networks is not None else HOST_NETWORK
+        config = config_of(action, attempt.directory.path, self._mount_of_logs(action), self._limits, network)
         try:
             await self._engine.create(name, config)
         except Conflict:

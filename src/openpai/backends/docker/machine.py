@@ -16,6 +16,8 @@ class Found:
     nodes: tuple[NodeSeen, ...]
     cpus: int
     has_nvidia: bool
+    security: tuple[str, ...] = ()
+    """How the Engine says that it confines containers."""
 
 
 async def machine_of(
@@ -39,4 +41,4 @@ async def machine_of(
         )
         for index in range(nodes)
     )
-    return Found(found, cpus, has_nvidia=are_real)
+    return Found(found, cpus, are_real, tuple(info.get("SecurityOptions") or ()))

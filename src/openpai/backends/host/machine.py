@@ -106,6 +106,17 @@ def first_taken(ports: Iterable[int]) -> int | None:
     return None
 
 
+def outward_address() -> str:
+    """Return the address by which this machine speaks to others; loopback when it reaches none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Nothing is sent: this only asks which of our addresses would be used.
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return LOOPBACK
+        return str(probe.getsockname()[0])
+
+
 def _memory_mb() -> int:
     listing = Path("/proc/meminfo").read_text()
     total = re.search(r"^MemTotal:\s+(\d+) kB", listing, re.MULTILINE)
