@@ -94,6 +94,7 @@ GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}  job.logs
 
 GET     /api/v2/nodes                                                   node.list
+GET     /api/v2/nodes/{name}                                            node.list
 PUT     /api/v2/nodes/{name}                                            node.change
 DELETE  /api/v2/nodes/{name}                                            node.change
 GET     /api/v2/virtual-clusters                                        vc.list

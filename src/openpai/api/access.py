@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,6 +16,7 @@ from openpai.api.auditing import about
 from openpai.api.context import Desk, desk
 from openpai.api.sessions import Caller
 from openpai.lifecycle.model import Diagnosis
+from openpai.ports.platform import Holding
 from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
 
@@ -74,6 +76,16 @@ def thing_of(row: JobRow) -> Thing:
 def may_read_logs(caller: Caller, row: JobRow) -> bool:
     """Return whether the caller may read what a job writes."""
     return refusal(caller.principal, "job.logs", thing_of(row)) is None
+
+
+def seen_by(caller: Caller, held: Sequence[Holding]) -> tuple[list[Holding], list[Holding]]:
+    """Return those jobs that the caller may look at, and the others."""
+    shown: list[Holding] = []
+    others: list[Holding] = []
+    for one in held:
+        thing = Thing(one.user, one.virtual_cluster, is_private=one.is_private, made_at_ms=one.submitted_at_ms)
+        (shown if refusal(caller.principal, "job.read", thing) is None else others).append(one)
+    return shown, others
 
 
 def readable(caller: Caller, row: JobRow, attempts: tuple[TaskAttemptRow, ...]) -> tuple[TaskAttemptRow, ...]:

@@ -33,7 +33,8 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # of storages do, are not among them.
 _WORDS: Final = (
     "username", "groupname", "name", "user", "virtualCluster", "grouplist", "admin", "viewer", "scope", "expiration",
-    "drained", "badDevices", "reason", "wish", "wishes", "version", "vcStatus", "halfLifeHours", "action", "tag",
+    "drained", "deadlineSeconds", "badDevices", "reason", "force",
+    "wish", "wishes", "version", "vcStatus", "halfLifeHours", "action", "tag",
     "gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth", "patch", "kind", "readOnly", "shared",
 )  # fmt: skip
 _TARGETS: Final = ("username", "groupname", "name", "user", "virtualCluster")

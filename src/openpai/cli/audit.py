@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, session
+from openpai.cli import completing, output, session, words
 from openpai.cli.filters import moment_ms
 from openpai.cli.lazy import group
+
+if TYPE_CHECKING:
+    from openpai.client.model import AuditEntry
 
 COMMANDS: Final = {"list": ("openpai.cli.audit:list_", "List what was done, newest first.")}
 MOST: Final = 1000
@@ -34,6 +38,9 @@ def list_(
         str | None, typer.Option("--before", metavar="TIME", help="Before 7d, 12h or 2026-01-31.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST, help="How many at most.")] = 20,
+    details: Annotated[
+        bool, typer.Option("--details", "-d", help="Also what was asked, from where and with what.")
+    ] = False,
     json: output.Json = False,
 ) -> None:
     """List what was done, newest first.
@@ -59,14 +66,26 @@ def list_(
         )
         output.next_step("pai audit list --since 7d")
         return
-    from openpai.cli.listing import listing
-    from openpai.cli.words import clock_time
-
-    rows = [(clock_time(one.at_ms), one.actor, one.action, one.target, str(one.status)) for one in page.entries]
-    output.say(listing(["TIME", "WHO", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"]))
+    (_tell_in_full if details else _tell_in_short)(page.entries)
     if page.next is not None:
         more = f"--limit {min(MOST, limit * 5)}" if limit < MOST else f"--before {_moment(page.entries[-1].at_ms)}"
         output.say_marked_up(f"[dim]there are older ones; more with {more}[/]")
+
+
+def _tell_in_short(entries: Iterable[AuditEntry]) -> None:
+    from openpai.cli.listing import listing
+
+    rows = [(words.clock_time(one.at_ms), one.actor, one.action, one.target, str(one.status)) for one in entries]
+    output.say(listing(["TIME", "WHO", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"]))
+
+
+def _tell_in_full(entries: Iterable[AuditEntry]) -> None:
+    for one in entries:
+        what = f"{one.action}  {one.target or '-'}  {one.status}"
+        output.say(f"{words.clock_time(one.at_ms)}  {one.actor or '-'}  {what}")
+        asked = words.details(one.document.get("detail") or {})
+        way = " ".join(filter(None, (one.address and f"from {one.address}", one.via and f"with {one.via}")))
+        output.say("    " + "; ".join(filter(None, (asked, way))))
 
 
 def _moment(at_ms: int | None) -> str:

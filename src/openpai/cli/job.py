@@ -19,7 +19,7 @@ COMMANDS: Final = {
     "events": ("openpai.cli.job_read:events", "Show what happened to a job, oldest first."),
     "why": (
         "openpai.cli.job_queue:why",
-        "Say why a job waits, what would change it, and when it may start.",
+        "Say why a job waits, what would change it, who holds the room, and when it may start.",
     ),
     "move": ("openpai.cli.job_queue:move", "Move a waiting job among the equally urgent ones of its virtual cluster."),
     "priority": ("openpai.cli.job_queue:priority", "Change how urgent a job is; where it runs, it runs on."),

@@ -12,18 +12,21 @@ from openpai.cli.job_submit import Name
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
+    from openpai.client.model import Held
     from openpai.client.model.histories import Wait
 
 REASONS_SHOWN: Final = 5
+HOLDERS_SHOWN: Final = 8
 
 
 def why(name: Name, json: output.Json = False) -> None:
-    """Say why a job waits, what would change it, and when it may start."""
+    """Say why a job waits, what would change it, who holds the room, and when it may start."""
     with session.connect() as pai:
         waits = pai.why(name)
         state = "" if waits else pai.job(name).state
+        held = pai.in_the_way(name) if waits else None
     if json:
-        output.document({"waits": [wait.document for wait in waits]})
+        output.document({"waits": [wait.document for wait in waits], **({"held": held.document} if held else {})})
         return
     if not waits:
         output.say(f"{name} does not wait: it is {state}.")
@@ -38,7 +41,23 @@ def why(name: Name, json: output.Json = False) -> None:
         output.say_marked_up(wait_told(wait, now_ms) + more)
     if len(alike) > REASONS_SHOWN:
         output.say_marked_up(f"[dim]{len(alike) - REASONS_SHOWN} more reasons; all with --json[/]")
+    if held is not None:
+        _tell_held(held, now_ms)
     output.next_step("pai vc list", "pai node list", f"pai job stop {name}")
+
+
+def _tell_held(held: Held, now_ms: int) -> None:
+    from openpai.cli.node_show import held_table, others
+
+    if not held.jobs and not held.other_jobs:
+        return
+    output.say("\nHolding the room:")
+    if held.jobs:
+        output.say(held_table(held.jobs[:HOLDERS_SHOWN], now_ms))
+    if len(held.jobs) > HOLDERS_SHOWN:
+        output.say(f"and {len(held.jobs) - HOLDERS_SHOWN} more; all with --json")
+    if rest := others(held):
+        output.say(rest)
 
 
 def _alike(waits: tuple[Wait, ...]) -> list[tuple[Wait, int]]:

@@ -40,6 +40,10 @@ def list_(
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Submitted since 7d, 12h or 2026-01-31.")
     ] = None,
+    node: Annotated[
+        str,
+        typer.Option("--node", metavar="NODE", help="Jobs of everybody on this node.", autocompletion=completing.nodes),
+    ] = "",
     archived: Annotated[bool, typer.Option("--archived", help="Jobs in the archive instead.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=50000, help="How many at most.")] = 20,
     json: output.Json = False,
@@ -56,10 +60,11 @@ def list_(
             "keyword": keyword,
             "tagsContain": tag,
             "jobPriority": meaning("priority", priority),
+            **({"node": node} if node else {}),
         }
         page = pai.jobs(
             limit=limit,
-            username=user or ("" if all_ else own),
+            username=user or ("" if all_ or node else own),
             submittedFrom=None if since is None else moment_ms(since, time.time()),
             archived=archived,
             **where,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from openpai.cli import completing, output, session, words
+from openpai.cli.filters import span_s
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "list": ("openpai.cli.node:list_", "List the machines and how much of each is in use."),
-    "drain": ("openpai.cli.node:drain", "Let a machine take nothing new; what runs there runs on."),
+    "show": ("openpai.cli.node_show:show", "Show a machine: its devices, the jobs on it, and what was done to it."),
+    "drain": (
+        "openpai.cli.node:drain",
+        "Let a machine take nothing new; what runs there may end first.",
+    ),
     "undrain": ("openpai.cli.node:undrain", "Let a drained machine take jobs again."),
     "mark-bad": ("openpai.cli.node:mark_bad", "Say which GPUs of a machine are bad; nobody is given them."),
     "forget": ("openpai.cli.node:forget", "Forget a machine that is gone for good."),
@@ -53,16 +58,29 @@ def list_(json: output.Json = False) -> None:
     )
 
 
-def drain(node: Node, reason: Reason = "", json: output.Json = False) -> None:
-    """Let a machine take nothing new; what runs there runs on."""
+def drain(
+    node: Node,
+    reason: Reason = "",
+    deadline: Annotated[
+        str | None, typer.Option("--deadline", metavar="TIME", help="How long jobs may run on, such as 2h or 30m.")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Let a machine take nothing new; what runs there may end first.
+
+    Jobs that still run there at the deadline are ended like any that must leave, with their grace period, and wait
+    for another place as a new attempt. Without --deadline one that was set before is gone.
+    """
+    deadline_s = None if deadline is None else span_s(deadline)
     with session.connect() as pai:
-        found = pai.change_node(node, is_drained=True, reason=reason)
+        found = pai.change_node(node, is_drained=True, reason=reason, deadline_s=deadline_s)
     if json:
         output.document(found.document)
         return
     left = words.plural(found.tasks, "task")
-    output.say(f"{found.name} takes nothing new; {left} {'runs' if found.tasks == 1 else 'run'} there to the end.")
-    output.next_step("pai node list", f"pai node undrain {found.name}")
+    until = "to the end" if found.drain_deadline_ms is None else f"until {words.clock_time(found.drain_deadline_ms)}"
+    output.say(f"{found.name} takes nothing new; {left} {'runs' if found.tasks == 1 else 'run'} there {until}.")
+    output.next_step(f"pai node show {found.name}", f"pai node undrain {found.name}")
 
 
 def undrain(node: Node, json: output.Json = False) -> None:

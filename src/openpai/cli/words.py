@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 STATE_STYLE: Final = {
     "WAITING": "yellow",
@@ -94,3 +95,11 @@ def joined(names: Iterable[str]) -> str:
 def split(given: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of an option that may be repeated and may hold comma lists; empty ones are dropped."""
     return tuple(name for part in given or () for name in (word.strip() for word in part.split(",")) if name)
+
+
+def details(detail: Mapping[str, Any]) -> str:
+    """Return what of a request was worth keeping, as in `drained=true reason="fans"`; else the request itself."""
+    said = " ".join(
+        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in detail.items() if key != "request"
+    )
+    return said or str(detail.get("request", ""))

@@ -97,6 +97,8 @@ class Sharing:
 
     setting: Setting | None = None
     notes: dict[str, NodeNote] = field(default_factory=dict)
+    deadlines: dict[str, int] = field(default_factory=dict)
+    """Until when jobs may run on drained nodes, in ms."""
     made_from: object = None
     """What the arrangement follows from."""
     arrangement: Arrangement = field(default_factory=Arrangement)

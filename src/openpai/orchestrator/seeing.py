@@ -29,7 +29,7 @@ def node_views(office: Office) -> tuple[NodeView, ...]:
     away = {name: _away(note) for name, note in notes.items() if name not in office.nodes}
     machines = {**office.nodes, **away}
     return tuple(
-        _view(node, notes.get(name) or NodeNote(name), used.get(name) or _Used())
+        _view(node, notes.get(name) or NodeNote(name), used.get(name) or _Used(), office.sharing.deadlines.get(name))
         for name, node in sorted(machines.items())
     )
 
@@ -57,7 +57,7 @@ def _used(office: Office) -> dict[str, _Used]:
     return used
 
 
-def _view(node: NodeSeen, note: NodeNote, used: _Used) -> NodeView:
+def _view(node: NodeSeen, note: NodeNote, used: _Used, deadline_ms: int | None) -> NodeView:
     return NodeView(
         name=node.name,
         address=node.address,
@@ -76,4 +76,6 @@ def _view(node: NodeSeen, note: NodeNote, used: _Used) -> NodeView:
         drained_because=note.reason if note.is_drained else "",
         virtual_clusters=tuple(sorted(used.virtual_clusters)),
         bad_because=note.bad_because,
+        deadline_ms=deadline_ms,
+        changed_by=note.changed_by,
     )

@@ -11,13 +11,15 @@ from typing import Any
 
 from openpai.orchestrator import gangs
 from openpai.orchestrator.arranging import absent_machines, check, names_in, seen_machines
+from openpai.orchestrator.draining import set_deadline
 from openpai.orchestrator.fairness import learn_limits
+from openpai.orchestrator.holding import held_on
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.promising import changed, no_virtual_cluster
 from openpai.orchestrator.seeing import node_views
 from openpai.orchestrator.surveying import look_at_nodes
 from openpai.ports.clock import Clock
-from openpai.ports.platform import ClusterConfig, NodeView, NodeWish, NotLeading
+from openpai.ports.platform import ClusterConfig, Holding, NodeView, NodeWish, NotLeading
 from openpai.ports.settings import CLUSTER, NodeNote, SettingsStore
 from openpai.ports.store import JobStore
 from openpai.protocol.errors import Refused
@@ -70,8 +72,18 @@ class SharingWishes:
             _refuse_unknown(name, wish.bad_devices, note.gpus if node is None else node.gpus)
             changes |= {"bad_devices": wish.bad_devices, "bad_because": reason if wish.bad_devices else ""}
         await self._settings.set_node_notes((replace(note, **changes),))
+        if wish.is_drained is not None:
+            now_ms = self._clock.now_ms()
+            at_ms = None if wish.deadline_s is None else now_ms + wish.deadline_s * 1000
+            await set_deadline(self._settings, name, at_ms if wish.is_drained else None, by=by, now_ms=now_ms)
         await look_at_nodes(office)
         return next(view for view in node_views(office) if view.name == name)
+
+    async def node_holdings(self, name: str) -> tuple[Holding, ...]:
+        """Return what jobs hold on a node; see `Platform.node_holdings`."""
+        office = await self._leading()
+        await self._note(office, name)
+        return held_on(office, name)
 
     async def forget_node(self, name: str, by: str) -> None:
         """Forget a node that is gone for good; see `Platform.forget_node`."""

@@ -12,10 +12,11 @@ from typing import Final
 import structlog
 
 from openpai.orchestrator.arranging import Machines, absent_machines, arrange, seen_machines
+from openpai.orchestrator.draining import deadlines
 from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.office import Arrangement, Office
 from openpai.ports.backend import NodeSeen
-from openpai.ports.settings import CLUSTER, NodeNote
+from openpai.ports.settings import CLUSTER, DRAINS, NodeNote
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Node
 
@@ -30,7 +31,11 @@ async def look_at_nodes(office: Office) -> None:
         seen = {node.name: node for node in await office.backend.nodes()}
         notes = await _notes(office, seen)
         sharing.setting = await office.settings.setting(CLUSTER)
+        drains = await office.settings.setting(DRAINS)
         _tell_nodes(office, seen, notes)
+        sharing.deadlines = deadlines(drains, notes)
+        if sharing.deadlines:
+            office.nudges.timers.set()
         _tell_promises(office)
         await learn_limits(office)
 

@@ -1,4 +1,5 @@
-"""The pass for what happens by the clock: what backs off tries again, and what ran for too long is stopped."""
+"""The pass for what happens by the clock: what backs off tries again, what ran for too long is stopped, and
+drained nodes are left."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from openpai.lifecycle.model import Job, JobPhase, RetryDue, StopRequested, TaskPhase
+from openpai.orchestrator.draining import leaving
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.recording import News, record
 from openpai.ports.store import JobRecord
@@ -23,9 +25,12 @@ async def retry_due(office: Office) -> int | None:
             due[id_] = News((RetryDue(now_ms),))
         elif (ends_ms := _ends_ms(found)) is not None and ends_ms <= now_ms:
             due[id_] = _time_is_up(found, now_ms)
+    due = {**leaving(office, now_ms), **due}
     if due:
         await record(office, due)
-    found_times = (at_ms for found in office.desk.records.values() for at_ms in (*_times(found.job), _ends_ms(found)))
+    deadlines = (at_ms for at_ms in office.sharing.deadlines.values() if at_ms > now_ms)
+    of_jobs = (at_ms for found in office.desk.records.values() for at_ms in (*_times(found.job), _ends_ms(found)))
+    found_times = (*of_jobs, *deadlines)
     return min((at_ms for at_ms in found_times if at_ms is not None), default=None)
 
 

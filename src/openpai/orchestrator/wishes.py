@@ -20,6 +20,7 @@ from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator import gangs
 from openpai.orchestrator.amending import amend
 from openpai.orchestrator.hiding import hidden
+from openpai.orchestrator.holding import in_the_way
 from openpai.orchestrator.leading import adopt
 from openpai.orchestrator.mounting import with_storages
 from openpai.orchestrator.office import Office, Secrets
@@ -37,7 +38,7 @@ from openpai.orchestrator.submitting import (
 )
 from openpai.ports.backend import Backend, KillTask
 from openpai.ports.clock import Clock, Identities
-from openpai.ports.platform import Submitted, Submitter
+from openpai.ports.platform import Holding, Submitted, Submitter
 from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
@@ -207,6 +208,13 @@ class Wishes(SharingWishes):
             return (_backing_off(found, self._clock.now_ms()),)
         waits = (office.scheduler.why(members.gang) for members in gangs.waiting(found.job))
         return (*(wait for wait in waits if wait is not None), *await _starting(found, office.backend))
+
+    async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
+        """Return who holds the room a job waits for; see `Platform.in_the_way`."""
+        id_ = await self._find(user, name)
+        office = await self._leading()
+        found = office.desk.records.get(id_)
+        return () if found is None or not any(gangs.waiting(found.job)) else in_the_way(office, found)
 
     async def _remember(self, new: NewJob) -> None:
         office = self.office

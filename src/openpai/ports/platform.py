@@ -75,6 +75,33 @@ class NodeView:
     virtual_clusters: tuple[str, ...] = ()
     """Whose jobs hold something there."""
     bad_because: str = ""
+    deadline_ms: int | None = None
+    """Until when jobs may run on it, if it is drained until a time."""
+    changed_by: str = ""
+    """Who drained it or marked its devices last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a job holds, on one node or in the whole cluster."""
+
+    job: str
+    user: str
+    name: str
+    virtual_cluster: str
+    is_private: bool
+    submitted_at_ms: int
+    tasks: int
+    gpus: int
+    cpus: int
+    memory_mb: int
+    devices: tuple[int, ...]
+    """Numbers of its GPUs, where it is about one node."""
+    since_ms: int | None
+    """Since when it runs; None while it is being started."""
+    ends_ms: int | None
+    """When its time limit ends it, if it has one."""
+    is_ending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +112,8 @@ class NodeWish:
     bad_devices: frozenset[int] | None = None
     reason: str = ""
     """Why, whichever of the two changes."""
+    deadline_s: int | None = None
+    """How long jobs may run on when it is drained; None for as long as they like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +183,14 @@ class Platform(Protocol):
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         """Return why the job's tasks wait; empty when nothing of it waits."""
+        ...
+
+    async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
+        """Return which jobs hold the room that a waiting job wants, the largest first; empty when it does not wait."""
+        ...
+
+    async def node_holdings(self, name: str) -> tuple[Holding, ...]:
+        """Return what jobs hold on a node, the largest first. Raises NoNodeError."""
         ...
 
     async def nodes(self) -> tuple[NodeView, ...]:

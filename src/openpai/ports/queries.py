@@ -102,6 +102,8 @@ class JobFilter:
     tags_none: tuple[str, ...] = ()
     submitted_from_ms: int | None = None
     submitted_to_ms: int | None = None
+    ids: tuple[str, ...] | None = None
+    """Only these jobs, by their ids."""
     is_archived: bool = False
     """List archived jobs instead of the others."""
     order: str = "submissionTime"

@@ -157,6 +157,8 @@ def _archived(where: JobFilter, apart: Manner | None) -> Condition:
 def _listed(where: JobFilter, apart: Manner | None) -> Iterable[Condition]:
     if where.users:
         yield jobs.c.owner.in_(where.users)
+    if where.ids is not None:
+        yield jobs.c.id.in_(where.ids)
     if where.virtual_clusters:
         yield jobs.c.virtual_cluster.in_(where.virtual_clusters)
     if where.phases:

@@ -296,3 +296,55 @@ def test_a_snapshot_goes_where_it_is_wanted(pai, platform, tmp_path):
     assert json.loads(file.read_text())["format"] == 1
     assert pai("scheduler", "snapshot").json()["format"] == 1
     assert pai("scheduler", "snapshot", "-o", str(tmp_path / "no" / "s.json")).code == 2
+
+
+HELD = {
+    "jobs": [
+        {"job": "bob~big", "tasks": 2, "gpus": 8, "cpus": 16, "startedTime": 400_000, "endsTime": 4_000_000},
+        {"job": "eve~next", "tasks": 1, "gpus": 1, "cpus": 1, "devices": [1], "startedTime": None, "endsTime": None},
+    ],
+    "others": {"jobs": 3, "tasks": 3, "gpus": 2, "cpus": 9},
+}
+
+
+def test_why_names_the_jobs_that_hold_the_room_and_until_when(pai, platform, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1_000.0)
+    platform.on("GET", "/jobs/ann~train/why", {"waits": [wait()], "held": HELD})
+    out = pai("job", "why", "train").out
+    assert "bob~big       2     8    16  10m 00s   in 50m 00s at most" in out
+    assert "eve~next      1     1     1  starting  no time limit" in out
+    assert "3 jobs of others: 2 GPUs and 9 CPUs" in out
+
+
+def test_a_node_is_shown_with_its_devices_its_jobs_and_its_history(pai, platform):
+    node = {
+        "name": "n1", "healthy": True, "drained": True, "drainedBecause": "fans", "drainDeadline": 1,
+        "gpus": {"total": 3, "used": 2}, "cpus": {"total": 8, "used": 2}, "badDevices": [2], "badBecause": "ECC",
+    }  # fmt: skip
+    entry = {"time": 1, "actor": "root", "detail": {"request": "PUT x", "drained": True, "reason": "fans"}}
+    platform.on("GET", "/nodes/n1", {**node, **HELD, "history": [entry]})
+    out = pai("node", "show", "n1").out
+    for told in ("fans; jobs leave at 1970", "2 of 8 in use", "eve~next", "bad: ECC", 'drained=true reason="fans"'):
+        assert told in out
+    assert max(map(len, out.splitlines())) <= 80
+    platform.on("PUT", "/nodes/n1", {**node, "tasks": 2})
+    told = pai("node", "drain", "n1", "--deadline", "2h")
+    assert json.loads(platform.requests[-1].content) == {"drained": True, "reason": "", "deadlineSeconds": 7200}
+    assert "2 tasks run there until 1970" in told.out
+    assert pai("node", "drain", "n1", "--deadline", "soon").code == 2
+
+
+def test_jobs_of_a_node_are_those_of_everybody(pai, platform):
+    platform.on("GET", "/jobs", {"totalCount": 0, "data": []})
+    pai("job", "list", "--node", "n1")
+    params = platform.requests[-1].url.params
+    assert params["node"] == "n1"
+    assert not params.get("username")
+
+
+def test_the_audit_log_is_told_with_what_was_asked(pai, platform):
+    entry = {"id": 1, "time": 1, "actor": "root", "action": "node.change", "target": "n1", "via": "login",
+             "address": "192.0.2.7", "status": 200, "detail": {"request": "PUT x", "drained": True}}  # fmt: skip
+    platform.on("GET", "/audit", {"entries": [entry], "next": None})
+    out = pai("audit", "list", "--details").out
+    assert "root  node.change  n1  200\n    drained=true; from 192.0.2.7 with login\n" in out

@@ -6,6 +6,8 @@ from typing import Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
+from openpai.api.manual.accounting import AuditLine
+from openpai.api.manual.details import NullableMs
 from openpai.api.manual.telling import Answer, Done, Ms, NodeName, Told, UserName, VcName
 
 
@@ -25,6 +27,7 @@ class NodeDocument(Answer):
     told: str = Field(description="what is wrong, if anything", examples=[""])
     drained: bool = Field(examples=[False])
     drainedBecause: str = Field(examples=[""])
+    drainDeadline: NullableMs = Field(description="when jobs that still run there are put back into the queue")
     gpuModel: str = Field(examples=["A100"])
     cpus: Amounts
     memoryMB: Amounts
@@ -33,6 +36,43 @@ class NodeDocument(Answer):
     badBecause: str = Field(description="why an administrator marked GPUs as bad", examples=[""])
     tasks: int = Field(description="task attempts that hold something there", examples=[1])
     virtualClusters: list[VcName]
+
+
+class Holding(Answer):
+    """What one job holds."""
+
+    job: str = Field(examples=["ann~train"])
+    virtualCluster: VcName
+    tasks: int = Field(examples=[1])
+    gpus: int = Field(examples=[8])
+    cpus: int = Field(examples=[32])
+    memoryMB: int = Field(examples=[65_536])
+    devices: list[int] = Field(description="numbers of its GPUs on the node", examples=[[0, 1]])
+    startedTime: NullableMs
+    endsTime: NullableMs = Field(description="when its time limit ends it")
+    ending: bool = Field(description="whether it is just leaving", examples=[False])
+
+
+class OtherHoldings(Answer):
+    """What jobs hold that the caller may not look at."""
+
+    jobs: int = Field(examples=[0])
+    tasks: int = Field(examples=[0])
+    gpus: int = Field(examples=[0])
+    cpus: int = Field(examples=[0])
+
+
+class Held(Answer):
+    """What jobs hold."""
+
+    jobs: list[Holding]
+    others: OtherHoldings
+
+
+class NodeDetail(NodeDocument, Held):
+    """A machine and the jobs on it."""
+
+    history: list[AuditLine] = Field(description="what was done to it, newest first; for administrators")
 
 
 class Amount(Answer):
@@ -194,6 +234,7 @@ _NO_VC: Final = "NoVirtualClusterError"
 _PROMISE: Final = "ConflictSettingError ConflictVcError ReadOnlyVcError"
 OPERATIONS: Final[dict[str, Told]] = {
     "GET /api/v2/nodes": Told("listNodes", "List nodes", list[NodeDocument]),
+    "GET /api/v2/nodes/{name}": Told("getNode", "Show a node and the jobs on it", NodeDetail, "NoNodeError"),
     "PUT /api/v2/nodes/{name}": Told(
         "changeNode", "Drain a node or mark its bad devices", NodeDocument, "NoNodeError",
         request={"drained": True, "reason": "a fan is broken"},

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from openpai.api.manual.cluster import Held
 from openpai.api.manual.details import Detail, ExitCode, NullableMs, RetryDetails, State
 from openpai.api.manual.telling import (
     Answer,
@@ -116,6 +117,7 @@ class Waits(Answer):
     """Why a job waits; nothing where it does not."""
 
     waits: list[Wait]
+    held: Held = Field(description="which jobs hold the room, the largest first")
 
 
 class SshDoor(Answer):
@@ -181,7 +183,7 @@ OPERATIONS: Final[dict[str, Told]] = {
         "ConflictJobError",
         request=_FILE,
     ),
-    f"GET {_J}": Told("listJobs", "List jobs", list[Summary] | Counted, headers=_LINK),
+    f"GET {_J}": Told("listJobs", "List jobs", list[Summary] | Counted, "NoNodeError", headers=_LINK),
     f"POST {_J}/bulk": Told("changeJobs", "Act on many jobs", BulkResults, request={"action": "stop", "jobs": ["a"]}),
     f"GET {_J}/{{job}}": Told("getJob", "Show a job", Detail, _JOB),
     f"DELETE {_J}/{{job}}": Told("deleteJob", "Delete a job", Done, f"{_JOB} ConflictJobError"),

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from openpai.api import deeds
-from openpai.api.access import job_for
+from openpai.api.access import job_for, seen_by
 from openpai.api.answers import YAML, done, encoded_list, reply, text
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
 from openpai.api.histories import attempt_of, earlier_attempts, ssh_roles, tasks_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
+from openpai.api.shapes import nodes
 from openpai.api.shapes.attempts import current_attempt
 from openpai.api.shapes.events import event
 from openpai.api.shapes.nodes import wait
@@ -26,6 +27,7 @@ from openpai.protocol.reading import LONG_JOB_BYTES
 from openpai.protocol.writing import masked_yaml
 
 router = APIRouter(tags=["jobs"])
+HOLDERS_MAX: Final = 100
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
 
@@ -102,12 +104,17 @@ async def events(
 
 @router.get("/api/v2/jobs/{job}/why")
 async def why(request: Request, caller: Annotated[Caller, doing("job.read")], job: str) -> Response:
-    """Return why the job waits and what would change that; empty when nothing of it waits."""
+    """Return why the job waits, what would change that, and which jobs hold the room; empty when nothing of it waits.
+
+    Of jobs that the caller may not look at only their number and size are told.
+    """
     row = await job_for(request, caller, job)
     # The name of an archived job may be another's by now; and what is over does not wait.
     here = desk(request).services.platform
     waits = () if row.archived_at_ms is not None else await here.why(row.user, row.name)
-    return reply({"waits": [wait(view) for view in waits]})
+    held = await here.in_the_way(row.user, row.name) if waits else ()
+    shown, others = seen_by(caller, held[:HOLDERS_MAX])
+    return reply({"waits": [wait(view) for view in waits], "held": nodes.held(shown, others)})
 
 
 @router.get("/api/v2/jobs/{job}/ssh")

@@ -96,6 +96,9 @@ async def jobs(
     here = desk(request)
     here.lists.take(caller.user)
     where = page_of(query)
+    if where is not None and query.node:
+        held = await here.services.platform.node_holdings(query.node)
+        where = replace(where, ids=tuple(one.job for one in held)) if held else None
     is_counted = query.with_total_count == "true"
     first = replace(where, limit=min(where.limit, PAGE_MAX)) if where else None
     page = _NO_JOBS if first is None else await here.services.jobs.jobs(first, count=is_counted)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.access.deciding import refusal
+from openpai.access.model import NOTHING
+from openpai.api.access import seen_by
 from openpai.api.answers import done, reply
 from openpai.api.bodies import Body, invalid, read_body, takes
 from openpai.api.context import desk, doing
 from openpai.api.sessions import Caller
+from openpai.api.shapes import audit
 from openpai.api.shapes import nodes as shapes
 from openpai.ports.platform import NodeWish
+from openpai.ports.usage import AuditFilter
+from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["cluster"])
+HISTORY_MAX: Final = 20
 NodeName = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[\w.:-]+$")]
 
 
@@ -26,6 +33,12 @@ class NodeChange(Body):
     badDevices: list[Annotated[int, Field(ge=0, le=1023)]] | None = Field(  # noqa: N815
         None, max_length=1024, description="GPUs that nobody is to be given, by number; replaces those marked before."
     )
+    deadlineSeconds: int | None = Field(  # noqa: N815
+        None,
+        ge=0,
+        le=366 * 86_400,
+        description="With `drained`: how long jobs may run on; then they are put back into the queue.",
+    )
     reason: str = Field("", max_length=1000, description="Why, for those who wonder.")
 
 
@@ -35,14 +48,32 @@ async def nodes(request: Request, caller: Annotated[Caller, doing("node.list")])
     return reply([shapes.node(view) for view in await desk(request).services.platform.nodes()])
 
 
+@router.get("/api/v2/nodes/{name}")
+async def node(request: Request, caller: Annotated[Caller, doing("node.list")], name: NodeName) -> Response:
+    """Return one machine, the jobs on it that the caller may see, and for administrators what was done to it."""
+    services = desk(request).services
+    held = await services.platform.node_holdings(name)
+    view = next((one for one in await services.platform.nodes() if one.name == name), None)
+    if view is None:
+        raise Refused("NoNodeError", f"there is no node {name!r}", "`pai node list` shows the nodes there are")
+    history = []
+    if refusal(caller.principal, "audit.read", NOTHING) is None:
+        where = AuditFilter(actions=("node.change",), target=name, limit=HISTORY_MAX)
+        history = [audit.entry(row, is_shown_whole=True) for row in await services.usage.audit(where)]
+    shown, others = seen_by(caller, held)
+    return reply({**shapes.node(view), **shapes.held(shown, others), "history": history})
+
+
 @router.put("/api/v2/nodes/{name}", openapi_extra=takes(NodeChange))
 async def change_node(request: Request, caller: Annotated[Caller, doing("node.change")], name: NodeName) -> Response:
-    """Drain a node or give it back, and mark its bad devices; nothing that runs there is stopped."""
+    """Drain a node or give it back, and mark its bad devices; what runs there runs on, if no deadline is set."""
     wish = await read_body(request, NodeChange)
     if wish.drained is None and wish.badDevices is None:
         raise invalid("nothing to change: say `drained` or `badDevices`")
     bad = None if wish.badDevices is None else frozenset(wish.badDevices)
-    change = NodeWish(wish.drained, bad, wish.reason)
+    if wish.deadlineSeconds is not None and not wish.drained:
+        raise invalid("`deadlineSeconds` goes with `drained: true`")
+    change = NodeWish(wish.drained, bad, wish.reason, wish.deadlineSeconds)
     return reply(shapes.node(await desk(request).services.platform.change_node(name, change, caller.user)))
 
 

@@ -66,6 +66,7 @@ class JobsQuery(JobsWhere):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+    node: str = Field("", max_length=253, description="holds something on this node now")
     after: str = Field("", max_length=2000, description="go on after this place, as the header `Link` of a page says")
     offset: int = Field(0, ge=0, le=2**31 - 1)
     limit: int = Field(LIMIT, ge=0, le=LIMIT_MAX)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from openpai.api.shapes.exits import Document
-from openpai.ports.platform import NodeView
+from openpai.ports.platform import Holding, NodeView
 from openpai.scheduler.model import Estimate, Wait
 
 
@@ -16,6 +18,7 @@ def node(view: NodeView) -> Document:
         "told": view.told,
         "drained": view.is_drained,
         "drainedBecause": view.drained_because,
+        "drainDeadline": view.deadline_ms,
         "gpuModel": view.gpu_model,
         "cpus": {"total": view.cpus_total, "used": view.cpus_used},
         "memoryMB": {"total": view.memory_mb_total, "used": view.memory_mb_used},
@@ -24,6 +27,35 @@ def node(view: NodeView) -> Document:
         "badBecause": view.bad_because,
         "tasks": view.tasks,
         "virtualClusters": view.virtual_clusters,
+    }
+
+
+def holding(of: Holding) -> Document:
+    """Return what one job holds."""
+    return {
+        "job": f"{of.user}~{of.name}",
+        "virtualCluster": of.virtual_cluster,
+        "tasks": of.tasks,
+        "gpus": of.gpus,
+        "cpus": of.cpus,
+        "memoryMB": of.memory_mb,
+        "devices": of.devices,
+        "startedTime": of.since_ms,
+        "endsTime": of.ends_ms,
+        "ending": of.is_ending,
+    }
+
+
+def held(shown: Sequence[Holding], others: Sequence[Holding]) -> Document:
+    """Return what jobs hold, and of those that the reader may not see only how much it is."""
+    return {
+        "jobs": [holding(one) for one in shown],
+        "others": {
+            "jobs": len(others),
+            "tasks": sum(one.tasks for one in others),
+            "gpus": sum(one.gpus for one in others),
+            "cpus": sum(one.cpus for one in others),
+        },
     }
 
 

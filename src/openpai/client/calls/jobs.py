@@ -55,6 +55,7 @@ class JobFilters(TypedDict, total=False):
     submittedFrom: int | None
     submittedTo: int | None
     archived: bool
+    node: str
     order: str
     after: str
 
@@ -146,6 +147,11 @@ class Jobs(Naming):
     def why(self, name: str) -> Call[tuple[model.Wait, ...]]:
         """Return why the job waits; empty when nothing of it waits."""
         return Call("GET", f"{self.path(name)}/why", listed(model.Wait.read, "waits"))
+
+    @asks
+    def in_the_way(self, name: str) -> Call[model.Held]:
+        """Return what jobs hold the room that a waiting job wants, the largest first."""
+        return Call("GET", f"{self.path(name)}/why", whole(lambda document: model.Held.read(document.get("held"))))
 
     @asks
     def stop(self, name: str, *, force: bool = False) -> Call[None]:

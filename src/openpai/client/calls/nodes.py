@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from openpai.client import model
-from openpai.client.asking import Call, asks, listed
+from openpai.client.asking import Call, asks, listed, whole
+from openpai.client.calls.naming import segment
 
 
 class Nodes:
@@ -13,3 +14,8 @@ class Nodes:
     def nodes(self) -> Call[tuple[model.NodeView, ...]]:
         """Return every machine, by name."""
         return Call("GET", "/nodes", listed(model.NodeView.read))
+
+    @asks
+    def node(self, name: str) -> Call[model.NodeDetail]:
+        """Return one machine with the jobs on it; administrators also hear what was done to it."""
+        return Call("GET", f"/nodes/{segment(name, 'a node')}", whole(model.NodeDetail.read))

@@ -95,10 +95,15 @@ class Sharing(Naming):
         is_drained: bool | None = None,
         bad_devices: Collection[int] | None = None,
         reason: str = "",
+        deadline_s: float | None = None,
     ) -> Call[model.NodeView]:
-        """Drain a node or give it back, or say which of its GPUs are bad; nothing is stopped for it."""
+        """Drain a node or give it back, or say which of its GPUs are bad; nothing is stopped for it.
+
+        With `deadline_s`, jobs that run after so many seconds on a node that is drained are put back into the queue.
+        """
         devices = None if bad_devices is None else sorted(bad_devices)
-        told = {"drained": is_drained, "badDevices": devices, "reason": reason}
+        told: dict[str, Any] = {"drained": is_drained, "badDevices": devices, "reason": reason}
+        told["deadlineSeconds"] = None if deadline_s is None else round(deadline_s)
         body = {key: value for key, value in told.items() if value is not None}
         return Call("PUT", _node(name), whole(model.NodeView.read), json=body)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from openpai.client.model.jobs import Submitted as Submitted
     from openpai.client.model.logs import LogPiece as LogPiece
     from openpai.client.model.nodes import Amount as Amount
+    from openpai.client.model.nodes import Held as Held
+    from openpai.client.model.nodes import Holding as Holding
+    from openpai.client.model.nodes import NodeDetail as NodeDetail
     from openpai.client.model.nodes import NodeView as NodeView
     from openpai.client.model.people import Checked as Checked
     from openpai.client.model.people import Group as Group
@@ -49,7 +52,7 @@ _PLACE: Final = {
     "histories": "Event Wait",
     "jobs": "JobDetail JobPage JobSummary Result Results Submitted",
     "logs": "LogPiece",
-    "nodes": "Amount NodeView",
+    "nodes": "Amount Held Holding NodeDetail NodeView",
     "people": "Checked Group Login NewToken TokenView User",
     "sharing": "ClusterConfig Estimate Resources VirtualCluster",
     "storages": "FilePage FileView StorageTest StorageView",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from openpai.client.model.reading import Document, amount, text, texts
+from openpai.client.model.reading import Document, amount, number, text, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class NodeView:
     tasks: int
     is_drained: bool
     drained_because: str
+    drain_deadline_ms: int | None
+    """When jobs that still run there are put back into the queue."""
     bad_devices: tuple[int, ...]
     bad_because: str
     virtual_clusters: tuple[str, ...]
@@ -57,8 +60,80 @@ class NodeView:
             tasks=amount(document.get("tasks")),
             is_drained=bool(document.get("drained")),
             drained_because=text(document.get("drainedBecause")),
+            drain_deadline_ms=number(document.get("drainDeadline")),
             bad_devices=tuple(amount(device) for device in document.get("badDevices") or ()),
             bad_because=text(document.get("badBecause")),
             virtual_clusters=texts(document.get("virtualClusters")),
             document=document,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one job holds, on a node or wherever another job waits for room."""
+
+    job: str
+    virtual_cluster: str
+    tasks: int
+    gpus: int
+    cpus: int
+    devices: tuple[int, ...]
+    started_at_ms: int | None
+    ends_at_ms: int | None
+    """When its time limit ends it, if it has one."""
+    is_ending: bool
+
+    @classmethod
+    def read(cls, document: Document) -> Holding:
+        """Return what a job holds."""
+        return cls(
+            job=text(document.get("job")),
+            virtual_cluster=text(document.get("virtualCluster")),
+            tasks=amount(document.get("tasks")),
+            gpus=amount(document.get("gpus")),
+            cpus=amount(document.get("cpus")),
+            devices=tuple(amount(device) for device in document.get("devices") or ()),
+            started_at_ms=number(document.get("startedTime")),
+            ends_at_ms=number(document.get("endsTime")),
+            is_ending=bool(document.get("ending")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What jobs hold; of those that we may not look at, only how much it is."""
+
+    jobs: tuple[Holding, ...]
+    other_jobs: int
+    other_gpus: int
+    other_cpus: int
+    document: Document = field(repr=False, compare=False)
+
+    @classmethod
+    def read(cls, document: Document | None) -> Held:
+        """Return what jobs hold; nothing said means nothing held."""
+        document = document or {}
+        others = document.get("others") or {}
+        return cls(
+            jobs=tuple(map(Holding.read, document.get("jobs") or ())),
+            other_jobs=amount(others.get("jobs")),
+            other_gpus=amount(others.get("gpus")),
+            other_cpus=amount(others.get("cpus")),
+            document=document,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDetail:
+    """A machine, the jobs on it, and, for administrators, what was done to it."""
+
+    node: NodeView
+    held: Held
+    history: tuple[dict[str, Any], ...]
+    document: Document = field(repr=False, compare=False)
+
+    @classmethod
+    def read(cls, document: Document) -> NodeDetail:
+        """Return one machine in full."""
+        history = tuple(dict(one) for one in document.get("history") or ())
+        return cls(NodeView.read(document), Held.read(document), history, document)

@@ -1,0 +1,110 @@
+"""`pai node show`: one machine, what is wrong with it, who uses it, and what was done to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from openpai.cli import output, session, words
+from openpai.cli.node import Node
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from openpai.client.model import Held, Holding, NodeView
+
+
+def show(node: Node, json: output.Json = False) -> None:
+    """Show a machine: its devices, the jobs on it, and what was done to it.
+
+    Jobs that you may not look at are counted. What was done to the machine is shown to administrators.
+    """
+    with session.connect() as pai:
+        found = pai.node(node)
+    if json:
+        output.document(found.document)
+        return
+    from openpai.cli.listing import facts
+
+    now_ms = int(time.time() * 1000)
+    output.say(facts(_facts(found.node, found.held)))
+    if found.held.jobs:
+        output.say()
+        output.say(held_table(found.held.jobs, now_ms))
+    if rest := others(found.held):
+        output.say(rest)
+    if found.history:
+        output.say()
+        output.say(_history(found.history))
+    is_drained = found.node.is_drained
+    output.next_step(f"pai job list --node {node}", f"pai node {'undrain' if is_drained else 'drain'} {node}")
+
+
+def _facts(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
+    yield "node", node.name
+    yield "address", node.address
+    yield "health", "good" if node.is_healthy else node.told or "not healthy"
+    if node.is_drained:
+        until = "" if node.drain_deadline_ms is None else f"; jobs leave at {words.clock_time(node.drain_deadline_ms)}"
+        yield "drained", (node.drained_because or "yes") + until
+    yield "CPUs", f"{node.cpus.used} of {node.cpus.total} in use"
+    yield "memory", f"{words.memory(node.memory_mb.used)} of {words.memory(node.memory_mb.total)} in use"
+    if node.gpus.total:
+        yield "GPUs", f"{node.gpus.used} of {node.gpus.total} in use{f', {node.gpu_model}' if node.gpu_model else ''}"
+        yield from _devices(node, held)
+
+
+def _devices(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
+    users = {device: one.job for one in held.jobs for device in one.devices}
+    for device in range(node.gpus.total):
+        told = [users[device]] if device in users else []
+        if device in node.bad_devices:
+            told.append(f"bad{f': {node.bad_because}' if node.bad_because else ''}")
+        if told:
+            yield f"GPU {device}", ", ".join(told)
+
+
+def held_table(jobs: Iterable[Holding], now_ms: int) -> Table:
+    """Return a table of what jobs hold, since when, and until when at the latest."""
+    from openpai.cli.listing import listing
+
+    rows = [
+        (
+            one.job,
+            str(one.tasks),
+            str(one.gpus),
+            str(one.cpus),
+            "starting" if one.started_at_ms is None else words.span((now_ms - one.started_at_ms) / 1000),
+            _end(one, now_ms),
+        )
+        for one in jobs
+    ]
+    whole = ("RUNS", "ENDS")
+    return listing(("JOB", "TASKS", "GPUS", "CPUS", *whole), rows, right=("TASKS", "GPUS", "CPUS"), whole=whole)
+
+
+def _end(one: Holding, now_ms: int) -> str:
+    if one.is_ending:
+        return "now"
+    if one.ends_at_ms is None:
+        return "no time limit"
+    return f"in {words.span(max(0, one.ends_at_ms - now_ms) / 1000)} at most"
+
+
+def others(held: Held) -> str:
+    """Return a line about the jobs that may not be looked at; empty when there are none."""
+    if not held.other_jobs:
+        return ""
+    gpus = f"{words.plural(held.other_gpus, 'GPU')} and " if held.other_gpus else ""
+    return f"{words.plural(held.other_jobs, 'job')} of others: {gpus}{words.plural(held.other_cpus, 'CPU')}"
+
+
+def _history(entries: Sequence[dict[str, Any]]) -> Table:
+    from openpai.cli.listing import listing
+
+    rows = [
+        (words.clock_time(one.get("time")), str(one.get("actor")), words.details(one.get("detail") or {}))
+        for one in entries
+    ]
+    return listing(("TIME", "WHO", "WHAT"), rows, whole=("TIME",))

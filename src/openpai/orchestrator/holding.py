@@ -1,0 +1,52 @@
+"""Which jobs hold what, for people: on one node, or the room that another job waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from openpai.orchestrator.office import Office
+from openpai.ports.platform import Holding
+from openpai.ports.store import JobRecord, Slot
+
+
+def held_on(office: Office, node: str) -> tuple[Holding, ...]:
+    """Return what jobs hold on a node, the largest first."""
+    return _sorted(_holdings(office, lambda found, slot: slot.node == node))
+
+
+def in_the_way(office: Office, waiting: JobRecord) -> tuple[Holding, ...]:
+    """Return what jobs hold in the virtual cluster of a waiting job; where that is nothing, what others hold."""
+    own = _sorted(_holdings(office, lambda found, slot: found.virtual_cluster == waiting.virtual_cluster))
+    return own or _sorted(_holdings(office, lambda found, slot: True))
+
+
+def _sorted(found: Iterator[Holding]) -> tuple[Holding, ...]:
+    return tuple(sorted(found, key=lambda one: (-one.gpus, -one.cpus, one.user, one.name)))
+
+
+def _holdings(office: Office, is_meant: Callable[[JobRecord, Slot], bool]) -> Iterator[Holding]:
+    for found in office.desk.records.values():
+        slots = [slot for slot in found.slots.values() if is_meant(found, slot)]
+        if slots:
+            yield _holding(found, slots)
+
+
+def _holding(found: JobRecord, slots: list[Slot]) -> Holding:
+    job = found.job
+    since_ms = job.attempt_started_at_ms
+    return Holding(
+        job=job.id,
+        user=found.user,
+        name=found.name,
+        virtual_cluster=found.virtual_cluster,
+        is_private=found.is_private,
+        submitted_at_ms=job.submitted_at_ms,
+        tasks=len(slots),
+        gpus=sum(slot.gpus for slot in slots),
+        cpus=sum(slot.cpus for slot in slots),
+        memory_mb=sum(slot.memory_mb for slot in slots),
+        devices=tuple(sorted({device for slot in slots for device in slot.devices})),
+        since_ms=since_ms,
+        ends_ms=since_ms + found.time_limit_ms if since_ms is not None and found.time_limit_ms is not None else None,
+        is_ending=job.outcome is not None,
+    )

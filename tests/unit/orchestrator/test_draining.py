@@ -1,0 +1,77 @@
+"""Nodes that are drained until a time, and what people see of who holds what."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from openpai.ports.platform import NodeWish
+from openpai.protocol.errors import Refused
+from tests.unit.orchestrator.house import House, live
+
+
+def test_jobs_leave_a_drained_node_at_its_deadline_and_run_elsewhere() -> None:
+    async def story(house: House) -> None:
+        await house.submit("stays", gpus=4)
+        await house.in_phase("stays", "running")
+        await house.submit("quick", gpus=4, command="sleep 60")
+        await house.in_phase("quick", "running")
+        node, other = [next(iter(house.where((await house.row(name)).id)))[0] for name in ("stays", "quick")]
+        for each in (node, other):
+            view = await house.wishes.change_node(
+                each, NodeWish(is_drained=True, reason="fans", deadline_s=600), "root"
+            )
+            assert view.deadline_ms == house.clock.now_ms() + 600_000
+        # Another server keeps what the first one promised.
+        await house.restart()
+        await asyncio.sleep(500)
+        assert (await house.row("stays")).attempt == 0
+        assert (await house.row("quick")).phase == "succeeded"
+        await asyncio.sleep(200)
+        row = await house.row("stays")
+        assert (row.attempt, row.phase) == (1, "running")
+        assert next(iter(house.where(row.id)))[0] not in (node, other)
+        (said,) = [one.event.message for one in await house.events("stays") if one.event.reason == "AttemptPreempted"]
+        assert f"node {node} is drained and its deadline has come: fans" in said
+
+    live(story)
+
+
+def test_a_deadline_goes_with_the_drain() -> None:
+    async def story(house: House) -> None:
+        await house.submit("a", gpus=4, instances=4)
+        await house.in_phase("a", "running")
+        nodes = [view.name for view in await house.wishes.nodes()]
+        for wish in (NodeWish(is_drained=True, deadline_s=60), NodeWish(is_drained=True), NodeWish(is_drained=False)):
+            view = await house.wishes.change_node(nodes[0], wish, "root")
+            assert (view.deadline_ms is None) == (wish.deadline_s is None)
+        await house.wishes.change_node(nodes[1], NodeWish(is_drained=True, deadline_s=60), "root")
+        await house.wishes.change_node(nodes[1], NodeWish(is_drained=False), "root")
+        await asyncio.sleep(300)
+        assert (await house.row("a")).attempt == 0
+
+    live(story)
+
+
+def test_who_holds_the_room_is_known_largest_first() -> None:
+    async def story(house: House) -> None:
+        await house.submit("large", gpus=4, instances=3, extras={"timeLimitMinutes": 60})
+        await house.submit("small", gpus=2)
+        for name in ("large", "small"):
+            await house.in_phase(name, "running")
+        await house.submit("waits", gpus=4)
+        await asyncio.sleep(5)
+        held = await house.wishes.in_the_way("ann", "waits")
+        assert [(one.name, one.gpus, one.tasks) for one in held] == [("large", 12, 3), ("small", 2, 1)]
+        assert (held[0].ends_ms or 0) - (held[0].since_ms or 0) == 3_600_000
+        assert held[1].ends_ms is None
+        assert await house.wishes.in_the_way("ann", "small") == ()
+        on = {
+            name: await house.wishes.node_holdings(name) for name in [view.name for view in await house.wishes.nodes()]
+        }
+        assert sorted(one.gpus for held in on.values() for one in held) == [2, 4, 4, 4]
+        with pytest.raises(Refused, match="no node 'nowhere'"):
+            await house.wishes.node_holdings("nowhere")
+
+    live(story)
