@@ -1,9 +1,9 @@
 """The HiveD core behind the platform's entrance to scheduling: asks become devices, and waiting gangs get a queue.
 
 Within a virtual cluster higher priorities go first, then higher ranks, then users who used less, then older gangs; a
-gang that fits may pass one that does not, until that one has waited too long. Virtual clusters never wait for each
-other. Gangs without a guarantee take turns by how much their virtual cluster borrows already, measured against what
-it was promised.
+gang that fits may pass one that does not; for one that has waited long, cells are kept. Virtual clusters never wait for
+each other. Gangs without a guarantee take turns by how much their virtual cluster borrows already, measured against
+what it was promised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from openpai.scheduler.interface import Amount, Scheduler, VcView
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Spot, Wait
 
 PATIENCE_MS: Final = 30 * 60 * 1000
-"""A gang that waited this long is not passed any more by gangs of its virtual cluster with no more right."""
+"""A gang waits at least this long before cells are kept for it, where nothing is known of how long gangs run."""
 
 NOTHING: Final = HivedConfig({}, {})
 """What there is before anybody configured anything."""

@@ -7,10 +7,19 @@ from dataclasses import replace
 from typing import Final
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.keeping import (
+    AGAIN_MIN_MS,
+    ALONE_AFTER,
+    CLOSED_AFTER,
+    IDLE_SHARE,
+    Kept,
+    Leaving,
+    choose,
+)
 from openpai.scheduler.hived.model import Bind, Code, GangRecord
 from openpai.scheduler.hived.model import Preempt as HivedPreempt
 from openpai.scheduler.hived.model import Wait as HivedWait
-from openpai.scheduler.hived.queueing import Head, Waiting, group_of
+from openpai.scheduler.hived.queueing import Head, Lane, Waiting
 from openpai.scheduler.hived.seating import spot_for
 from openpai.scheduler.hived.standing import Held
 from openpai.scheduler.hived.state import SchedulerState
@@ -18,6 +27,12 @@ from openpai.scheduler.model import Decision, Gang, Place, Preempt, Spot
 
 REMIND_MS: Final = 10_000
 """Victims that have not left by then are named again, in case whoever was to stop them forgot."""
+
+GUEST_QUANTILE: Final = 0.75
+"""A gang may start on cells kept for another if three quarters of those like it ran no longer than there is time."""
+
+RETRY: Final = 64
+"""Where no cells are kept, they are looked for again when a gang has waited so much of its time longer."""
 
 Answers = Sequence[Bind | HivedPreempt]
 
@@ -28,8 +43,10 @@ class Round:
     def __init__(self, state: SchedulerState, now_ms: int) -> None:
         self._state = state
         self._now_ms = now_ms
-        self._blockers: dict[str, Waiting | None] = {}
-        """By group, who has waited too long to be passed."""
+        self._holding: dict[str, Kept] = {}
+        """The kept cells that nobody else gets at this moment, by virtual cluster."""
+        self._patient: dict[str, list[Waiting]] = {}
+        """By virtual cluster, who found no room and has waited long enough to have cells kept."""
 
     def decide(self, limit: int) -> tuple[Decision, ...]:
         """Return at most `limit` decisions, best right first."""
@@ -39,25 +56,32 @@ class Round:
         state.standing.settle(self._now_ms)
         if state.standing.limits.was_eased():
             state.queue.touch()
+        self._review_kept()
         decisions = self._take_reserved(limit)
         self._look_through(decisions, limit)
         while len(decisions) < limit and self._take_back_displaced():
             self._look_through(decisions, limit)
-        for group, blocker in self._blockers.items():
-            state.held_up.pop(group, None)
-            if blocker is not None:
-                state.held_up[group] = blocker.gang.id
+        for name, patient in self._patient.items():
+            self._keep_for_one(name, patient)
         state.standing.settle_use(self._now_ms)
         return tuple(decisions)
 
     def _look_through(self, decisions: list[Decision], limit: int) -> None:
         state = self._state
-        for head in state.queue.heads(state.right, state.core.cluster.freed, state.standing.ledger.given):
-            if len(decisions) >= limit:
-                break
-            decision = self._look_at(head)
-            if decision is not None:
-                decisions.append(decision)
+        try:
+            for head in state.queue.heads(state.right, state.core.cluster.freed, state.standing.ledger.given):
+                if len(decisions) >= limit:
+                    break
+                decision = self._look_at(head)
+                if decision is not None:
+                    decisions.append(decision)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for kept in self._holding.values():
+            kept.let_go()
+        self._holding.clear()
 
     def _take_back_displaced(self) -> bool:
         """Let those wait again whose reserved devices went to somebody with more right; return whether there are."""
@@ -74,47 +98,142 @@ class Round:
 
     def _look_at(self, head: Head) -> Decision | None:
         state, (lane, waiting) = self._state, head
-        blocker = self._blockers.setdefault(lane.group, None)
-        if state.standing.limits.keeping_back(waiting.gang) is not None:
+        gang, cluster = waiting.gang, state.core.cluster
+        if gang.priority < 0:
+            # Whoever leaves at once when asked may use what is kept meanwhile.
+            self._let_go()
+        if state.standing.limits.keeping_back(gang) is not None:
             return None
-        if blocker is not None:
-            if not self._may_pass(waiting, blocker):
-                return None
-            passing = self._decide(waiting, may_preempt=False)
-            return None if isinstance(passing, HivedWait) else passing
-        before = state.core.cluster.freed.get(lane.group, 0)
-        answer = lane.answer
-        if lane.looked_at != before or answer is None:
+        before = cluster.freed.get(lane.group, 0)
+        if lane.looked_at != before or lane.answer is None:
             decision = self._decide(waiting)
             if not isinstance(decision, HivedWait):
                 return decision
-            lane.answer, lane.looked_at = answer, _ = decision, before
-        if self._holds_up(waiting, answer):
-            self._blockers[lane.group] = waiting
+            lane.answer, lane.looked_at = decision, before
+        if not lane.group:
+            return None
+        kept = state.kept.get(lane.group)
+        if kept is not None and kept.gang == gang.id:
+            self._hold(kept, waiting)
+        elif lane.group in self._holding:
+            passing = self._pass(lane, waiting, self._holding[lane.group], before)
+            if passing is not None:
+                return passing
+        if lane.answer.code is not Code.TOO_LARGE:
+            patient_ms = gang.submitted_at_ms + self._patience_ms(waiting)
+            if self._now_ms >= patient_ms:
+                self._patient.setdefault(lane.group, []).append(waiting)
+            else:
+                state.look_again(lane.group, patient_ms)
         return None
 
-    def _holds_up(self, waiting: Waiting, answer: HivedWait) -> bool:
-        """Return whether nobody with less right may pass a gang that found no room."""
-        state, group = self._state, group_of(waiting.gang)
-        if not group or self._now_ms - waiting.gang.submitted_at_ms < state.patience_ms:
-            return False
-        if answer.code is Code.TOO_LARGE:
-            return False
-        return state.backfilling.is_possible(state.core.cluster, waiting, state.health)
+    def _waited_ms(self, waiting: Waiting) -> int:
+        return self._now_ms - waiting.gang.submitted_at_ms
 
-    def _may_pass(self, waiting: Waiting, blocker: Waiting) -> bool:
-        """Return whether a gang is surely gone before one that waited too long could start."""
-        limit = waiting.gang.time_limit_ms
-        if limit is None:
-            return False
-        state, name = self._state, blocker.gang.virtual_cluster
-        ends = (
-            (held.ends_ms, held.portions)
+    def _patience_ms(self, waiting: Waiting) -> int:
+        """Return how long a gang waits before cells are kept for it."""
+        patience_ms = self._state.patience_of(waiting.gang.virtual_cluster)
+        return patience_ms if len(waiting.gang.asks) > 1 else ALONE_AFTER * patience_ms
+
+    def _is_closed(self, waiting: Waiting) -> bool:
+        """Return whether nobody new starts any more on cells kept for a gang."""
+        patience_ms = self._patience_ms(waiting)
+        return len(waiting.gang.asks) == 1 or self._waited_ms(waiting) >= CLOSED_AFTER * patience_ms
+
+    def _hold(self, kept: Kept, waiting: Waiting) -> None:
+        if kept.closed_ms is None and not self._is_cheap(kept, waiting):
+            return
+        self._holding[kept.virtual_cluster] = kept
+        kept.hold(self._state.core.cluster)
+
+    def _is_cheap(self, kept: Kept, waiting: Waiting) -> bool:
+        """Return whether keeping cells leaves little idle compared with what the gang waited already."""
+        idle_ms = kept.idle(self._state.core.cluster) * max(0, kept.free_ms - self._now_ms)
+        return idle_ms <= IDLE_SHARE * waiting.devices * self._waited_ms(waiting)
+
+    def _pass(self, lane: Lane, waiting: Waiting, kept: Kept, freed: int) -> Decision | None:
+        """Let a gang start on kept cells if it should have left them again by the time they are needed."""
+        state, gang = self._state, waiting.gang
+        tried = (freed, kept.chosen_ms)
+        if kept.closed_ms is not None or lane.tried == tried:
+            return None
+        length_ms = state.standing.run_times.guess(gang, GUEST_QUANTILE)
+        if gang.time_limit_ms is not None:
+            length_ms = min(gang.time_limit_ms, length_ms or gang.time_limit_ms)
+        if length_ms is None or self._now_ms + length_ms > kept.free_ms:
+            return None
+        lane.tried = tried
+        kept.let_go()
+        for portion in waiting.portions:
+            state.core.forget_failure(portion.request)
+        decision = self._decide(waiting, may_preempt=False)
+        kept.hold(state.core.cluster)
+        return None if isinstance(decision, HivedWait) else decision
+
+    def _review_kept(self) -> None:
+        """Drop what is kept for gangs that wait no longer, or not at the front, and look again where it is time."""
+        state = self._state
+        for name, kept in list(state.kept.items()):
+            waiting = state.queue.get(kept.gang)
+            if waiting is None or not self._may_go_first(waiting, name):
+                state.keep(name, None)
+        for name, at_ms in list(state.again_ms.items()):
+            if self._now_ms >= at_ms:
+                del state.again_ms[name]
+                state.queue.touch(name)
+
+    def _may_go_first(self, waiting: Waiting, name: str) -> bool:
+        gang, state = waiting.gang, self._state
+        is_here = gang.virtual_cluster == name and gang.priority >= 0 and state.queue.is_first(waiting)
+        return is_here and state.standing.limits.keeping_back(gang) is None
+
+    def _keep_for_one(self, name: str, patient: list[Waiting]) -> None:
+        """Keep the cells that will be free soonest for the gang that has waited longest, and choose again in time."""
+        state = self._state
+        kept = state.kept.get(name)
+        found = [waiting for waiting in patient if state.queue.get(waiting.gang.id) is waiting]
+        if not found:
+            return
+        # A gang that has cells kept goes on having them, unless somebody waits who is more urgent.
+        first = min(
+            found,
+            key=lambda waiting: (
+                -waiting.gang.priority, -waiting.gang.rank, kept is None or kept.gang != waiting.gang.id,
+                not self._is_closed(waiting), waiting.gang.submitted_at_ms, waiting.number,
+            ),
+        )  # fmt: skip
+        is_same = kept is not None and kept.gang == first.gang.id
+        if kept is not None and is_same and self._now_ms < kept.again_ms:
+            state.look_again(name, kept.again_ms)
+            return
+        retry_ms = state.retry_ms.get(name, 0)
+        if kept is None and self._now_ms < retry_ms:
+            state.look_again(name, retry_ms)
+            return
+        state.retry_ms[name] = self._now_ms + max(AGAIN_MIN_MS, self._waited_ms(first) // RETRY)
+        if not state.backfilling.is_possible(state.core.cluster, first, state.health):
+            state.keep(name, None)
+            return
+        closed_ms = kept.closed_ms if kept is not None and is_same else None
+        if closed_ms is None and self._is_closed(first):
+            closed_ms = self._now_ms
+        chosen = choose(state.core.cluster, first, self._leaving(name, closed_ms), self._now_ms)
+        if chosen is not None:
+            chosen.closed_ms = closed_ms
+        elif kept is not None and is_same and kept.closed_ms is not None:
+            # Closed cells become free however things go; they are only given up for others that do, too.
+            chosen = replace(kept, chosen_ms=self._now_ms)
+        state.keep(name, chosen)
+        state.look_again(name, state.retry_ms[name] if chosen is None else chosen.again_ms)
+
+    def _leaving(self, name: str, closed_ms: int | None) -> list[Leaving]:
+        """Return when the gangs of a virtual cluster should leave that were there when the cells were closed."""
+        state = self._state
+        return [
+            Leaving(self._now_ms + state.left_ms(held), held.portions)
             for held in state.standing.held.values()
-            if held.ends_ms is not None and held.gang.virtual_cluster == name
-        )
-        shadow_ms = state.backfilling.shadow_ms(state.core.cluster, blocker, ends, self._now_ms)
-        return shadow_ms is not None and self._now_ms + limit <= shadow_ms
+            if held.gang.virtual_cluster == name and (closed_ms is None or (held.since_ms or 0) <= closed_ms)
+        ]
 
     def _take_reserved(self, limit: int) -> list[Decision]:
         """Place the gangs whose victims have left; look again for those that lost their reservation."""

@@ -167,6 +167,10 @@ class Hived:
         trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
         return _answer(trial)
 
+    def forget_failure(self, request: GangRequest) -> None:
+        """Look at a gang like this again even if nothing was freed: devices that were held are not any more."""
+        self._failed.pop(shape_of(request), None)
+
     def commit(self, gang: str, at_ms: int | None = None) -> None:
         """Make the last decision on `gang` true: its devices are its own, or reserved until its victims have left."""
         record = self.cluster.gangs.get(gang)

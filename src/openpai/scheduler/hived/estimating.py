@@ -50,7 +50,7 @@ def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: 
     """Guess from how many devices those ahead want, and how long devices are usually kept."""
     gang = waiting.gang
     name = gang.virtual_cluster
-    typical = state.standing.run_times.quartiles((name, ""))
+    typical = state.standing.run_times.of_all(name)
     size = sum(view.size for view in state.core.cluster.views_of(name))
     if typical is None or not size:
         told = f"unknown: {len(ahead)} gangs go first, and too few have finished to say how long that takes"
@@ -133,12 +133,12 @@ class _Course:
 
     def _length_of(self, gang: Gang, ran_ms: int) -> int | None:
         """Return how long a gang runs in all that ran for some time already, None if nobody knows."""
-        typical = self.state.standing.run_times.quartiles((gang.virtual_cluster, gang.user), ran_ms)
+        typical = self.state.standing.run_times.quartiles(gang, ran_ms)
         limit_ms = gang.time_limit_ms
         if typical is None:
             if limit_ms is not None:
                 self.sources.add("time limits of running jobs")
             return ran_ms if self.is_good and limit_ms is not None else limit_ms
-        self.sources.add(f"run times of {typical[2]} finished jobs")
+        self.sources.add(f"run times of {typical[2]} that finished")
         length_ms = typical[0] if self.is_good else typical[1]
         return length_ms if limit_ms is None else min(limit_ms, length_ms)

@@ -99,19 +99,28 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     if (limit := state.standing.limits.keeping_back(gang)) is not None:
         return _limit_reason(state, gang, limit)
     lane = state.queue.lane_of(gang.id)
-    blocker = state.queue.get(state.held_up.get(group_of(gang), ""))
-    if blocker is not None and state.right(blocker) < state.right(waiting):
-        first = blocker.gang
-        told = f"{_name(first)} has waited long in the same virtual cluster and goes first"
-        code = Why.BEHIND_HIGHER_PRIORITY if first.priority > gang.priority else Why.BEHIND_OLDER_JOB
-        return code, told, "that job starting or leaving"
     if lane.answer is None:
         return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
     answer = lane.answer
     if answer.code is not Code.TOO_LARGE:
         # What was free when it was looked at may have been given to others since.
-        answer = state.core.reason_now([portion.request for portion in waiting.portions]) or answer
+        now = state.core.reason_now([portion.request for portion in waiting.portions])
+        kept = _kept_from(state, waiting) if now is None else None
+        if kept is not None:
+            return kept
+        answer = now or answer
     return WHY_OF[answer.code], answer.told + _out_of_service(state, answer.spoilt), answer.unblock
+
+
+def _kept_from(state: SchedulerState, waiting: Waiting) -> Reason | None:
+    """Return what is to be said if only the cells kept for another gang would have room."""
+    kept = state.kept.get(group_of(waiting.gang))
+    other = state.queue.get(kept.gang) if kept is not None else None
+    if other is None or other is waiting:
+        return None
+    told = f"what is free is kept for {_name(other.gang)}, which has waited long in the same virtual cluster"
+    code = Why.BEHIND_HIGHER_PRIORITY if other.gang.priority > waiting.gang.priority else Why.BEHIND_OLDER_JOB
+    return code, told, "that job starting or leaving"
 
 
 def _out_of_service(state: SchedulerState, chain: str) -> str:

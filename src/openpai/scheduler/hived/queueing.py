@@ -59,6 +59,8 @@ class Lane:
     """Why the first of them found no room when it was last looked at."""
     looked_at: int = -1
     """What the group's count of things freed was then."""
+    tried: tuple[int, int] = (-1, -1)
+    """The same, and when the kept cells were chosen, when the first of them last found no room as a guest on these."""
 
 
 class Head(NamedTuple):
@@ -115,6 +117,10 @@ class Queue:
     def lane_of(self, gang: str) -> Lane:
         """Return the lane a gang stands in."""
         return self._lane_of[gang]
+
+    def is_first(self, waiting: Waiting) -> bool:
+        """Return whether a gang that waits is the first of its user in its lane."""
+        return self._lane_of[waiting.gang.id].lines[waiting.gang.user][0][1] is waiting
 
     def touch(self, group: str | None = None) -> None:
         """Look through a group, or all of them, next time even if nothing is freed."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from openpai.scheduler.hived.core import Hived
+from openpai.scheduler.hived.keeping import kept_in
 from openpai.scheduler.hived.portions import Portion, Portions
 from openpai.scheduler.hived.queueing import Waiting
 from openpai.scheduler.hived.snapshot import request_in, request_out
@@ -14,7 +15,7 @@ from openpai.scheduler.hived.standing import Held
 from openpai.scheduler.hived.state import SchedulerState
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Topology
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 def dump(state: SchedulerState) -> dict[str, Any]:
@@ -49,6 +50,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "limits": [asdict(limit) for limit in standing.limits.limits],
         "half_life_ms": standing.ledger.half_life_ms,
         "use": standing.ledger.dump(state.now_ms),
+        "kept": [kept.dump() for kept in state.kept.values()],
         "run_times": standing.run_times.dump(),
     }
 
@@ -64,6 +66,7 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     standing.ledger.half_life_ms = data["half_life_ms"]
     standing.ledger.load(data["use"], state.now_ms)
     standing.run_times.load(data["run_times"])
+    state.kept = {row["virtual_cluster"]: kept_in(row) for row in data["kept"]}
     for row in data["held"]:
         gang, portions = gang_in(row["gang"]), _portions_in(row)
         left = set(row["left"])

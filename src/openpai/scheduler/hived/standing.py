@@ -100,7 +100,7 @@ class Standing:
         self.ledger = Ledger()
         self.run_times = RunTimes()
         self._changes: list[tuple[Owner, int]] = []
-        self._ended: list[tuple[Owner, int]] = []
+        self._ended: list[tuple[Gang, int]] = []
         self._timeless: list[Held] = []
 
     def take(self, held: Held) -> None:
@@ -121,7 +121,7 @@ class Standing:
         if held is not None:
             self._count(held, -held.gpus(), -held.devices())
             if is_finished and held.since_ms is not None:
-                self._ended.append((held.owner, held.since_ms))
+                self._ended.append((held.gang, held.since_ms))
 
     def restate(self, held: Held, gang: Gang, portions: Portions) -> None:
         """A gang runs on under another description."""
@@ -132,8 +132,8 @@ class Standing:
     def settle(self, now_ms: int) -> None:
         """Let everything that happened since the last time have happened now."""
         self.settle_use(now_ms)
-        for owner, since_ms in self._ended:
-            self.run_times.note(owner, max(0, now_ms - since_ms))
+        for gang, since_ms in self._ended:
+            self.run_times.note(gang, max(0, now_ms - since_ms))
         for held in self._timeless:
             held.since_ms = now_ms
         self._ended, self._timeless = [], []

@@ -9,10 +9,11 @@ from __future__ import annotations
 from openpai.scheduler.hived.backfilling import Backfilling
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.core import Hived
+from openpai.scheduler.hived.keeping import PATIENCE_MAX_MS, Kept
 from openpai.scheduler.hived.limiting import gpus_of
 from openpai.scheduler.hived.machines import Machines
 from openpai.scheduler.hived.portions import portions_of
-from openpai.scheduler.hived.queueing import Queue, Right, Waiting, group_of
+from openpai.scheduler.hived.queueing import Queue, Right, Waiting
 from openpai.scheduler.hived.restoring import Reconfigured
 from openpai.scheduler.hived.standing import Held, Standing
 from openpai.scheduler.model import Gang, Node
@@ -31,8 +32,12 @@ class SchedulerState:
         """Gangs whose devices are reserved and who wait for others to leave them."""
         self.unclear: dict[str, tuple[Gang, int, str]] = {}
         """Gangs whose wish cannot be said in devices, their numbers, and why."""
-        self.held_up: dict[str, str] = {}
-        """By group, the gang that others may not pass."""
+        self.kept: dict[str, Kept] = {}
+        """The cells kept for a gang that has waited long, by virtual cluster."""
+        self.retry_ms: dict[str, int] = {}
+        """When cells may next be looked for in a virtual cluster where none are kept."""
+        self.again_ms: dict[str, int] = {}
+        """When a virtual cluster is to be looked through though nothing is freed there."""
         self.number = 0
         self.now_ms = 0
         self.patience_ms = patience_ms
@@ -54,6 +59,7 @@ class SchedulerState:
     def adopt(self, config: HivedConfig) -> Reconfigured:
         """Go on under another configuration. Nobody is stopped for it."""
         report = self.core.reconfigure(config)
+        self.kept.clear()
         self.machines = Machines(self.core.cluster, self.machines.nodes)
         for waiting in list(self.reserving.values()):
             self.unreserve(waiting)
@@ -73,7 +79,7 @@ class SchedulerState:
             self.health += 1
         if self._skus_seen != self.machines.skus.version:
             self._skus_seen = self.machines.skus.version
-            waiting, self.queue, self.held_up = self.queue.all(), Queue(), {}
+            waiting, self.queue = self.queue.all(), Queue()
             unclear, self.unclear = self.unclear, {}
             for each in waiting:
                 self.enqueue(each.gang, each.number)
@@ -90,13 +96,26 @@ class SchedulerState:
             self.queue.add(Waiting(gang, portions, number))
 
     def dequeue(self, gang: str) -> Waiting | None:
-        """Let a gang wait in the queue no longer; whom it held up may go."""
+        """Let a gang wait in the queue no longer; what was kept for it others may have."""
         self.unclear.pop(gang, None)
         waiting = self.queue.remove(gang)
-        if waiting is not None and self.held_up.get(group_of(waiting.gang)) == gang:
-            del self.held_up[group_of(waiting.gang)]
-            self.queue.touch(group_of(waiting.gang))
+        if waiting is not None and self.is_kept_for(gang, waiting.gang.virtual_cluster):
+            self.keep(waiting.gang.virtual_cluster, None)
         return waiting
+
+    def is_kept_for(self, gang: str, virtual_cluster: str) -> bool:
+        """Return whether cells of a virtual cluster are kept for a gang."""
+        kept = self.kept.get(virtual_cluster)
+        return kept is not None and kept.gang == gang
+
+    def keep(self, virtual_cluster: str, kept: Kept | None) -> None:
+        """Keep these cells from now on, None for none: what found no room before may find some now."""
+        if self.kept.pop(virtual_cluster, None) is not None:
+            cluster = self.core.cluster
+            views = cluster.views_of(virtual_cluster) if virtual_cluster in cluster.views else ()
+            cluster.note_freed(virtual_cluster, {view.chain.spec.name: view.chain for view in views}.values())
+        if kept is not None:
+            self.kept[virtual_cluster] = kept
 
     def reserve(self, waiting: Waiting) -> None:
         """A gang's devices are reserved until others have left them."""
@@ -134,6 +153,24 @@ class SchedulerState:
             self.core.release(portion.request.id)
             self._whole.pop(portion.request.id, None)
 
+    def look_again(self, virtual_cluster: str, at_ms: int) -> None:
+        """Look through a virtual cluster at that time even if nothing is freed there."""
+        self.again_ms[virtual_cluster] = min(at_ms, self.again_ms.get(virtual_cluster, at_ms))
+
+    def patience_of(self, virtual_cluster: str) -> int:
+        """Return how long a gang of several members waits before cells are kept for it: as long as the longest ran."""
+        longest_ms = self.standing.run_times.longest(virtual_cluster)
+        return max(self.patience_ms, min(PATIENCE_MAX_MS, longest_ms))
+
+    def left_ms(self, held: Held) -> int:
+        """Return how long a gang probably runs on: as long as half of those like it did that ran so long already."""
+        ran_ms = 0 if held.since_ms is None else max(0, self.now_ms - held.since_ms)
+        length_ms = self.standing.run_times.guess(held.gang, 0.5, ran_ms)
+        # Of one that nobody knows anything about, most can be said that half of its time is over.
+        left_ms = ran_ms if length_ms is None else length_ms - ran_ms
+        limit_ms = held.gang.time_limit_ms
+        return left_ms if limit_ms is None else max(0, min(left_ms, limit_ms - ran_ms))
+
     def right(self, waiting: Waiting) -> Right:
         """Return what decides who goes first; smaller is better."""
         gang = waiting.gang
@@ -144,5 +181,8 @@ class SchedulerState:
             name = gang.virtual_cluster
             views = cluster.views_of(name) if name in cluster.views else ()
             share = cluster.borrowed.get(name, 0) / max(1, sum(view.size for view in views))
-        use = self.standing.ledger.use((gang.virtual_cluster, gang.user), self.now_ms)
+        if gang.priority >= 0 and self.is_kept_for(gang.id, gang.virtual_cluster):
+            use = -1  # before everybody of its priority and rank, however much its user used
+        else:
+            use = self.standing.ledger.use((gang.virtual_cluster, gang.user), self.now_ms)
         return -gang.priority, share, -gang.rank, use, gang.submitted_at_ms, waiting.number

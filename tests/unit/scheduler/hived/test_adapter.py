@@ -294,15 +294,16 @@ def test_a_gang_that_waited_long_is_not_passed_for_ever(scheduler: HivedSchedule
     scheduler.add(gang("whole", 4, submitted_at_ms=0, job="u~whole"))
     scheduler.add(gang("passing", 1, submitted_at_ms=1))
     assert set(placed(scheduler, 1_000)) == {"passing"}
+    assert placed(scheduler, 7_200_000) == {}
     scheduler.add(gang("late", 1, submitted_at_ms=2, job="u~late"))
-    assert placed(scheduler, 3_600_000) == {}
+    assert placed(scheduler, 7_200_001) == {}
     why = scheduler.why("late")
     assert why is not None
     assert why.code is Why.BEHIND_OLDER_JOB
     assert "u~whole" in why.told
     scheduler.release("half")
     scheduler.release("passing")
-    assert set(placed(scheduler, 3_600_001)) == {"whole"}
+    assert set(placed(scheduler, 7_200_002)) == {"whole"}
 
 
 def test_guests_take_turns_by_what_their_virtual_cluster_borrows(text_of_racks: Callable[..., str]) -> None:
