@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from openpai.orchestrator import gangs
@@ -95,7 +95,7 @@ def _beyond(quota: Quota, told: str, advice: str) -> Refused:
     return Refused("NoEnoughQuotaError", told, f"{first}ask an administrator{who} for a larger quota")
 
 
-def check_hardware(office: Office, record: JobRecord, spec: JobSpec) -> None:
+def check_hardware(office: Office, record: JobRecord, spec: JobSpec, usable: Collection[str] | None = None) -> None:
     """Raise InvalidProtocol for hardware the cluster does not have, and Refused for a job that could never run."""
     arrangement = office.sharing.arrangement
     if not arrangement.text or record.virtual_cluster in arrangement.unkept:
@@ -104,9 +104,9 @@ def check_hardware(office: Office, record: JobRecord, spec: JobSpec) -> None:
     if faults:
         raise InvalidProtocol(faults)
     for members in gangs.waiting(record.job):
-        reason = office.scheduler.refusal(gangs.describe(record, members, spec))
-        if reason is not None:
-            raise Refused("InvalidProtocolError", reason, "ask for less, or ask an admin which nodes there are")
+        refused = office.scheduler.refusal(gangs.describe(record, members, spec), usable)
+        if refused is not None:
+            raise Refused("InvalidProtocolError", refused.told, refused.remedy)
 
 
 def _hardware_faults(office: Office, record: JobRecord, spec: JobSpec) -> Iterator[Fault]:

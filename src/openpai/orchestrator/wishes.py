@@ -88,7 +88,7 @@ class Wishes(SharingWishes):
         check_size(by.user, quotas, spec.gpus_total)
         record_ = self._new_record(by, spec)
         if self.office is not None:
-            check_hardware(self.office, record_, spec)
+            check_hardware(self.office, record_, spec, by.virtual_clusters)
         event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
         config = dump_masked(spec)
         new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas)

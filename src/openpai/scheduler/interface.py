@@ -7,11 +7,11 @@ until the caller commits or rejects it, and nothing else in the world has change
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from openpai.scheduler.model import Decision, Gang, Limit, Node, Spot, Wait
+from openpai.scheduler.model import Decision, Gang, Limit, Node, Refusal, Spot, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,11 @@ class Scheduler(Protocol):
         """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
         ...
 
-    def refusal(self, gang: Gang) -> str | None:
-        """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
+    def refusal(self, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
+        """Return why `gang` could not run even if everything were free, or None. Changes nothing.
+
+        `usable` names the virtual clusters that may be recommended instead; None means all of them.
+        """
         ...
 
     def add(self, gang: Gang) -> None:

@@ -135,6 +135,13 @@ class Limit:
     """Empty: any one user who has no limit of their own there."""
 
 
+class Refusal(NamedTuple):
+    """Why a gang could never run, in words its owner understands, and what would make it fit."""
+
+    told: str
+    remedy: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """Why a gang waits, in words its owner understands, and what would change it."""

@@ -8,12 +8,12 @@ scheduler does, so that only the sharing differs.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from openpai.scheduler.interface import Scheduler
-from openpai.scheduler.model import Decision, Gang, Node, Place, Spot, Wait, Why
+from openpai.scheduler.model import Decision, Gang, Node, Place, Refusal, Spot, Wait, Why
 
 PATIENCE_MS: Final = 30 * 60 * 1000
 """A gang that waited this long is not passed any more by others of its virtual cluster."""
@@ -72,17 +72,17 @@ class QuotaScheduler(Scheduler):
             self._by_free[len(free)].remove(name)
             del self._nodes[name]
 
-    def refusal(self, gang: Gang) -> str | None:
+    def refusal(self, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
         """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
         quota = self._quotas.get(gang.virtual_cluster)
         if quota is None:
-            return f"there is no virtual cluster {gang.virtual_cluster!r}"
+            return Refusal(f"there is no virtual cluster {gang.virtual_cluster!r}")
         sizes = [ask.gpus for ask in gang.asks]
         if sum(sizes) > quota:
-            return f"it asks for {sum(sizes)} GPUs; virtual cluster {gang.virtual_cluster} has {quota}"
+            return Refusal(f"it asks for {sum(sizes)} GPUs; virtual cluster {gang.virtual_cluster} has {quota}")
         room = sorted(((node.gpus) for node in self._nodes.values()), reverse=True)
         if not _fits(sizes, room):
-            return "the nodes could not hold it even if all were empty"
+            return Refusal("the nodes could not hold it even if all were empty")
         return None
 
     def add(self, gang: Gang) -> None:

@@ -95,7 +95,8 @@ class Replay:
         gang = Gang(
             job.id, asks, job.virtual_cluster, job.priority, job.submitted_ms, job.user, job.id, job.sku_type
         )  # fmt: skip
-        told = self.scheduler.refusal(gang)
+        refused = self.scheduler.refusal(gang)
+        told = refused.told if refused is not None else None
         if told is None:
             try:
                 self.scheduler.add(gang)

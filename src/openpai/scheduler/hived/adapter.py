@@ -8,12 +8,12 @@ what it was promised.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived import explaining, overview, saving
+from openpai.scheduler.hived import capacity, explaining, overview, saving
 from openpai.scheduler.hived.choosing import Round
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import HivedConfig
@@ -26,7 +26,7 @@ from openpai.scheduler.hived.seating import Seating
 from openpai.scheduler.hived.standing import Held
 from openpai.scheduler.hived.state import SchedulerState
 from openpai.scheduler.interface import Amount, Scheduler, VcView
-from openpai.scheduler.model import Decision, Gang, Limit, Node, Spot, Wait
+from openpai.scheduler.model import Decision, Gang, Limit, Node, Refusal, Spot, Wait
 
 PATIENCE_MS: Final = 30 * 60 * 1000
 """A gang waits at least this long before cells are kept for it, where nothing is known of how long gangs run."""
@@ -71,12 +71,9 @@ class HivedScheduler(Scheduler):
         """Go on under another configuration in HiveD's format, at once. Raises InvalidConfig, changing nothing."""
         return self.state.adopt(read_config(text))
 
-    def refusal(self, gang: Gang) -> str | None:
+    def refusal(self, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
         """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
-        portions = portions_of(gang, self.state.machines.skus)
-        if isinstance(portions, str):
-            return portions
-        return next((told for each in portions if (told := self.core.refusal(each.request)) is not None), None)
+        return capacity.refuse(self.core.cluster, self.state.machines.skus, gang, usable)
 
     def add(self, gang: Gang) -> None:
         """Let a gang wait. Adding one that waits or runs changes nothing."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
 from openpai.scheduler.hived.box import Box, Holding
 from openpai.scheduler.hived.chain import Chain
-from openpai.scheduler.hived.config import HivedConfig
+from openpai.scheduler.hived.config import HivedConfig, SkuSpec
 from openpai.scheduler.hived.journal import Part
 from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRecord, GangRequest, NodeHealth, State
 from openpai.scheduler.hived.view import View
@@ -49,6 +49,8 @@ class Cluster:
         self.borrowed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Devices in use without a guarantee, by virtual cluster."""
         self.proposal: Proposal | None = None
+        self.skus: Mapping[str, SkuSpec] = config.skus
+        """What one device of a type brings along, for the sentences people read: whoever knows more puts it here."""
         self.unhealthy: dict[str, NodeHealth] = {}
         """Nodes that are not as they should be."""
         for chain in self.chains.values():

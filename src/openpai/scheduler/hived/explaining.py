@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from openpai.scheduler.hived import capacity
 from openpai.scheduler.hived.ahead import Ahead
 from openpai.scheduler.hived.estimating import estimate
 from openpai.scheduler.hived.limiting import gpus_of
 from openpai.scheduler.hived.model import Code
 from openpai.scheduler.hived.queueing import Waiting, group_of
 from openpai.scheduler.hived.state import SchedulerState
+from openpai.scheduler.hived.wording import Unit, share_told
 from openpai.scheduler.model import Estimate, Gang, Limit, Wait, Why
 
 AHEAD_MAX: Final = 5
@@ -37,8 +39,7 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
         return _explain_reserved(state, gang, now_ms)
     if gang in state.unclear:
         described, _, told = state.unclear[gang]
-        unblock = "a smaller ask, or nodes that have what it asks for"
-        code, told, unblock = _without_promise(state, described) or (Why.NO_NODE, told, unblock)
+        code, told, unblock = _without_promise(state, described) or _too_large(state, described, told)
         return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
     waiting = state.queue.get(gang)
     if waiting is None:
@@ -102,14 +103,36 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     if lane.answer is None:
         return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
     answer = lane.answer
-    if answer.code is not Code.TOO_LARGE:
-        # What was free when it was looked at may have been given to others since.
-        now = state.core.reason_now([portion.request for portion in waiting.portions])
-        kept = _kept_from(state, waiting) if now is None else None
-        if kept is not None:
-            return kept
-        answer = now or answer
-    return WHY_OF[answer.code], answer.told + _out_of_service(state, answer.spoilt), answer.unblock
+    if answer.code is Code.TOO_LARGE:
+        return _too_large(state, gang, answer.told)
+    # What was free when it was looked at may have been given to others since.
+    now = state.core.reason_now([portion.request for portion in waiting.portions])
+    kept = _kept_from(state, waiting) if now is None else None
+    if kept is not None:
+        return kept
+    answer = now or answer
+    told = answer.told + _share(state, waiting) + _out_of_service(state, answer.spoilt)
+    return WHY_OF[answer.code], told, answer.unblock
+
+
+def _too_large(state: SchedulerState, gang: Gang, told: str) -> Reason:
+    refused = capacity.refuse(state.core.cluster, state.machines.skus, gang)
+    told, remedy = refused if refused is not None else (told, "a smaller ask")
+    return Why.NO_NODE, told, remedy
+
+
+def _share(state: SchedulerState, waiting: Waiting) -> str:
+    """Return why a gang takes more than it asks for by name, where it does."""
+    skus, views = state.machines.skus, state.core.cluster.views[waiting.gang.virtual_cluster].values()
+    told = []
+    for portion in waiting.portions:
+        wanted = portion.request.leaf_type
+        kinds = {wanted} if wanted else {view.chain.spec.leaf_type for view in views}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        asks = [waiting.gang.asks[member] for member in portion.members]
+        devices = sum(count * leaves for count, leaves in portion.request.members)
+        told.append(share_told(asks, devices, Unit.of(kind, skus.of(kind)), skus.of(kind)))
+    return next(filter(None, told), "")
 
 
 def _kept_from(state: SchedulerState, waiting: Waiting) -> Reason | None:

@@ -11,6 +11,7 @@ from openpai.scheduler.hived.model import OPPORTUNISTIC, Code, GangRequest, Wait
 from openpai.scheduler.hived.refusing import chain_could_hold, could_hold
 from openpai.scheduler.hived.seeking import room_of
 from openpai.scheduler.hived.view import View
+from openpai.scheduler.hived.wording import Unit
 
 
 def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
@@ -22,35 +23,39 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     view = max(able or views, key=lambda view: view.size - view.claimed)
     need = sum(count * leaves for count, leaves in request.members)
     free = view.size - view.claimed
-    kind = view.chain.spec.leaf_type
     lost = lost_devices(view)
+    unit = _unit(cluster, view.chain)
+    number = unit.count
     counts = {"needed": need, "promised": view.size, "used": view.claimed, "free": free, "bad": lost}
     if need > free:
-        told = f"virtual cluster {view.label} uses {view.claimed} of its {_devices(view.size, kind)}"
-        unblock = f"jobs of {view.name} with the same or a higher priority ending, until {need - free} more are free"
+        told = f"virtual cluster {view.label} uses {number(view.claimed)} of its {unit.told(view.size)}"
+        unblock = (
+            f"jobs of {view.name} with the same or a higher priority ending, until {number(need - free)} more are free"
+        )
         if need > view.size - lost:
-            told = f"{told}, and {lost} of them are bad or drained; this needs {need}"
+            told = f"{told}, and {number(lost)} of them are bad or drained; this needs {number(need)}"
             unblock = f"bad and drained hardware coming back, and {unblock}"
             return Wait(request.id, Code.BAD_HARDWARE, told, unblock, counts, view.chain.spec.name)
-        return Wait(request.id, Code.QUOTA_USED, f"{told}; this needs {need}", unblock, counts)
-    left = f"virtual cluster {view.label} has {_devices(free, kind)} left"
+        return Wait(request.id, Code.QUOTA_USED, f"{told}; this needs {number(need)}", unblock, counts)
+    left = f"virtual cluster {view.label} has {unit.told(free)} left"
     spoilt = view.chain.spec.name if view.chain.bad_boxes else ""
-    bad = _bad_and_free(view)
-    if need > free - bad or _is_spoilt(view, request):
-        told = f"{left}, but {f'{bad} of them' if bad else 'nodes it could use'} are bad or drained; this needs {need}"
+    bad = number(_bad_and_free(view))
+    if need > free - _bad_and_free(view) or _is_spoilt(view, request):
+        which = f"{bad} of them" if bad else "nodes it could use"
+        told = f"{left}, but {which} are bad or drained; this needs {number(need)}"
         return Wait(request.id, Code.BAD_HARDWARE, told, "bad and drained hardware coming back", counts, spoilt)
     if (request.topology is not None and request.topology.is_required) or request.nodes is not None:
         where = f"one {request.topology.cell_type}" if request.topology else "the nodes it may use"
-        told = f"{left}, but too few of them inside {where}; this needs {need}"
+        told = f"{left}, but too few of them inside {where}; this needs {number(need)}"
         return Wait(request.id, Code.OUTSIDE_TOPOLOGY, told, f"jobs inside {where} ending", counts, spoilt)
     largest = _largest(request)
-    told = f"{left}, but they are spread over nodes; this needs {largest} on one node"
-    told += f", {need} in all" if need != largest else ""
+    told = f"{left}, but they are spread over nodes; this needs {number(largest)} on one node"
+    told += f", {number(need)} in all" if need != largest else ""
     return Wait(request.id, Code.FRAGMENTED, told, "jobs that share nodes ending", counts, spoilt)
 
 
-def _devices(number: int, kind: str) -> str:
-    return f"{number} {kind} device{'' if number == 1 else 's'}"
+def _unit(cluster: Cluster, chain: Chain) -> Unit:
+    return Unit.of(chain.spec.leaf_type, cluster.skus.get(chain.spec.leaf_type))
 
 
 def _largest(request: GangRequest) -> int:
@@ -85,14 +90,16 @@ def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
     chain = max(able or chains, key=_free_in)
     free = _free_in(chain)
     need, largest = sum(count * leaves for count, leaves in request.members), _largest(request)
-    devices = _devices(free, chain.spec.leaf_type)
+    unit = _unit(cluster, chain)
+    devices = unit.told(free)
+    needed = unit.count(need)
     wish = request.topology
     if need > free:
-        told = f"an opportunistic job takes only what nobody uses, {devices} at the moment; this needs {need}"
+        told = f"an opportunistic job takes only what nobody uses, {devices} at the moment; this needs {needed}"
     elif wish is not None and wish.is_required:
-        told = f"{devices} are free at the moment, but too few of them inside one {wish.cell_type}; this needs {need}"
+        told = f"{devices} are free at the moment, but too few of them inside one {wish.cell_type}; this needs {needed}"
     else:
-        told = f"{devices} are free at the moment, but not together; this needs {largest} on one node"
+        told = f"{devices} are free at the moment, but not together; this needs {unit.count(largest)} on one node"
     counts = {"needed": need, "free": free}
     sound = "bad and drained hardware coming back, " if chain.bad_boxes else ""
     unblock = f"any jobs ending, {sound}or a priority of 0 or more"

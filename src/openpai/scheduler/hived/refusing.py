@@ -106,7 +106,7 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
     if not any(view.size for view in views):
         return f"virtual cluster {request.virtual_cluster!r} was promised nothing: only opportunistic jobs run in it"
     size = max((view.size for view in views), default=0)
-    node = max((_largest_part(view) for view in views), default=0)
+    node = max((largest_part(view) for view in views), default=0)
     return (
         f"the gang needs {need} devices, up to {largest} on one node, all of one kind; virtual cluster "
         f"{request.virtual_cluster!r} was promised at most {size} of a kind, {node} on one node"
@@ -139,10 +139,10 @@ def _pins_besides(cluster: Cluster, request: GangRequest) -> str:
 def _is_large_enough(view: View, request: GangRequest) -> bool:
     need = sum(count * leaves for count, leaves in request.members)
     largest = max(leaves for _, leaves in request.members)
-    if need > view.size or largest > _largest_part(view):
+    if need > view.size or largest > largest_part(view):
         return False
     count = sum(count for count, leaves in request.members if leaves == largest)
-    return count <= _places(view, largest)
+    return count <= places_in(view, largest)
 
 
 def _fits_wish(chain: Chain, request: GangRequest) -> bool:
@@ -155,14 +155,14 @@ def _fits_wish(chain: Chain, request: GangRequest) -> bool:
     return wish.cell_type in types and need <= chain.spec.leaves(types.index(wish.cell_type) + 1)
 
 
-def _largest_part(view: View) -> int:
+def largest_part(view: View) -> int:
     """Return how many devices on one node the view was promised."""
     chain = view.chain
     levels = [min(at + 1, chain.node_level) for at, number in enumerate(view.promised) if number]
     return max((chain.spec.leaves(level) for level in levels), default=0)
 
 
-def _places(view: View, number: int) -> int:
+def places_in(view: View, number: int) -> int:
     """Return how many members of a size fit into everything the view was promised."""
     chain = view.chain
     total = 0
@@ -177,7 +177,12 @@ def _fits_boxes(chain: Chain, request: GangRequest) -> bool:
     largest = max(number for _, number in request.members)
     need = sum(count * number for count, number in request.members)
     count = sum(count for count, number in request.members if number == largest)
-    return largest <= leaves and need <= leaves * boxes and count <= leaves // largest * boxes
+    return largest <= leaves and need <= leaves * boxes and count <= chain_places(chain, largest)
+
+
+def chain_places(chain: Chain, number: int) -> int:
+    """Return how many members of a size fit on the nodes of a chain, were they empty."""
+    return chain.shape.leaves // number * len(chain.boxes)
 
 
 def _list(names: object) -> str:

@@ -6,6 +6,7 @@ configuration names no SKU for a type of device, the nodes themselves say what a
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 
 from openpai.scheduler.hived.cluster import Cluster
@@ -21,6 +22,7 @@ class Skus:
         self._cluster = cluster
         self._given = cluster.config.skus
         self._found: dict[str, SkuSpec] = {}
+        cluster.skus = ChainMap(dict(self._given), self._found)
         self.version = 0
         """Counts how often something was found out."""
 

@@ -103,10 +103,13 @@ def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> 
 @pytest.mark.parametrize(
     ("wish", "told"),
     [
-        (Gang("g", (Ask(1, 1, 1),), "cpu", sku_type="CPU"), "it may run on have none"),
-        (Gang("g", (Ask(1, 1, 5),), sku_type="V100"), "up to 5 on one node"),
+        (
+            Gang("g", (Ask(1, 1, 1),), "cpu", sku_type="CPU"),
+            "a task asks for 1 GPU, and no node of virtual cluster cpu has any",
+        ),
+        (Gang("g", (Ask(1, 1, 5),), sku_type="V100"), "a task asks for 5 GPUs; virtual cluster default"),
         (Gang("g", (Ask(1, 1, 1),), "nowhere"), "no virtual cluster 'nowhere'"),
-        (Gang("g", (Ask(1, 1, 1),), "cpu"), "it asks for GPUs, and the machines it may run on have none"),
+        (Gang("g", (Ask(1, 1, 1),), "cpu"), "no node of virtual cluster cpu has any"),
         (Gang("g", (Ask(1, 1, 1),), sku_type="V100", pinned_cell="mine"), "both a SKU and a pinned cell"),
         (Gang("g", (Ask(1, 1, 1),), sku_type="K80"), "no device type 'K80'"),
     ],
@@ -114,7 +117,10 @@ def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> 
 def test_what_could_never_run_is_refused_and_waits_if_added_all_the_same(
     scheduler: HivedScheduler, wish: Gang, told: str
 ) -> None:
-    assert told in (scheduler.refusal(wish) or "")
+    refused = scheduler.refusal(wish)
+    assert refused is not None
+    assert told in refused.told
+    assert refused.remedy
     scheduler.add(wish)
     assert placed(scheduler) == {}
     why = scheduler.why("g")
@@ -216,7 +222,7 @@ def test_who_loses_what_was_reserved_waits_again_at_once(scheduler: HivedSchedul
     assert set(placed(scheduler)) == {"high"}
     why = scheduler.why("low")
     assert why is not None
-    assert why.told == "virtual cluster default uses 4 of its 4 V100 devices; this needs 4"
+    assert why.told == "virtual cluster default uses 4 of its 4 GPUs (V100); this needs 4"
 
 
 def test_a_cancelled_preemption_spares_its_victims(scheduler: HivedScheduler) -> None:
@@ -242,7 +248,7 @@ def test_priority_then_age_decide_who_goes_first(scheduler: HivedScheduler) -> N
     why = scheduler.why("old")
     assert why is not None
     assert why.code is Why.NOT_ENOUGH_FREE
-    assert "uses 4 of its 4 V100 devices" in why.told
+    assert "uses 4 of its 4 GPUs (V100)" in why.told
 
 
 def test_the_reason_is_as_things_are_and_not_as_they_were(scheduler: HivedScheduler) -> None:
@@ -252,12 +258,12 @@ def test_the_reason_is_as_things_are_and_not_as_they_were(scheduler: HivedSchedu
     placed(scheduler, 1)
     before = scheduler.why("whole")
     assert before is not None
-    assert "uses 1 of its 4 V100 devices" in before.told
+    assert "uses 1 of its 4 GPUs (V100)" in before.told
     scheduler.add(gang("two", 2))
     assert set(placed(scheduler, 2)) == {"two"}
     after = scheduler.why("whole")
     assert after is not None
-    assert "uses 3 of its 4 V100 devices" in after.told
+    assert "uses 3 of its 4 GPUs (V100)" in after.told
     assert after.unblock.endswith("until 3 more are free")
 
 
@@ -271,7 +277,7 @@ def test_bad_hardware_is_named_with_what_is_known_of_it(scheduler: HivedSchedule
     why = scheduler.why("waits")
     assert why is not None
     assert why.code is Why.UNHEALTHY_NODES
-    assert "uses 3 of its 4 V100 devices, and 4 of them are bad or drained; this needs 2" in why.told
+    assert "uses 3 of its 4 GPUs (V100), and 4 of them are bad or drained; this needs 2" in why.told
     assert why.told.endswith("(out of service: n0, drained: new fan)")
     assert why.unblock.startswith("bad and drained hardware coming back, and jobs of default")
 
