@@ -45,6 +45,7 @@ class Watch:
     slowest_s: dict[str, float] = field(default_factory=dict)
     peak_mb: float = 0.0
     job: dict[str, Any] = field(default_factory=dict)
+    asking: list[asyncio.Task[None]] = field(default_factory=list)
     detail_mb: float = 0.0
 
     def note(self, route: str, took_s: float) -> None:
@@ -74,14 +75,14 @@ async def watched(server: Server, job: str, detail_every_s: float) -> AsyncItera
         "events": (f"/api/v2/jobs/admin~{job}/events", 1.0),
         "nodes": ("/api/v2/cluster/sku-types", 1.0),
     }
-    asking = [asyncio.create_task(_ask(server, watch, name, *route)) for name, route in routes.items()]
-    asking.append(asyncio.create_task(_weigh(server, watch)))
+    watch.asking = [asyncio.create_task(_ask(server, watch, name, *route)) for name, route in routes.items()]
+    watch.asking.append(asyncio.create_task(_weigh(server, watch)))
     try:
         yield watch
     finally:
-        for task in asking:
+        for task in watch.asking:
             task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await asyncio.gather(*watch.asking, return_exceptions=True)
 
 
 async def _ask(server: Server, watch: Watch, name: str, path: str, every_s: float) -> None:
@@ -138,6 +139,9 @@ async def until(watch: Watch, is_there: Callable[[], bool]) -> float:
     """Wait until the newest detail says so; return when."""
     deadline = time.perf_counter() + LIMIT_S
     while not is_there():
+        for task in watch.asking:
+            if task.done():
+                task.result()
         if time.perf_counter() > deadline:
             raise RuntimeError(f"after {LIMIT_S:.0f} s the job is {watch.state}: {dict(watch.states())}")
         await asyncio.sleep(EVERY_S)
@@ -166,7 +170,7 @@ async def gang(server: Server, options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def trickle(server: Server, options: argparse.Namespace) -> dict[str, Any]:
-    async with watched(server, "gang", 5.0) as watch:
+    async with watched(server, "gang", 3.0) as watch:
         began = time.perf_counter()
         await submit(server, "gang", options, "true")
         over = await until(watch, lambda: watch.state in OVER)

@@ -50,6 +50,11 @@ def refusal(error: PaiError, headers: Mapping[str, str] | None = None) -> Respon
     return reply(error.as_dict(), error.status, headers)
 
 
+def encoded_with(document: Mapping[str, Any], key: str, value: bytes) -> bytes:
+    """Return a document as JSON with one more key, whose value is JSON already."""
+    return b"%b,%b:%b}" % (encoded(document)[:-1], encoded(key), value)
+
+
 async def encoded_list(rows: Sequence[T], shape: Callable[[T], Any]) -> bytes:
     """Return a long list as JSON, each row in its shape, letting others have their turn in between."""
     parts: list[bytes] = []

@@ -5,6 +5,7 @@ Only what was saved counts: the scheduler is told which placements became facts,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,7 +13,7 @@ from typing import Final
 from openpai.lifecycle.model import Preempted, TaskId, TasksGranted
 from openpai.orchestrator import gangs
 from openpai.orchestrator.office import Office
-from openpai.orchestrator.recording import News
+from openpai.orchestrator.recording import TASKS_AT_ONCE, News
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.store import JobRecord, Slot
 from openpai.runtime.environment import port_labels
@@ -32,7 +33,7 @@ class Proposal:
     has_more: bool = False
     """Whether there is more to decide as soon as this is saved."""
 
-    def propose(self, office: Office, busy: Collection[str]) -> Mapping[str, News]:
+    async def propose(self, office: Office, busy: Collection[str]) -> Mapping[str, News]:
         """Return the scheduler's decisions as news. A job that is `busy` has its turn next time."""
         now_ms = office.clock.now_ms()
         decisions = office.scheduler.decide(now_ms, DECISIONS_MAX)
@@ -44,6 +45,9 @@ class Proposal:
                 continue
             job = gangs.job_of(decision.gang)
             is_busy = job in busy or any(job in jobs for jobs in self.leaving.values())
+            if len(decision.spots) > TASKS_AT_ONCE:
+                # A gang of thousands: requests have their turn between the parts of its way.
+                await asyncio.sleep(0)
             slots = None if is_busy else _slots(office, decision)
             if slots is None:
                 office.scheduler.reject(decision.gang)

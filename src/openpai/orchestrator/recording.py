@@ -7,7 +7,8 @@ server dies first: the next server derives it again from what was saved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,6 +25,8 @@ from openpai.ports.usage import Quota
 from openpai.protocol.errors import Unavailable
 
 RACES_MAX: Final = 5
+TASKS_AT_ONCE: Final = 1000
+"""After a step of more tasks of a job, requests have their turn."""
 log: Final = structlog.get_logger(__name__)
 
 
@@ -39,7 +42,7 @@ class News:
     """What the store checks when the facts let a final job run again."""
 
 
-Proposing = Callable[["Office", Collection[str]], Mapping[str, News]]
+Proposing = Callable[["Office", Collection[str]], Awaitable[Mapping[str, News]]]
 """Returns grants to save with the rest; is told which jobs already have something to save."""
 
 
@@ -79,7 +82,7 @@ async def _record_once(
     for change in changes:
         _let_go(office, change.before, change.after, freed, _changed(change))
     if propose is not None:
-        granted = propose(office, {change.after.job.id for change in changes})
+        granted = await propose(office, {change.after.job.id for change in changes})
         news = {**news, **granted}
         changes += await _changes(office, granted)
     if not changes:
@@ -108,6 +111,8 @@ async def _changes(office: Office, news: Mapping[str, News]) -> list[Change]:
         change = change_of(before, told, office) if before else None
         if change is not None:
             changes.append(change)
+            if len(change.tasks) > TASKS_AT_ONCE:
+                await asyncio.sleep(0)
     return changes
 
 

@@ -5,6 +5,8 @@ Ends and the grants that follow them are saved in one transaction, so a device i
 
 from __future__ import annotations
 
+import asyncio
+
 from openpai.orchestrator.acting import act
 from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand
 from openpai.orchestrator.office import Office
@@ -27,5 +29,7 @@ async def turn(office: Office) -> bool:
         raise
     proposal.settle(office, changed)
     await remove(office, heard.strangers)
+    # What was saved may have been a gang of thousands: requests have their turn before it is launched.
+    await asyncio.sleep(0)
     has_more = await act(office)
     return has_more or proposal.has_more or bool(office.desk.heard)

@@ -52,14 +52,14 @@ class Database:
         self._reading, self._writing = Outage("read"), Outage("written")
         self._writer = None if inline else Writer(self.engine, self._writing, is_far=not self.is_sqlite)
 
-    async def write(self, work: Work[T], lock: str = "") -> T:
+    async def write(self, work: Work[T], lock: str = "", *, is_long: bool = False) -> T:
         """Run `work` in a transaction; its effects are durable when this returns. Raises Unavailable on a bad disk.
 
         `work` may run more than once: what an undone run returned is never seen. While it runs, no other server runs
-        a work with the same `lock`.
+        a work with the same `lock`. One that `is_long`, since it writes many rows, runs in a thread.
         """
         if self._writer is not None:
-            return await self._writer.write(work, lock)
+            return await self._writer.write(work, lock, is_long=is_long)
         try:
             return run_alone(self.engine, work, lock)
         except exc.DBAPIError as error:

@@ -76,6 +76,10 @@ _RELEASE: Final = sa.delete(grants).where(
 )
 
 
+ROWS_AT_ONCE: Final = 500
+"""A save of more rows than that would keep everybody else waiting: it runs in a thread."""
+
+
 class _Stale(Exception):
     """A job's version is not the one the change started from."""
 
@@ -147,7 +151,10 @@ class SqlJobStore(SqlLeases):
             attempts = connection.execute(sa.select(task_attempts).where(where)).mappings().all()
             return rows.record_from(dict(row), [dict(attempt) for attempt in attempts])
 
-        return await self._database.glance(work)
+        size = sa.select(jobs.c.tasks_total).where(jobs.c.id == job)
+        tasks = await self._database.glance(lambda connection: connection.execute(size).scalar())
+        look = self._database.glance if (tasks or 0) <= ROWS_AT_ONCE else self._database.read
+        return await look(work)
 
     async def find(self, user: str, name: str) -> str | None:
         """Return a job's id; see `JobStore.find`."""
@@ -192,7 +199,8 @@ class SqlJobStore(SqlLeases):
 
         # Only a wish to start a job again brings quotas along, and wishes are saved one by one.
         locks = [lock_of(change.before.user, change.quotas) for change in changes if change.quotas]
-        return await self._database.write(work, locks[0] if locks else "")
+        size = sum(map(_rows_of, changes))
+        return await self._database.write(work, locks[0] if locks else "", is_long=size > ROWS_AT_ONCE)
 
     async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
         """Return and remove what other servers left; see `JobStore.take_inbox`."""
@@ -297,6 +305,10 @@ def _upsert(dialect: Any, table: sa.Table, key: Sequence[str]) -> Any:
     insert = dialect.insert(table)
     rest = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in key}
     return insert.on_conflict_do_update(index_elements=list(key), set_=rest)
+
+
+def _rows_of(change: Change) -> int:
+    return len(change.tasks) + len(change.granted) + len(change.released) + len(change.events)
 
 
 def _execute(connection: sa.Connection, statement: Any, parameters: list[dict[str, Any]]) -> None:

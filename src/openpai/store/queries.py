@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
@@ -25,6 +25,8 @@ _FINAL: Final = tuple(phase.value for phase in JOB_FINAL)
 _SAME: Final = tuple(jobs.c[field.name] for field in fields(JobRow) if field.name not in ("user", "outcome", "tags"))
 _SHOWN: Final = sa.select(*_SAME, jobs.c.owner, job_details.c.outcome).join(job_details, job_details.c.job == jobs.c.id)
 _IDS_AT_ONCE: Final = 500
+FEW_EVENTS: Final = 100
+"""A job with fewer of them is told about at once."""
 OWNERS_MAX: Final = 500
 """With more of them it is quicker to look at the name of each job's owner."""
 # Made once: making a statement takes longer than carrying it out.
@@ -161,16 +163,24 @@ class SqlJobQueries:
         """Return every task attempt of one job attempt; see `JobQueries.task_attempts`."""
         of: dict[str, Any] = {"of_job": job, "of_attempt": job_attempt}
         if task is None:
-            # There may be thousands.
-            found = await self._database.read(lambda connection: connection.execute(_TASKS, of).mappings().all())
-        else:
-            found = await self._all(_TASK, of | {"of_role": task.role, "of_index": task.index})
+            # There may be thousands, and making values of them takes longer than reading them.
+            return await self._database.read(lambda connection: tuple(map(_task_row, _plain(connection, _TASKS, of))))
+        found = await self._all(_TASK, of | {"of_role": task.role, "of_index": task.index})
         return tuple(_task_row(dict(row)) for row in found)
 
     async def events(self, job: str, kind: str | None = None) -> tuple[EventRow, ...]:
         """Return a job's events; see `JobQueries.events`."""
         query = _EVENTS if kind is None else _EVENTS.where(events.c.is_warning == (kind == "Warning"))
-        return tuple(EventRow(row["id"], rows.event_from(dict(row))) for row in await self._all(query, {"of_job": job}))
+
+        def work(connection: sa.Connection) -> tuple[EventRow, ...]:
+            found = _plain(connection, query, {"of_job": job})
+            return tuple(EventRow(row["id"], rows.event_from(row)) for row in found)
+
+        few = await self._all(query.limit(FEW_EVENTS), {"of_job": job})
+        if len(few) < FEW_EVENTS:
+            return tuple(EventRow(row["id"], rows.event_from(dict(row))) for row in few)
+        # Each of thousands of tasks has several.
+        return await self._database.read(work)
 
     async def _all(self, query: sa.Select[Any], of: Mapping[str, Any]) -> Sequence[sa.RowMapping]:
         return await self._database.glance(lambda connection: connection.execute(query, of).mappings().all())
@@ -242,7 +252,8 @@ class SqlJobQueries:
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
             return True
 
-        return await self._database.write(work, _HOURS)
+        # Of a job with thousands of tasks there are tens of thousands of rows.
+        return await self._database.write(work, _HOURS, is_long=True)
 
 
 def _paged(query: sa.Select[Any], where: JobFilter, of: listing.Listed) -> sa.Select[Any]:
@@ -286,6 +297,13 @@ def _tags(connection: sa.Connection, ids: list[str]) -> dict[str, tuple[str, ...
 def _job_row(row: Any, tagged: tuple[str, ...]) -> JobRow:
     same = {column.name: row[column.name] for column in _SAME}
     return JobRow(**same, user=row["owner"], outcome=rows.outcome_from(row["outcome"]), tags=tagged)
+
+
+def _plain(connection: sa.Connection, query: sa.Select[Any], of: Mapping[str, Any]) -> Iterator[rows.Row]:
+    """Yield the rows of a query as plain dictionaries, which are quicker to look into than the library's."""
+    found = connection.execute(query, of)
+    names = tuple(found.keys())
+    return (dict(zip(names, row, strict=True)) for row in found)
 
 
 def _attempt_row(row: Any) -> JobAttemptRow:

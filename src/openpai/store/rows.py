@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from openpai.lifecycle.model import (
@@ -59,6 +61,17 @@ def _diagnosis_from(data: list[Any] | None) -> Diagnosis | None:
         return None
     code, phrase, type_, behavior, reason, advice, matched = data
     return Diagnosis(code, phrase, type_, Behavior(behavior), reason, tuple(advice), matched)
+
+
+@lru_cache(maxsize=512)
+def _diagnosis_of(text: str) -> Diagnosis | None:
+    # Thousands of tasks end for the same reason.
+    return _diagnosis_from(json.loads(text))
+
+
+@lru_cache(maxsize=512)
+def _diagnosis_text(diagnosis: Diagnosis) -> str:
+    return _dump(_diagnosis_data(diagnosis))
 
 
 def outcome_text(outcome: Outcome | None) -> str | None:
@@ -211,7 +224,7 @@ def task_columns(of: JobRecord, job_attempt: int, task: Task, slot: Slot | None)
         "report": _dump([report.code, report.reason.value, report.message, report.started_at_ms, report.ended_at_ms])
         if report
         else None,
-        "diagnosis": _dump(_diagnosis_data(task.diagnosis)) if task.diagnosis else None,
+        "diagnosis": _diagnosis_text(task.diagnosis) if task.diagnosis else None,
     }
 
 
@@ -228,7 +241,7 @@ def task_from(row: Row) -> Task:
         ended_at_ms=row["ended_at_ms"],
         retry_at_ms=row["retry_at_ms"],
         report=report_from(row["report"]),
-        diagnosis=_diagnosis_from(json.loads(row["diagnosis"])) if row["diagnosis"] else None,
+        diagnosis=_diagnosis_of(row["diagnosis"]) if row["diagnosis"] else None,
     )
 
 
@@ -240,16 +253,26 @@ def report_from(text: str | None) -> ExitReport | None:
     return ExitReport(code, ExitReason(reason), message, started_at_ms, ended_at_ms)
 
 
+# Nodes are alike: what thousands of tasks hold on them is written in few ways.
+@lru_cache(maxsize=4096)
+def _devices_of(text: str) -> tuple[int, ...]:
+    return tuple(json.loads(text))
+
+
+@lru_cache(maxsize=4096)
+def _ports_of(text: str) -> Mapping[str, tuple[int, ...]]:
+    return MappingProxyType({label: tuple(values) for label, values in json.loads(text).items()})
+
+
 def slot_from(row: Row) -> Slot | None:
     """Return what a task attempt held, None when it never held anything."""
     if row["node"] is None:
         return None
-    ports = {label: tuple(values) for label, values in json.loads(row["ports"]).items()}
     return Slot(
         node=row["node"],
         address=row["address"],
-        devices=tuple(json.loads(row["devices"])),
-        ports=ports,
+        devices=_devices_of(row["devices"]),
+        ports=_ports_of(row["ports"]),
         grant=row["grant_number"],
         seat=row["seat"] or "",
         gpus=row["gpus"] or 0,

@@ -3,7 +3,8 @@
 While a commit waits for the disk, further writes gather and make up the next group. When one of a group fails, the
 group is undone and each is run alone, so that a caller hears of its own failure only. SQLite's statements run right
 on the event loop, where they cost microseconds and a change of threads would cost more; its commits, which wait for
-the disk, whatever has to wait for another process, and everything a far database does, run in a thread.
+the disk, whatever has to wait for another process or writes thousands of rows, and everything a far database does, run
+in a thread.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class _Write:
     work: Work[Any]
     lock: str
     future: asyncio.Future[Any]
+    is_long: bool = False
     result: Any = None
     error: BaseException | None = None
 
@@ -71,7 +73,7 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._is_closed = False
 
-    async def write(self, work: Work[T], lock: str = "") -> T:
+    async def write(self, work: Work[T], lock: str = "", *, is_long: bool = False) -> T:
         """Run `work` with others in a transaction; durable when this returns.
 
         While it runs, no other server runs a work with the same `lock`.
@@ -79,7 +81,7 @@ class Writer:
         if self._is_closed:
             raise Unavailable("the store is closed")
         loop = asyncio.get_running_loop()
-        write = _Write(work, lock, loop.create_future())
+        write = _Write(work, lock, loop.create_future(), is_long)
         self._waiting.append(write)
         if self._task is None or self._task.done():
             self._task = supervise("write to the database", self._drain, again_s=0)
@@ -95,7 +97,8 @@ class Writer:
         while self._waiting:
             group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
             try:
-                await (self._in_thread(self._write, group) if self._is_far else self._write_near(group))
+                is_slow = self._is_far or any(write.is_long for write in group)
+                await (self._in_thread(self._write, group) if is_slow else self._write_near(group))
             except Exception as error:
                 await self._each_alone(group, error)
             except BaseException as error:

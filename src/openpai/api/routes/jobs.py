@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -11,17 +12,19 @@ from starlette.responses import Response
 
 from openpai.api import deeds
 from openpai.api.access import job_for, seen_by
-from openpai.api.answers import YAML, done, encoded_list, reply, text
+from openpai.api.answers import JSON, YAML, done, encoded, encoded_list, encoded_with, reply, text
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
 from openpai.api.histories import attempt_of, earlier_attempts, ssh_roles, tasks_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes import nodes
-from openpai.api.shapes.attempts import current_attempt
+from openpai.api.shapes.attempts import AttemptView, current_attempt
 from openpai.api.shapes.events import event
+from openpai.api.shapes.exits import Document
 from openpai.api.shapes.nodes import wait
-from openpai.api.shapes.tasks import ssh_door
+from openpai.api.shapes.tasks import TaskHistory, short_task, ssh_door, task_status
+from openpai.ports.queries import JobRow
 from openpai.protocol.errors import Refused
 from openpai.protocol.reading import LONG_JOB_BYTES
 from openpai.protocol.writing import masked_yaml
@@ -54,8 +57,7 @@ async def job_detail(request: Request, caller: Annotated[Caller, doing("job.read
     """Return a job, `user~job` or `job` for one's own, with its newest attempt and every task of it."""
     row = await job_for(request, caller, job)
     attempt = current_attempt(row)
-    tasks = await tasks_of(request, caller, row, attempt.number)
-    return reply(shapes.detail(row, attempt, tasks, desk(request).services.clock.now_ms()))
+    return Response(await _detail(request, caller, row, attempt), media_type=JSON)
 
 
 @router.get("/api/v2/jobs/{job}/attempts/{number}")
@@ -65,8 +67,22 @@ async def attempt_detail(
     """Return a job with one of its attempts."""
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, caller, row, number)
-    tasks = await tasks_of(request, caller, row, number)
-    return reply(shapes.detail(row, attempt, tasks, desk(request).services.clock.now_ms()))
+    return Response(await _detail(request, caller, row, attempt), media_type=JSON)
+
+
+async def _detail(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
+    tasks = await tasks_of(request, caller, row, attempt.number)
+    document = shapes.detail(row, attempt, desk(request).services.clock.now_ms())
+    return encoded_with(document, "taskRoles", await _roles(tasks, lambda task: task_status(row, attempt, task)))
+
+
+async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], Document]) -> bytes:
+    """Return tasks by role as JSON. There may be thousands of them: others have their turn in between."""
+    roles = []
+    for name, found in shapes.by_role(tasks).items():
+        role = {"taskRoleStatus": {"name": name}}
+        roles.append(b"%b:%b" % (encoded(name), encoded_with(role, "taskStatuses", await encoded_list(found, shape))))
+    return b"{%b}" % b",".join(roles)
 
 
 @router.put("/api/v2/jobs/{job}/executionType", status_code=202, openapi_extra=takes(Execution))
@@ -182,9 +198,8 @@ async def old_attempts(request: Request, caller: Annotated[Caller, doing("job.re
     """Return every attempt, the newest first and then the earlier ones in order."""
     row = await job_for(request, caller, job)
     attempts = [current_attempt(row), *await earlier_attempts(request, caller, row)]
-    return reply(
-        [shapes.old_attempt(row, attempt, await tasks_of(request, caller, row, attempt.number)) for attempt in attempts]
-    )
+    found = [await _old_attempt(request, caller, row, attempt) for attempt in attempts]
+    return Response(b"[%b]" % b",".join(found), media_type=JSON)
 
 
 @router.get("/api/v2/jobs/{job}/job-attempts/{number}", deprecated=True)
@@ -194,4 +209,10 @@ async def old_attempt(
     """Return one attempt."""
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, caller, row, number)
-    return reply(shapes.old_attempt(row, attempt, await tasks_of(request, caller, row, number)))
+    return Response(await _old_attempt(request, caller, row, attempt), media_type=JSON)
+
+
+async def _old_attempt(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
+    tasks = await tasks_of(request, caller, row, attempt.number)
+    document = shapes.old_attempt(row, attempt)
+    return encoded_with(document, "taskRoles", await _roles(tasks, lambda task: short_task(row, attempt, task)))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from openpai.api.shapes.attempts import AttemptView
 from openpai.api.shapes.exits import Document, diagnostics, exit_messages, exit_spec
 from openpai.api.shapes.states import JOB_STATES
-from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
+from openpai.api.shapes.tasks import TaskHistory
 from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome, Verdict
 from openpai.ports.queries import JobRow
 
@@ -52,8 +52,8 @@ def summary(row: JobRow, now_ms: int) -> Document:
     }
 
 
-def detail(row: JobRow, attempt: AttemptView, tasks: Iterable[TaskHistory], now_ms: int) -> Document:
-    """Return a job with one of its attempts and that attempt's tasks, grouped by role in the job file's order."""
+def detail(row: JobRow, attempt: AttemptView, now_ms: int) -> Document:
+    """Return a job with one of its attempts; the tasks of that attempt are added by `answers.encoded_with`."""
     return {
         "debugId": row.id,
         "name": row.name,
@@ -63,15 +63,14 @@ def detail(row: JobRow, attempt: AttemptView, tasks: Iterable[TaskHistory], now_
         "private": row.is_private,
         "archivedTime": row.archived_at_ms,
         "jobStatus": {**_status(row, now_ms), **_attempt_status(row, attempt)},
-        "taskRoles": _by_role(tasks, lambda task: task_status(row, attempt, task)),
     }
 
 
-def _by_role(tasks: Iterable[TaskHistory], status: Callable[[TaskHistory], Document]) -> dict[str, Document]:
-    roles: dict[str, Document] = {}
+def by_role(tasks: Iterable[TaskHistory]) -> dict[str, list[TaskHistory]]:
+    """Return tasks grouped by role, in the job file's order."""
+    roles: dict[str, list[TaskHistory]] = {}
     for task in tasks:
-        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
-        role["taskStatuses"].append(status(task))
+        roles.setdefault(task.role, []).append(task)
     return roles
 
 
@@ -107,8 +106,8 @@ def _ending(outcome: Outcome | None) -> Document:
     }
 
 
-def old_attempt(row: JobRow, attempt: AttemptView, tasks: Iterable[TaskHistory]) -> Document:
-    """Return an attempt in the shape of the deprecated `job-attempts` routes."""
+def old_attempt(row: JobRow, attempt: AttemptView) -> Document:
+    """Return an attempt in the shape of the deprecated `job-attempts` routes, without its tasks."""
     ending = _ending(attempt.outcome)
     messages = ending["appExitMessages"]
     told = messages and {"runtime": messages["runtime"], "launcher": messages["launcher"]}
@@ -132,6 +131,5 @@ def old_attempt(row: JobRow, attempt: AttemptView, tasks: Iterable[TaskHistory])
         "totalTaskNumber": row.tasks_total,
         "totalTaskRoleNumber": row.roles_total,
         "jobPriority": row.priority_class,
-        "taskRoles": _by_role(tasks, lambda task: short_task(row, attempt, task)),
         "isLatest": attempt.is_latest,
     }
