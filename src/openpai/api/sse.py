@@ -25,6 +25,11 @@ _POSITION: Final = re.compile(r"(stdout|stderr|runtime)=(\d{1,18})")
 _make_decoder: Final = codecs.getincrementaldecoder("utf-8")
 
 
+def cut_out(count: int) -> str:
+    """Return the line that stands for a part of a log that was cut out because the log grew too large."""
+    return f"\n[openpai-runtime] {count:,} bytes were cut out here: the log grew beyond what is kept of it\n"
+
+
 class Text(NamedTuple):
     """Whole characters of a stream, beginning at byte `offset` and ending before byte `end`."""
 
@@ -39,6 +44,11 @@ class Characters:
     def __init__(self, offset: int) -> None:
         self._end = offset
         self._decoder = _make_decoder("replace")
+
+    @property
+    def end(self) -> int:
+        """Return up to which byte text was made, and bytes of an unfinished character were taken."""
+        return self._end + len(self._decoder.getstate()[0])
 
     def take(self, data: bytes, *, is_last: bool = False) -> Text:
         """Return the text that `data` completes, which may be empty. What is no UTF-8 is replaced."""
@@ -62,8 +72,16 @@ class LogEvents:
         self._characters = {stream: Characters(offset) for stream, offset in offsets.items()}
 
     def of(self, chunk: LogChunk) -> bytes:
-        """Return the event for a piece of a log; nothing when it completes no character."""
-        return self._event(chunk.stream, self._characters[chunk.stream].take(chunk.data))
+        """Return the events for a piece of a log; nothing when it completes no character."""
+        characters = self._characters[chunk.stream]
+        gap = b""
+        if chunk.offset > characters.end:
+            rest = characters.take(b"", is_last=True)
+            gap = self._event(chunk.stream, rest)
+            told = Text(rest.end, chunk.offset, cut_out(chunk.offset - rest.end))
+            gap += self._event(chunk.stream, told)
+            characters = self._characters[chunk.stream] = Characters(chunk.offset)
+        return gap + self._event(chunk.stream, characters.take(chunk.data))
 
     def rest(self) -> bytes:
         """Return events for characters that will never be completed."""

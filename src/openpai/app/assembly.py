@@ -20,7 +20,8 @@ from openpai.app.datadir import DataDir, open_data_dir, visit_data_dir
 from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.leadership import Bystander, Leadership
 from openpai.app.promises import promise, promised_at_start
-from openpai.app.settings import Settings
+from openpai.app.room import Reserve, Room, RoomGuard, require_room_to_start
+from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
 from openpai.app.unlocking import unlock
 from openpai.app.world import SystemClock, SystemIdentities
 from openpai.lifecycle.actions import is_current
@@ -28,6 +29,7 @@ from openpai.lifecycle.model import TASK_FINAL, AttemptKey
 from openpai.logs.files import FileLogs
 from openpai.logs.retention import Limits, Retention
 from openpai.orchestrator.wishes import Wishes
+from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.storage.shelf import StorageShelf
@@ -41,6 +43,7 @@ from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
+from openpai.system.supervision import supervise
 
 DAY_MS = 86_400_000
 KEYS_KEPT_MS = 7 * DAY_MS
@@ -111,10 +114,12 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     if settings.api_only:
         data = visit_data_dir(settings.data_dir)
     else:
+        require_room_to_start(settings.data_dir)
         data = open_data_dir(settings.data_dir, may_pass=settings.task_user is not None)
     stack.callback(data.close)
     if not settings.api_only:
         data.refuse_other_database(settings.database_url, may_move=True)
+        Reserve(data.root).own_database()
     clock = SystemClock()
     database = Database(settings.database_url or data.database_url)
     stack.callback(database.close)
@@ -124,7 +129,10 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     store, queries, storages = SqlJobStore(database), SqlJobQueries(database), SqlStorageStore(database)
     kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
     vault = await asyncio.to_thread(unlock, data, database, may_make=not settings.api_only)
-    wishes = Wishes(store, vault, clock, SystemIdentities(), settings=kept, usage=usage, storages=storages)
+    wishes = Wishes(
+        store, vault, clock, SystemIdentities(),
+        settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check,
+    )  # fmt: skip
     logs = FileLogs(data.logs, _IsOver(wishes, queries))
     stack.push_async_callback(logs.close)
     users = SqlAccountStore(database)
@@ -137,6 +145,7 @@ async def _leadership(
     backend = make_backend(settings, rooms.data, rooms.clock)
     await backend.open()
     stack.push_async_callback(backend.close)
+    _guard_room(settings, rooms, stack, backend)
     if promised is not None:
         await promise(promised, rooms.kept, backend, rooms.clock)
     return Leadership(
@@ -153,6 +162,16 @@ async def _leadership(
         usage=rooms.usage,
         storages=rooms.storages,
     )
+
+
+def _guard_room(settings: Settings, rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> None:
+    async def running() -> list[AttemptKey]:
+        return [seen.key for seen in await backend.observe() if seen.exit is None]
+
+    guard = RoomGuard(rooms.data.root, rooms.data.logs, settings.log_max_mb << 20, running)
+    stack.callback(guard.close)
+    guarding = supervise("guard the disk", guard.run)
+    stack.callback(guarding.cancel)
 
 
 class _IsOver:
@@ -177,7 +196,9 @@ def _holder(data: DataDir) -> str:
 
 def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[object]]:
     """Return what is done now and then: old logs and audit entries go, and keys that nobody submits under again."""
-    limits = Limits(int(settings.log_retention_days * DAY_MS), settings.log_retention_bytes)
+    limits = Limits(
+        int((settings.log_retention_days or DAYS_MAX) * DAY_MS), int((settings.log_retention_gb or GB_MAX) * (1 << 30))
+    )
     retention = Retention(rooms.data.logs, rooms.queries, rooms.clock, limits)
 
     async def keep_house() -> None:

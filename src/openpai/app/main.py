@@ -11,7 +11,15 @@ import typer
 from openpai.app.config_file import ENVIRONMENT_PREFIX, read_into
 from openpai.app.connections import PER_ADDRESS
 from openpai.app.replay import plan, replay
-from openpai.app.settings import AUDIT_DAYS_DEFAULT, PORT_DEFAULT, BackendName, Settings
+from openpai.app.settings import (
+    AUDIT_DAYS_DEFAULT,
+    LOG_DAYS_DEFAULT,
+    LOG_GB_DEFAULT,
+    LOG_MAX_MB_DEFAULT,
+    PORT_DEFAULT,
+    BackendName,
+    Settings,
+)
 from openpai.app.simulate import simulate
 from openpai.cli.lazy import group
 from openpai.cli.main import app, run
@@ -98,6 +106,20 @@ def up(
     audit_retention_days: Annotated[
         float, typer.Option(help="How long entries of the audit log are kept; 0 keeps them for ever.")
     ] = AUDIT_DAYS_DEFAULT,
+    log_max_mb: Annotated[
+        int,
+        typer.Option(
+            help="How much of its logs a task attempt may keep, in MiB; of what is more the middle is cut out. "
+            "0 keeps all."
+        ),
+    ] = LOG_MAX_MB_DEFAULT,
+    log_retention_days: Annotated[
+        float, typer.Option(help="How long the logs of ended tasks are kept; 0 keeps them until there are too many.")
+    ] = LOG_DAYS_DEFAULT,
+    log_retention_gb: Annotated[
+        float,
+        typer.Option(help="How much all logs may take, in GiB, before the oldest go; 0 goes by their age only."),
+    ] = LOG_GB_DEFAULT,
     connections_per_address: Annotated[
         int, typer.Option(help="Connections that one address, or IPv6 network of 64 bits, may have open.")
     ] = PER_ADDRESS,
@@ -140,6 +162,9 @@ def up(
         share=share,
         identity=identity,
         audit_retention_days=audit_retention_days,
+        log_max_mb=log_max_mb,
+        log_retention_days=log_retention_days,
+        log_retention_gb=log_retention_gb,
         connections_per_address=connections_per_address,
         trusted_proxies=None if trusted_proxies is None else tuple(trusted_proxies.replace(",", " ").split()),
     )

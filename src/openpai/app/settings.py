@@ -16,6 +16,11 @@ PORT_DEFAULT: Final = 9186
 AUDIT_DAYS_DEFAULT: Final = 730.0
 DAYS_MAX: Final = 36_525
 PIDS_MIN: Final = 16
+LOG_DAYS_DEFAULT: Final = 30.0
+LOG_GB_DEFAULT: Final = 50.0
+LOG_MAX_MB_DEFAULT: Final = 1024
+LOG_MAX_MB_LEAST: Final = 1
+GB_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,11 @@ class Settings:
     """The same in a few words, such as `team-a: 3 nodes, team-b: 8 GPUs`."""
     identity: Path | None = None
     """The file that says who else vouches for people."""
-    log_retention_days: float = 30.0
-    log_retention_bytes: int = 50 << 30
+    log_max_mb: int = LOG_MAX_MB_DEFAULT
+    """How much of its logs a task attempt may keep; the middle of what is more is cut out. 0: all of them."""
+    log_retention_days: float = LOG_DAYS_DEFAULT
+    log_retention_gb: float = LOG_GB_DEFAULT
+    """How much all logs together may take before the oldest go."""
     audit_retention_days: float = AUDIT_DAYS_DEFAULT
     """How long entries of the audit log are kept; 0: for ever."""
 
@@ -82,9 +90,7 @@ class Settings:
             raise Refused("BadConfigurationError", f"--cpus-per-node {self.cpus_per_node} is too few", "use 1 or more")
         if self.gpus_per_node is not None and self.gpus_per_node < 0:
             raise Refused("BadConfigurationError", f"--gpus-per-node {self.gpus_per_node} is negative", "use 0 or more")
-        if not 0 <= self.audit_retention_days <= DAYS_MAX:
-            told = f"--audit-retention-days {self.audit_retention_days:g} is no number of days"
-            raise Refused("BadConfigurationError", told, "use 0, which keeps entries for ever, or more")
+        self._check_retention()
         if self.cluster is not None and self.share is not None:
             raise Refused("BadConfigurationError", "--cluster and --share say the same thing twice", "give one of them")
         if self.api_only and (self.cluster is not None or self.share is not None):
@@ -103,6 +109,20 @@ class Settings:
                 f"--backend process gives every job {self.rights}, and --host {self.host} lets others in",
                 "use --backend docker, or listen on 127.0.0.1, or say --allow-remote if that is what you want",
             )
+
+    def _check_retention(self) -> None:
+        if not 0 <= self.audit_retention_days <= DAYS_MAX:
+            told = f"--audit-retention-days {self.audit_retention_days:g} is no number of days"
+            raise Refused("BadConfigurationError", told, "use 0, which keeps entries for ever, or more")
+        if not 0 <= self.log_retention_days <= DAYS_MAX:
+            told = f"--log-retention-days {self.log_retention_days:g} is no number of days"
+            raise Refused("BadConfigurationError", told, "use 0, which keeps logs until there are too many, or more")
+        if not 0 <= self.log_retention_gb <= GB_MAX:
+            told = f"--log-retention-gb {self.log_retention_gb:g} is no size"
+            raise Refused("BadConfigurationError", told, "use 0, which keeps logs until they are too old, or more")
+        if self.log_max_mb and not LOG_MAX_MB_LEAST <= self.log_max_mb <= GB_MAX * 1024:
+            told = f"--log-max-mb {self.log_max_mb} leaves too little of a log to be of use"
+            raise Refused("BadConfigurationError", told, f"use 0, which keeps all of it, or {LOG_MAX_MB_LEAST} or more")
 
     @property
     def rights(self) -> str:

@@ -113,10 +113,10 @@ class FileLogs:
                     continue
                 fresh = watch.fresh.get(stream)
                 piece = fresh if fresh and fresh.offset == cursor else await self._shared_read(watch, stream, cursor)
-                if piece.data:
-                    cursors[stream] = cursor + len(piece.data)
+                if piece.data or piece.offset > cursor:
+                    cursors[stream] = piece.offset + len(piece.data)
                     behind = True
-                    yield LogChunk(stream, cursor, piece.data, piece.size)
+                    yield LogChunk(stream, piece.offset, piece.data, piece.size)
 
     async def _shared_read(self, watch: Watch, stream: str, offset: int) -> Piece:
         """Read once for all who ask for the same piece at the same moment."""

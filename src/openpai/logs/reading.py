@@ -22,6 +22,8 @@ from openpai.protocol.errors import Refused
 CHUNK_BYTES: Final = 8 * 1024
 """How much is read at a time: small, because a thousand readers who do not keep up each hold a few such pieces."""
 
+HOLE_MIN: Final = 64 * 1024
+"""Smaller holes in a file are read as the zeros that they stand for."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NO_LOG: Final = frozenset(
@@ -30,7 +32,10 @@ _NO_LOG: Final = frozenset(
 
 
 class Piece(NamedTuple):
-    """Bytes that stand at `offset` of a file that is `size` long now."""
+    """Bytes that stand at `offset` of a file that is `size` long now.
+
+    It begins behind the offset that was asked for where what stood there was cut out.
+    """
 
     offset: int
     data: bytes
@@ -81,9 +86,27 @@ def read_piece(path: str, offset: int, limit: int) -> Piece:
         if not stat.S_ISREG(found.st_mode):
             return Piece(max(offset, 0), b"", 0)
         start = max(found.st_size + offset, 0) if offset < 0 else offset
+        if found.st_blocks * 512 < found.st_size:
+            start, limit = _beyond_hole(file, start, limit, found.st_size)
         return Piece(start, os.pread(file, limit, start), found.st_size)
     finally:
         os.close(file)
+
+
+def _beyond_hole(file: int, start: int, limit: int, size: int) -> tuple[int, int]:
+    """Return from where to read instead of in a hole, and how much is there before the next one."""
+    if not 0 <= start < size:
+        return start, limit
+    try:
+        data = os.lseek(file, start, os.SEEK_DATA)
+    except OSError as error:
+        # A hole up to the end, as a task may make one with `truncate`; or a file system that knows of no holes.
+        return (size, 0) if error.errno == errno.ENXIO else (start, limit)
+    if data - start < HOLE_MIN:
+        # Nothing that we cut out: some file systems do not store zeros.
+        data = start
+    end = os.lseek(file, data, os.SEEK_HOLE)
+    return data, min(limit, end - data) if end > data else limit
 
 
 def size_of(path: str) -> int:

@@ -66,12 +66,14 @@ class Wishes(SharingWishes):
         settings: SettingsStore,
         usage: UsageStore | None = None,
         storages: StorageStore | None = None,
+        check_room: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(store, settings, clock)
         self._secrets = secrets
         self._identities = identities
         self._usage = usage
         self._storages = storages
+        self._check_room = check_room
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
         """Check a job file and remember the job; see `Platform.submit`."""
@@ -79,6 +81,7 @@ class Wishes(SharingWishes):
             known = await self._store.submitted(by.user, by.idempotency_key)
             if known is not None:
                 return await self._again(by, text, *known)
+        self._check_room()
         taken = await self._hidden_in(by) if by.clone_of else None
         is_long = len(text) > LONG_JOB_BYTES
         read = await asyncio.to_thread(read_job, text, taken) if is_long else read_job(text, taken)

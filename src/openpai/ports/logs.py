@@ -17,7 +17,10 @@ STREAMS: Final = ("stdout", "stderr", "runtime")
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """A piece of one stream: `data` begins at `offset`; `size` is how much the stream holds now."""
+    """A piece of one stream: `data` begins at `offset`; `size` is how long the stream is now.
+
+    It begins behind the offset that was asked for where a part of a log that grew too large was cut out.
+    """
 
     stream: str
     offset: int
@@ -42,6 +45,8 @@ class LogReader(Protocol):
 
     def follow(self, key: AttemptKey, streams: tuple[str, ...], offsets: dict[str, int]) -> AsyncIterator[LogChunk]:
         """Yield pieces as they are written, until the attempt has ended and every stream is read to its end.
+
+        A piece begins behind the end of the one before where a part of the log was cut out.
 
         Holds no thread per reader; a reader hears of new bytes within a second.
         """

@@ -20,7 +20,7 @@ from openpai.api.histories import attempt_of, task_attempt_of
 from openpai.api.routes.jobs import Number
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import logs_path
-from openpai.api.sse import log_events, positions
+from openpai.api.sse import cut_out, log_events, positions
 from openpai.lifecycle.model import TaskId
 from openpai.ports.logs import LogReader
 from openpai.ports.queries import JobRow, TaskAttemptRow
@@ -92,6 +92,8 @@ async def log(
 ) -> Response:
     """Return a log as text, or follow it: `stdout`, `stderr`, `runtime`, or `all` for the first two together.
 
+    Where a part of a log that grew too large was cut out, a line says so; offsets count what was cut out, too.
+
     Followed, it is a stream of events `log` with data `{stream, offset, text}` and one event `end` when the attempt
     is over; the header Last-Event-ID takes it up after that event.
     """
@@ -128,7 +130,10 @@ async def _read(logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...]
     parts = [await _part(logs, found, stream, query) for stream in streams]
     headers = {}
     if len(parts) == 1:
-        headers = {"X-Log-Offset": str(parts[0].start), "X-Log-Size": str(parts[0].size)}
+        part = parts[0]
+        # Where a part was cut out, the length of the text does not tell where the next request has to begin.
+        headers = {"X-Log-Offset": str(part.start), "X-Log-End": str(max(part.start, part.end))}
+        headers["X-Log-Size"] = str(part.size)
     return StreamingResponse(_contents(logs, found, parts), 200, headers, TEXT)
 
 
@@ -136,7 +141,8 @@ async def _part(logs: LogReader, found: TaskAttemptRow, stream: str, query: LogQ
     offset = query.offset if query.offset is not None else (-TAIL_BYTES if query.is_tail else 0)
     look = await logs.read(found.key, stream, offset, 0)
     limit = look.size if query.limit is None else query.limit
-    return _Part(stream, look.offset, min(look.offset + limit, look.size), look.size)
+    start = look.offset if offset < 0 else offset
+    return _Part(stream, start, min(start + limit, look.size), look.size)
 
 
 async def _contents(logs: LogReader, found: TaskAttemptRow, parts: list[_Part]) -> AsyncGenerator[bytes, None]:
@@ -144,6 +150,10 @@ async def _contents(logs: LogReader, found: TaskAttemptRow, parts: list[_Part]) 
         at = part.start
         while at < part.end:
             chunk = await logs.read(found.key, part.stream, at, min(CHUNK_BYTES, part.end - at))
+            if chunk.offset > at:
+                yield cut_out(min(chunk.offset, part.end) - at).encode()
+                at = chunk.offset
+                continue
             if not chunk.data:
                 break
             at += len(chunk.data)

@@ -1,0 +1,118 @@
+"""A full disk is told and survived: people log in and stop jobs on it, and a server starts on it or says why not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.test_bad_starts import PASSWORD, Running, refused
+
+LOGINS = 20
+
+
+@pytest.fixture(params=["tmpfs", "ext4"])
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A disk of a few megabytes."""
+    mounted = tmp_path / "disk"
+    mounted.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    command: list[Path | str] = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", mounted]
+    if request.param == "ext4":
+        image = tmp_path / "image"
+        with image.open("wb") as file:
+            file.truncate(24 << 20)
+        # Root may fill all of it.
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+        command = ["mount", "-o", "loop", image, mounted]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {made.stderr.strip()}")
+    yield mounted
+    subprocess.run(["umount", "-l", mounted], check=True)
+
+
+def test_on_a_full_disk_people_log_in_and_stop_jobs(small_disk: Path, tmp_path: Path) -> None:
+    server = Running(small_disk / "data", tmp_path)
+    try:
+        assert server.submit("before", command="sleep 600").status_code == 202
+        until_it_owns_room(small_disk / "data")
+        fill(small_disk / "ballast")
+        answers = [server.submit(f"full{number}", padding=100_000) for number in range(20)]
+        refusals = [answer for answer in answers if answer.status_code != 202]
+        assert refusals, "the disk was never full"
+        for answer in refusals:
+            body: dict[str, Any] = answer.json()
+            assert (answer.status_code, body["code"]) == (503, "UnavailableError"), body
+            assert "disk is almost full" in body["message"]
+        for _ in range(LOGINS):
+            assert login(server).status_code == 200
+            fill(small_disk / "ballast2")
+        stopped = server.http.put("/api/v2/jobs/admin~before/executionType", json={"value": "STOP"})
+        assert stopped.status_code == 202, stopped.text
+        assert server.state("before") == "STOPPED"
+        for left in small_disk.glob("ballast*"):
+            left.unlink()
+        for number, answer in enumerate(answers):
+            is_there = server.job(f"full{number}").status_code == 200
+            assert is_there == (answer.status_code == 202), "half done"
+        assert until_accepted(server, "after").status_code == 202
+        assert server.state("after") == "SUCCEEDED"
+    finally:
+        assert server.end() == 0
+    assert "Traceback" not in server.log()
+
+
+def test_a_server_starts_on_a_full_disk_or_says_in_a_sentence_why_not(small_disk: Path, tmp_path: Path) -> None:
+    fill(small_disk / "ballast")
+    told = refused("--data-dir", small_disk / "data", "--backend", "simulated")
+    assert "is full" in told
+    assert "free some space" in told
+    (small_disk / "ballast").unlink()
+    server = Running(small_disk / "data", tmp_path)
+    until_it_owns_room(small_disk / "data")
+    assert server.end() == 0
+    fill(small_disk / "ballast")
+    server = Running(small_disk / "data", tmp_path)
+    try:
+        assert login(server).status_code == 200
+    finally:
+        assert server.end() == 0
+
+
+def login(server: Running) -> httpx.Response:
+    return server.http.post("/api/v2/authn/basic/login", json={"username": "admin", "password": PASSWORD})
+
+
+def until_it_owns_room(data: Path) -> None:
+    """Wait until the server has taken what it keeps for a full disk."""
+    deadline = time.monotonic() + 30
+    while not (data / "reserve").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def fill(ballast: Path) -> None:
+    """Write until nothing fits any more."""
+    with ballast.open("ab", buffering=0) as file:
+        for size in (1 << 20, 1 << 16, 1 << 12, 1):
+            try:
+                while file.write(b"x" * size) == size:
+                    pass
+            except OSError:
+                continue
+
+
+def until_accepted(server: Running, name: str) -> httpx.Response:
+    """Submit until the platform has noticed that there is space again, as its advice says."""
+    deadline = time.monotonic() + 20
+    while (answer := server.submit(name)).status_code == 503 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return answer
