@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from hashlib import sha256
 from heapq import merge
 from typing import Any
 
@@ -285,11 +286,20 @@ class Histories(RuleBasedStateMachine):
         for node in self.nodes.values():
             fresh.set_node(node)
         fresh.set_limits(self.limits)
-        for gang, spots in self.running.items():
-            fresh.restore(self.gangs[gang], spots)
+        for gang in list(self.scheduler.state.reserving):
+            self.scheduler.reject(gang)
+        rights = self._rights()
+        seats = self.scheduler.reseated()
+        for gang in self.running.keys() & seats.keys():
+            changed = zip(self.running[gang], seats[gang], strict=True)
+            self.running[gang] = [spot and spot._replace(seat=seat or spot.seat) for spot, seat in changed]
+        for gang in sorted(self.running, key=lambda gang: sha256(gang.encode()).digest()):
+            fresh.restore(self.gangs[gang], self.running[gang])
+        fresh.restored()
         for gang in self.gangs.keys() - self.running.keys():
             fresh.add(self.gangs[gang])
         self.scheduler = fresh
+        assert self._rights() == rights
         assert {gang: cells for gang, cells in self._cells().items() if gang in self.running} == before
 
     @rule()
@@ -341,6 +351,11 @@ class Histories(RuleBasedStateMachine):
         assert json.loads(json.dumps(told)) is not None
         assert (told["why"] is None) == ("place" in told["decision"])
 
+    def _rights(self) -> dict[str, bool]:
+        """Return of everything that runs in the core whether it has its guarantee."""
+        gangs = self.scheduler.core.cluster.gangs
+        return {name: record.lazily_preempted_by is None and not record.lost for name, record in gangs.items()}
+
     def _cells(self) -> dict[str, Any]:
         """Return which devices of which chain every gang that runs has."""
         state = self.scheduler.state
@@ -374,8 +389,10 @@ def _words(spots: object) -> list[str]:
 
 
 def seats_of(spot: Spot) -> list[tuple[str, str, str]]:
-    chain, _, devices = spot.seat.rpartition(":")
-    return [(spot.node, chain, device) for device in devices.split(",")]
+    chain, _, devices = spot.seat.partition("@")[0].rpartition(":")
+    pieces = [piece.partition("-") for piece in devices.split(",")]
+    numbers = [range(int(first), int(last or first) + 1) for first, _, last in pieces]
+    return [(spot.node, chain, str(number)) for each in numbers for number in each]
 
 
 @pytest.mark.slow

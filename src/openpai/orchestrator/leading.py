@@ -14,6 +14,7 @@ from openpai.orchestrator.auditing import audit
 from openpai.orchestrator.fairness import learn_use
 from openpai.orchestrator.office import Desk, Office
 from openpai.orchestrator.recording import reload
+from openpai.orchestrator.seats import learn_seats, seated
 from openpai.orchestrator.surveying import forget_unneeded, look_at_nodes
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import Refused, Unavailable
@@ -29,10 +30,12 @@ async def take_over(office: Office) -> None:
     await look_at_nodes(office)
     await forget_unneeded(office)
     await learn_use(office)
+    await learn_seats(office)
     records = await office.store.active()
     # Who holds devices that have a number takes them up first; what others hold beside theirs is found around it.
-    for record in sorted(records, key=_is_without_devices):
+    for record in sorted(records, key=lambda record: (_is_without_devices(record), -record.priority)):
         _take_up(office, record)
+    office.scheduler.restored()
     for record in records:
         adopt(office, record)
     await audit(office)
@@ -47,7 +50,7 @@ def _take_up(office: Office, record: JobRecord) -> None:
     for members, spots in gangs.holding(record).items():
         gang = gangs.describe(record, members)
         try:
-            office.scheduler.restore(gang, spots, _since_ms(record, members))
+            office.scheduler.restore(gang, seated(office, gang.id, spots), _since_ms(record, members))
         except Refused as error:
             log.warning("a gang cannot be taken up exactly as it was", job=record.full_name, error=error.message)
             _take_up_roughly(office, gang, spots)

@@ -12,6 +12,7 @@ from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.placing import Proposal
 from openpai.orchestrator.recording import record
+from openpai.orchestrator.seats import keep_seats
 
 
 async def turn(office: Office) -> bool:
@@ -28,6 +29,7 @@ async def turn(office: Office) -> bool:
         proposal.settle(office, {})
         raise
     proposal.settle(office, changed)
+    await keep_seats(office)
     await remove(office, heard.strangers)
     # What was saved may have been a gang of thousands: requests have their turn before it is launched.
     await asyncio.sleep(0)

@@ -14,6 +14,10 @@ DRAINS: Final = "drains"
 FAIRNESS: Final = "fairness"
 """`{"halfLifeHours": NUMBER or null}`."""
 
+SEATS: Final = "seats"
+"""What the scheduler needs to restore gangs whose promised cells changed since they were placed, kept by the leader:
+`{"gangs": {GANG: [SEAT, ...]}}`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

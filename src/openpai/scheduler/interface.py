@@ -114,6 +114,17 @@ class SharingScheduler(Scheduler, Protocol):
         """The gang saved its work: what it did before is not lost if it must leave."""
         ...
 
+    def restored(self) -> None:
+        """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
+        ...
+
+    def reseated(self) -> Mapping[str, tuple[str, ...]]:
+        """Return by gang the seats of its members whose promised cells changed since this was asked last.
+
+        Told to `restore` in the place of the seats a gang was given, they give it back the guarantee it has now.
+        """
+        ...
+
     def set_limits(self, limits: Sequence[Limit]) -> None:
         """Replace the limits of what one user may run at a time."""
         ...

@@ -22,11 +22,11 @@ from openpai.scheduler.hived.model import State
 from openpai.scheduler.hived.portions import Portion, portions_of, rough_portions_of
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.restoring import Reconfigured
-from openpai.scheduler.hived.seating import Seating
+from openpai.scheduler.hived.seating import Seating, seats_held
 from openpai.scheduler.hived.standing import Held
 from openpai.scheduler.hived.state import SchedulerState
 from openpai.scheduler.interface import Amount, Scheduler, VcView
-from openpai.scheduler.model import Decision, Gang, Limit, Node, Refusal, Spot, Wait
+from openpai.scheduler.model import Decision, Gang, Limit, Node, Place, Refusal, Spot, Wait
 
 PATIENCE_MS: Final = 30 * 60 * 1000
 """A gang waits at least this long before cells are kept for it, where nothing is known of how long gangs run."""
@@ -105,9 +105,9 @@ class HivedScheduler(Scheduler):
         restored: list[Portion] = []
         try:
             for portion in portions:
-                request, found = seating.request(portion, [wanted[member] for member in portion.members])
+                request, found, types = seating.request(portion, [wanted[member] for member in portion.members])
                 if any(found):
-                    self.core.restore(request, found, gang.submitted_at_ms if since_ms is None else since_ms)
+                    self.core.restore(request, found, gang.submitted_at_ms if since_ms is None else since_ms, types)
                 restored.append(replace(portion, request=request))
         except Refused:
             for portion in restored:
@@ -117,7 +117,31 @@ class HivedScheduler(Scheduler):
 
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
         """Return at most `limit` decisions, best right first. Each is set aside until committed or rejected."""
-        return Round(self.state, now_ms).decide(limit)
+        decisions = Round(self.state, now_ms).decide(limit)
+        return tuple([self._seated(each) if isinstance(each, Place) else each for each in decisions])
+
+    def _seated(self, place: Place) -> Place:
+        """Return a placement whose seats name the promised cells that serve them."""
+        seats = self._seats(self.state.standing.held[place.gang])
+        return replace(place, spots=tuple([spot._replace(seat=seats[at]) for at, spot in enumerate(place.spots)]))
+
+    def _seats(self, held: Held) -> tuple[str, ...]:
+        seats = [""] * len(held.gang.asks)
+        for portion in held.portions:
+            record = self.core.cluster.gangs.get(portion.request.id)
+            for member, seat in zip(portion.members, seats_held(record) if record is not None else (), strict=False):
+                seats[member] = seat
+        return tuple(seats)
+
+    def restored(self) -> None:
+        """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
+        self.core.restored()
+
+    def reseated(self) -> Mapping[str, tuple[str, ...]]:
+        """Return by gang the seats of its members whose promised cells changed since this was asked last."""
+        held = self.state.standing.held
+        names = sorted({self.state.outward(name) for name in self.core.rebound()})
+        return {name: self._seats(held[name]) for name in names if name in held}
 
     def commit(self, gang: str) -> None:
         """The placement proposed for `gang` became a fact."""

@@ -46,6 +46,8 @@ class Cluster:
         self.freed[""] = 0
         self._watching: dict[str, set[str]] = {}
         """By chain, the virtual clusters with a gang that waits for something others may free there."""
+        self.rebound: set[str] = set()
+        """Gangs whose rights changed since somebody asked."""
         self.borrowed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Devices in use without a guarantee, by virtual cluster."""
         self.proposal: Proposal | None = None

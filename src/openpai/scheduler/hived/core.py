@@ -187,6 +187,7 @@ class Hived:
         record = GangRecord(trial.request, list(trial.parts), since_ms=at_ms, spots=trial.spots)
         self.cluster.remember(record)
         if trial.victims or trial.stripped or trial.displaced:
+            self.cluster.rebound |= trial.journal.touched()
             self._settle_costs(record, trial, at_ms)
 
     def _settle_costs(self, record: GangRecord, trial: Trial, at_ms: int | None) -> None:
@@ -321,6 +322,11 @@ class Hived:
         """Return, by member, the type of the promised cell that serves it, for `restore` to hear."""
         record = self.cluster.gangs.get(gang)
         return () if record is None else binding(record)
+
+    def rebound(self) -> set[str]:
+        """Return the gangs whose rights changed since this was asked last; some of them may be over."""
+        changed, self.cluster.rebound = self.cluster.rebound, set()
+        return changed
 
     def reconfigure(self, config: HivedConfig) -> Reconfigured:
         """Go on under another configuration. Nobody is stopped for it; see the answer for who lost a guarantee."""

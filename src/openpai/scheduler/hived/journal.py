@@ -87,6 +87,10 @@ class Journal:
         reclaim(gang, priority, part, right)
         self._done.append(("claim", gang, priority, part, part.right))
 
+    def touched(self) -> set[str]:
+        """Return the gangs whose rights changed."""
+        return {gang for kind, gang, _, _, _ in self._done if kind in ("strip", "endow")}
+
     def undo(self, mark: int = 0) -> None:
         """Take back everything done since `mark`."""
         while len(self._done) > mark:

@@ -70,6 +70,7 @@ def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | Non
         if part is not None:
             part.box.chain.squat(request.id, part.box, part.mask)
     cluster.remember(record)
+    cluster.rebound.add(request.id)
     if request.priority == OPPORTUNISTIC:
         return record
     for member, part in enumerate(record.parts):
@@ -88,8 +89,10 @@ def give_right(cluster: Cluster, record: GangRecord, *, is_sure: bool) -> bool:
     """Give a gang that was taken up its right; return whether it has one. Who had none gets what the others leave."""
     if record.request.priority == OPPORTUNISTIC:
         return True
-    if is_sure and record.lost and endow(cluster.gangs, Journal(), record.request.id):
+    journal = Journal()
+    if is_sure and record.lost and endow(cluster.gangs, journal, record.request.id):
         cluster.promote(record)
+        cluster.rebound |= journal.touched()
     return record.lazily_preempted_by is None
 
 

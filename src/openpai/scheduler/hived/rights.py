@@ -192,8 +192,10 @@ def settle_rights(cluster: Cluster, only: str | None = None) -> set[str]:
         record = cluster.gangs[name]
         if not record.lost or record.threats or record.state is not State.ALLOCATED or _is_beyond(record):
             continue
-        if endow(cluster.gangs, Journal(), name):
+        journal = Journal()
+        if endow(cluster.gangs, journal, name):
             cluster.promote(record)
+            cluster.rebound |= journal.touched()
         else:
             displaced |= _take_over(cluster, record)
     return displaced
@@ -232,7 +234,9 @@ def _take_over(cluster: Cluster, record: GangRecord) -> set[str]:
         _keep(lower)
         return set()
     cluster.promote(record)
-    return _give_back(cluster, journal, lower, gang)
+    displaced = _give_back(cluster, journal, lower, gang)
+    cluster.rebound |= journal.touched()
+    return displaced
 
 
 def _has_claim(record: GangRecord, views: Mapping[int, View]) -> bool:

@@ -1,24 +1,43 @@
 """Where members sit: the core's devices become a spot with the GPUs that were asked for, and a spot becomes devices.
 
-A spot's seat names the chain and the devices of it, also those that were taken only for their CPUs or memory, so that a
-restart gives every member back exactly what it had.
+A spot's seat is `CHAIN:DEVICES@LEVEL`: the chain, the devices of it, also those that were taken only for their CPUs or
+memory, and the level of the promised cell that serves them, so that a restart gives every member back exactly what it
+had. The level is 0 for a gang that lost its guarantee, and missing for one that never had any.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Final
 
 from openpai.scheduler.hived.box import Box
 from openpai.scheduler.hived.cluster import Cluster
-from openpai.scheduler.hived.model import GangRequest
+from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRecord, GangRequest
 from openpai.scheduler.hived.portions import Portion
+from openpai.scheduler.hived.restoring import NO_RIGHT
 from openpai.scheduler.hived.skus import Skus
 from openpai.scheduler.model import Ask, Spot
 
+_NUMBERS: Final = r"[0-9]{1,6}(?:-[0-9]{1,6})?"
+_SEAT: Final = re.compile(rf"(?P<chain>.*):(?P<devices>{_NUMBERS}(?:,{_NUMBERS})*)(?:@(?P<level>[0-9]{{1,3}}))?")
 
-def seat_of(chain: str, devices: tuple[int, ...]) -> str:
-    """Return the seat of a member in a chain."""
-    return f"{chain}:{','.join(map(str, devices))}"
+
+def seat_of(chain: str, devices: tuple[int, ...], level: int | None = None) -> str:
+    """Return the seat of a member in a chain; `level` is that of the promised cell that serves it, None for none."""
+    served = "" if level is None else f"@{level}"
+    return f"{chain}:{_ranges(devices)}{served}"
+
+
+def _ranges(devices: tuple[int, ...]) -> str:
+    """Return device numbers in short: 0-3,6."""
+    found: list[list[int]] = []
+    for device in devices:
+        if found and device == found[-1][1] + 1:
+            found[-1][1] = device
+        else:
+            found.append([device, device])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
 def spot_for(skus: Skus, chain: str, kind: str, held: Spot, ask: Ask) -> Spot:
@@ -27,16 +46,46 @@ def spot_for(skus: Skus, chain: str, kind: str, held: Spot, ask: Ask) -> Spot:
     return Spot(held.node, gpus, seat_of(chain, held.devices))
 
 
+def seats_held(record: GangRecord) -> tuple[str, ...]:
+    """Return the seats of a gang as they are now, by member; empty for members that are over or nowhere."""
+    seats = []
+    for part in record.parts:
+        if part is None:
+            seats.append("")
+            continue
+        level = None if record.request.priority == OPPORTUNISTIC else part.right.level if part.right else 0
+        seats.append(seat_of(part.box.chain.spec.name, part.box.numbers(part.mask), level))
+    return tuple(seats)
+
+
 def read_seat(cluster: Cluster, spot: Spot) -> tuple[Box, tuple[int, ...]] | None:
     """Return the node and the devices a seat names, None if the configuration does not know them any more."""
-    chain, _, numbers = spot.seat.rpartition(":")
-    if chain not in cluster.chains or not numbers:
-        return None
-    devices = tuple([int(number) for number in numbers.split(",") if number.isdigit()])
+    chain, devices, _ = _parts_of(spot.seat)
     for box in cluster.boxes.get(spot.node, ()):
         if box.chain.spec.name == chain and devices and set(devices) <= set(box.devices):
             return box, devices
     return None
+
+
+def _parts_of(seat: str) -> tuple[str, tuple[int, ...], int | None]:
+    """Return the chain, the devices and the level that a seat names, None where it names no level."""
+    found = _SEAT.fullmatch(seat)
+    if found is None:
+        return "", (), None
+    devices: list[int] = []
+    for piece in found["devices"].split(","):
+        first, _, last = piece.partition("-")
+        devices += range(int(first), int(last or first) + 1)
+    return found["chain"], tuple(devices), None if found["level"] is None else int(found["level"])
+
+
+def type_served(box: Box, seat: str) -> str | None:
+    """Return the type of the promised cell that served a seat, NO_RIGHT if none did; None where nobody can say."""
+    level = _parts_of(seat)[2]
+    types = box.chain.spec.types
+    if level is None or level > len(types):
+        return None
+    return types[level - 1] if level else NO_RIGHT
 
 
 class Seating:
@@ -47,22 +96,24 @@ class Seating:
         self._skus = skus
         self._taken: dict[tuple[str, int], int] = {}
 
-    def request(self, portion: Portion, spots: list[Spot | None]) -> tuple[GangRequest, list[Spot | None]]:
-        """Return what to restore: the request with its type of device made plain, and the members' devices."""
+    def request(
+        self, portion: Portion, spots: list[Spot | None]
+    ) -> tuple[GangRequest, list[Spot | None], list[str | None]]:
+        """Return what to restore: the request with its type of device made plain, the members' devices and cells."""
         request = portion.request
         found: list[Spot | None] = []
+        types: list[str | None] = []
         for spot, need in zip(spots, request.sizes(), strict=True):
-            if spot is None:
-                found.append(None)
-                continue
-            at = self._find(spot, need, request)
-            if at is None:
-                found.append(Spot(spot.node, ()))
+            at = None if spot is None else self._find(spot, need, request)
+            if spot is None or at is None:
+                found.append(None if spot is None else Spot(spot.node, ()))
+                types.append(None)
                 continue
             box, devices = at
             request = replace(request, leaf_type=box.chain.spec.leaf_type)
             found.append(Spot(spot.node, devices))
-        return request, found
+            types.append(type_served(box, spot.seat))
+        return request, found, types
 
     def _find(self, spot: Spot, need: int, request: GangRequest) -> tuple[Box, tuple[int, ...]] | None:
         seat = read_seat(self._cluster, spot)

@@ -10,6 +10,7 @@ import yaml
 
 from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.hived.seating import read_seat
 from openpai.scheduler.model import Ask, Gang, Node, Place, Preempt, Spot, Why
 
 CONFIG = """
@@ -55,7 +56,7 @@ def placed(scheduler: HivedScheduler, now_ms: int = 0) -> dict[str, Any]:
 
 def test_a_gang_gets_its_spots_and_gives_them_back(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("one", 2, 2))
-    spots = (Spot("n0", (0, 1), "V100-POOL:0,1"), Spot("n0", (2, 3), "V100-POOL:2,3"))
+    spots = (Spot("n0", (0, 1), "V100-POOL:0-1@2"), Spot("n0", (2, 3), "V100-POOL:2-3@2"))
     assert placed(scheduler) == {"one": Place("one", spots)}
     scheduler.commit("one")
     scheduler.add(gang("two", 4))
@@ -90,12 +91,14 @@ def test_the_scarcest_resource_says_how_many_devices(
     scheduler.add(Gang("g", (ask,), sku_type=sku))
     (spot,) = placed(scheduler)["g"].spots
     assert len(spot.devices) == ask.gpus
-    assert len(spot.seat.split(",")) == devices
+    seat = read_seat(scheduler.cluster, spot)
+    assert seat is not None
+    assert len(seat[1]) == devices
 
 
 def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> None:
     scheduler.add(Gang("g", (Ask(3, 1024, 0),), "cpu"))
-    assert placed(scheduler) == {"g": Place("g", (Spot("c0", (), "CPU-NODE:0,1"),))}
+    assert placed(scheduler) == {"g": Place("g", (Spot("c0", (), "CPU-NODE:0-1@2"),))}
     scheduler.add(Gang("h", (Ask(6, 1024, 0),), "cpu"))
     assert placed(scheduler) == {}
 
@@ -342,7 +345,7 @@ def test_devices_of_unknown_worth_are_equal_shares_of_their_node() -> None:
     for node in NODES:
         scheduler.set_node(node)
     scheduler.add(Gang("g", (Ask(8, 1024, 1),), sku_type="V100"))
-    assert placed(scheduler)["g"].spots == (Spot("n0", (0,), "V100-POOL:0,1"),)
+    assert placed(scheduler)["g"].spots == (Spot("n0", (0,), "V100-POOL:0-1@2"),)
 
 
 def test_a_new_configuration_keeps_what_runs_and_what_waits(scheduler: HivedScheduler) -> None:
