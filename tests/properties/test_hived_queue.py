@@ -281,17 +281,15 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def restart_by_seats(self) -> None:
         """Tell a new scheduler what runs where, and who waits."""
-        before = {gang: cells for gang, cells in self._cells().items() if gang in self.running}
         fresh = HivedScheduler(read_config(self.text), patience_ms=PATIENCE_MS) if self.text else HivedScheduler()
         for node in self.nodes.values():
             fresh.set_node(node)
         fresh.set_limits(self.limits)
         for gang in list(self.scheduler.state.reserving):
             self.scheduler.reject(gang)
-        rights = self._rights()
-        seats = self.scheduler.reseated()
-        for gang in self.running.keys() & seats.keys():
-            changed = zip(self.running[gang], seats[gang], strict=True)
+        before = self._rights(), self._cells()
+        for gang, seats in self.scheduler.reseated().items():
+            changed = zip(self.running[gang], seats, strict=True)
             self.running[gang] = [spot and spot._replace(seat=seat or spot.seat) for spot, seat in changed]
         for gang in sorted(self.running, key=lambda gang: sha256(gang.encode()).digest()):
             fresh.restore(self.gangs[gang], self.running[gang])
@@ -299,8 +297,7 @@ class Histories(RuleBasedStateMachine):
         for gang in self.gangs.keys() - self.running.keys():
             fresh.add(self.gangs[gang])
         self.scheduler = fresh
-        assert self._rights() == rights
-        assert {gang: cells for gang, cells in self._cells().items() if gang in self.running} == before
+        assert (self._rights(), self._cells()) == before
 
     @rule()
     def restart_by_snapshot(self) -> None:
@@ -352,7 +349,6 @@ class Histories(RuleBasedStateMachine):
         assert (told["why"] is None) == ("place" in told["decision"])
 
     def _rights(self) -> dict[str, bool]:
-        """Return of everything that runs in the core whether it has its guarantee."""
         gangs = self.scheduler.core.cluster.gangs
         return {name: record.lazily_preempted_by is None and not record.lost for name, record in gangs.items()}
 
@@ -390,9 +386,8 @@ def _words(spots: object) -> list[str]:
 
 def seats_of(spot: Spot) -> list[tuple[str, str, str]]:
     chain, _, devices = spot.seat.partition("@")[0].rpartition(":")
-    pieces = [piece.partition("-") for piece in devices.split(",")]
-    numbers = [range(int(first), int(last or first) + 1) for first, _, last in pieces]
-    return [(spot.node, chain, str(number)) for each in numbers for number in each]
+    pieces = [piece.split("-") for piece in devices.split(",")]
+    return [(spot.node, chain, str(at)) for piece in pieces for at in range(int(piece[0]), int(piece[-1]) + 1)]
 
 
 @pytest.mark.slow
