@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 
 from openpai.lifecycle.model import AttemptKey
+from openpai.logs.capping import cap_logs
 
 from .api_world import World, open_world
 
@@ -242,6 +243,40 @@ async def test_all_is_both_streams(world: World) -> None:
     assert (await world.ask("GET", f"{TASK}/runtime")).text == "run\n"
     refused = await world.ask("GET", f"{TASK}/all", params={"offset": 3})
     assert (refused.status_code, refused.json()["code"]) == (400, "InvalidParametersError")
+
+
+async def test_the_last_lines_of_all_are_those_of_both_streams(world: World) -> None:
+    key = await running(world)
+    world.write(key, "stdout", b"1\n2\n3\n")
+    world.write(key, "stderr", b"4\n5\n")
+    for lines, text in ((0, ""), (1, "5\n"), (3, "3\n4\n5\n"), (9, "1\n2\n3\n4\n5\n")):
+        assert (await world.ask("GET", f"{TASK}/all", params={"tail-lines": lines})).text == text
+    refused = await world.ask("GET", f"{TASK}/all", params={"tail-lines": 1, "follow": True})
+    assert (refused.status_code, refused.json()["code"]) == (400, "InvalidParametersError")
+
+
+def where_logs_are(root: Path) -> str:
+    (file,) = root.rglob("stdout.log")
+    return str(file.parent)
+
+
+async def test_a_log_whose_middle_was_cut_out_says_so(world: World, tmp_path: Path) -> None:
+    key = await running(world)
+    text = b"".join(b"%09d\n" % number for number in range(400_000))
+    world.write(key, "stdout", text)
+    cap_logs(where_logs_are(tmp_path), 1 << 20)
+    whole = await world.ask("GET", f"{TASK}/stdout")
+    first, told, rest = whole.content.partition(b"\n[openpai-runtime] ")
+    told, _, rest = rest.partition(b"\n")
+    count = int(told.split()[0].replace(b",", b""))
+    assert text.startswith(first)
+    assert text.endswith(rest)
+    assert len(first) + count + len(rest) == len(text)
+    assert whole.headers["x-log-end"] == str(len(text))
+    inside = await world.ask("GET", f"{TASK}/stdout", params={"offset": len(first) + 10, "limit": count})
+    told, _, behind = inside.content.removeprefix(b"\n").partition(b"\n")
+    assert behind == text[len(first) + count : len(first) + 10 + count]
+    assert inside.headers["x-log-end"] == str(len(first) + 10 + count)
 
 
 async def test_logs_of_every_attempt_stay_readable(world: World) -> None:

@@ -71,9 +71,7 @@ def logs(
         if number is None or job.attempt is None:
             raise Refused("NoTaskLogError", f"task {task.name} has not begun yet", f"see pai job why {name}")
         where = pai.logs(name, task.role, task.index, attempt=number, job_attempt=job.attempt)
-        text = where.text(stream)
-        if tail is not None:
-            text = "".join(text.splitlines(keepends=True)[-tail:]) if tail else ""
+        text = where.text(stream, lines=tail)
     if json:
         output.json_line({"stream": stream, "offset": 0, "text": text})
         return

@@ -21,9 +21,9 @@ class AsyncAttemptLogs:
     transport: AsyncTransport
     places: LogPlaces
 
-    async def text(self, stream: str = "all") -> str:
-        """Return everything that is kept of a stream."""
-        return (await self.transport.send(self.places.text(stream))).text
+    async def text(self, stream: str = "all", *, lines: int | None = None) -> str:
+        """Return everything that is kept of a stream, or its last `lines` lines, of which 8 MiB at most are read."""
+        return (await self.transport.send(self.places.text(stream, lines))).text
 
     async def tail(self, stream: str = "all") -> str:
         """Return the last 16 KiB of a stream."""

@@ -27,9 +27,9 @@ class AttemptLogs:
     transport: Transport
     places: LogPlaces
 
-    def text(self, stream: str = "all") -> str:
-        """Return everything that is kept of a stream."""
-        return self.transport.send(self.places.text(stream)).text
+    def text(self, stream: str = "all", *, lines: int | None = None) -> str:
+        """Return everything that is kept of a stream, or its last `lines` lines, of which 8 MiB at most are read."""
+        return self.transport.send(self.places.text(stream, lines)).text
 
     def tail(self, stream: str = "all") -> str:
         """Return the last 16 KiB of a stream."""

@@ -32,9 +32,10 @@ class LogPlaces:
         # A gateway's part of it is in the address of our server already.
         return path.removeprefix("/rest-server")
 
-    def text(self, stream: str) -> Call[str]:
-        """Return the call for everything that is kept of a stream."""
-        return Call("GET", self.uri(stream), as_text, base="")
+    def text(self, stream: str, lines: int | None = None) -> Call[str]:
+        """Return the call for everything that is kept of a stream, or for its last lines."""
+        params = {} if lines is None else {"tail-lines": str(lines)}
+        return Call("GET", self.uri(stream), as_text, params, base="")
 
     def tail(self, stream: str) -> Call[str]:
         """Return the call for the last 16 KiB of a stream."""

@@ -165,8 +165,10 @@ def test_show_says_why_a_job_waits(pai, platform):
 
 def test_logs_of_a_failed_job_are_those_of_the_task_it_failed_by(pai, platform):
     platform.on("GET", "/jobs/ann~hello", FAILED)
-    has_log(platform, "w", 2, "a\nb\nc\n")
+    has_log(platform, "w", 2, "b\nc\n")
     assert pai("job", "logs", "hello", "--tail", "2").out == "b\nc\n"
+    # The server reads from the end, and sends nothing else.
+    assert platform.requests[-1].url.params["tail-lines"] == "2"
 
 
 def test_logs_of_a_task_that_is_not_there_are_not_found(pai, platform):

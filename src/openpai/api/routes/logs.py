@@ -21,6 +21,7 @@ from openpai.api.routes.jobs import Number
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import logs_path
 from openpai.api.sse import cut_out, log_events, positions
+from openpai.api.tails import tail_of
 from openpai.lifecycle.model import TaskId
 from openpai.ports.logs import LogReader
 from openpai.ports.queries import JobRow, TaskAttemptRow
@@ -41,6 +42,13 @@ class LogQuery(BaseModel):
 
     tail_mode: bool = Field(False, alias="tail-mode", description="only the last 16 KiB")
     tail_mode_too: bool = Field(False, alias="tailMode", description="the same")
+    tail_lines: int | None = Field(
+        None,
+        alias="tail-lines",
+        ge=0,
+        le=2**31,
+        description="only the last lines; 8 MiB at most",
+    )
     follow: bool = Field(False, description="Server-Sent Events until the attempt is over")
     offset: int | None = Field(None, ge=-(2**62), le=2**62, description="first byte; negative counts from the end")
     limit: int | None = Field(None, ge=0, le=2**62, description="at most so many bytes")
@@ -103,6 +111,8 @@ async def log(
     streams = ("stdout", "stderr") if name == ALL else (name,)
     if name == ALL and (query.offset is not None or query.limit is not None):
         raise invalid("offset and limit go with stdout, stderr or runtime")
+    if query.tail_lines is not None and (query.follow or query.is_tail or query.offset is not None):
+        raise invalid("tail-lines goes with neither follow, tail-mode nor offset")
     if query.follow:
         return await _followed(request, found, streams, query, _Reader(request, caller, row.id).may_read)
     return await _read(desk(request).services.logs, found, streams, query)
@@ -127,7 +137,10 @@ class _Part(NamedTuple):
 
 async def _read(logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], query: LogQuery) -> Response:
     """Return what the streams hold now, one after the other. What they say later belongs to a later request."""
-    parts = [await _part(logs, found, stream, query) for stream in streams]
+    if query.tail_lines is not None:
+        parts = await _last_lines(logs, found, streams, query.tail_lines)
+    else:
+        parts = [await _part(logs, found, stream, query) for stream in streams]
     headers = {}
     if len(parts) == 1:
         part = parts[0]
@@ -135,6 +148,16 @@ async def _read(logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...]
         headers = {"X-Log-Offset": str(part.start), "X-Log-End": str(max(part.start, part.end))}
         headers["X-Log-Size"] = str(part.size)
     return StreamingResponse(_contents(logs, found, parts), 200, headers, TEXT)
+
+
+async def _last_lines(logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], lines: int) -> list[_Part]:
+    """Return the last lines of the streams, as they are when one follows the other."""
+    parts: list[_Part] = []
+    for stream in reversed(streams):
+        tail = await tail_of(logs, found.key, stream, lines)
+        lines -= tail.lines
+        parts.insert(0, _Part(stream, tail.start, tail.size, tail.size))
+    return parts
 
 
 async def _part(logs: LogReader, found: TaskAttemptRow, stream: str, query: LogQuery) -> _Part:
