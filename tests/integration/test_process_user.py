@@ -17,9 +17,11 @@ from openpai.app.datadir import DataDir, open_data_dir
 from openpai.app.settings import Settings
 from openpai.app.world import SystemClock
 from openpai.backends.process.backend import ProcessBackend
+from openpai.backends.process.confining import find_namespaces
 from openpai.backends.process.dropping import find_user, group_of
 from openpai.backends.process.mounting import has_own_mounts
 from openpai.lifecycle.model import AttemptKey, ExitReason
+from openpai.ports.accounts import User
 from openpai.ports.backend import Backend, KillTask, Mount
 from openpai.protocol.errors import Refused
 from tests.contracts.process_harness import ProcessHarness
@@ -32,19 +34,34 @@ def why_not() -> str | None:
     if os.geteuid() != 0:
         return "only root can run tasks as another user"
     try:
-        find_user(USER).require_way_to("/")
+        find_user(USER).require_way_to("/", "--task-user")
     except Refused as refused:
         return refused.message
     return ProcessHarness.why_not()
 
 
+class People:
+    """The accounts there are, by name, each with the time it was made."""
+
+    def __init__(self) -> None:
+        self.since_ms: dict[str, int] = {}
+
+    async def user(self, name: str) -> User | None:
+        """Return one user, or None when there is none of that name."""
+        since_ms = self.since_ms.get(name)
+        return None if since_ms is None else User(name, "", since_ms)
+
+
 class UserHarness(ProcessHarness):
     """A process backend wired as `pai up --task-user` does it, over a data directory that holds secrets."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **whose: str) -> None:
         super().__init__(directory)
         self.root, self.logs = directory / "tasks" / "process", directory / "logs"
+        self._whose = whose or {"task_user": USER}
         self._place = directory
+        self.find_namespaces = find_namespaces
+        self.people = People()
         self._data: DataDir | None = None
 
     async def start(self) -> Backend:
@@ -53,9 +70,10 @@ class UserHarness(ProcessHarness):
             (self._place / name).write_text("a secret")
         # A server does not start with a key that others may read.
         (self._place / "secret.key").chmod(0o600)
-        settings = Settings(self._place, gpus_per_node=4, task_user=USER)
-        backend = make_backend(settings, self._data, SystemClock())
+        settings = Settings(self._place, gpus_per_node=4, **self._whose)
+        backend = make_backend(settings, self._data, SystemClock(), self.people)
         assert isinstance(backend, ProcessBackend)
+        backend._find_namespaces = self.find_namespaces
         await backend.open()
         self._backend = backend
         self.node = (await backend.nodes())[0].name
@@ -69,11 +87,11 @@ class UserHarness(ProcessHarness):
 
 @pytest_asyncio.fixture
 async def world() -> AsyncIterator[UserHarness]:
-    """Give a world in a place that everybody may pass through, unlike pytest's own."""
+    """Give a world in a place that everybody may pass through, unlike pytest's own, and that tasks see."""
     reason = why_not()
     if reason:
         pytest.skip(reason)
-    directory = Path(tempfile.mkdtemp(dir="/tmp", prefix="pai-user-"))
+    directory = Path(tempfile.mkdtemp(dir="/var/lib", prefix="pai-user-"))
     made = UserHarness(directory)
     try:
         yield made

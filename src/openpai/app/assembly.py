@@ -115,7 +115,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
         data = visit_data_dir(settings.data_dir)
     else:
         require_room_to_start(settings.data_dir)
-        data = open_data_dir(settings.data_dir, may_pass=settings.task_user is not None)
+        data = open_data_dir(settings.data_dir, may_pass=settings.has_task_users)
     stack.callback(data.close)
     if not settings.api_only:
         data.refuse_other_database(settings.database_url, may_move=True)
@@ -142,7 +142,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
 async def _leadership(
     settings: Settings, rooms: _Rooms, stack: AsyncExitStack, promised: Mapping[str, Any] | None
 ) -> Leadership:
-    backend = make_backend(settings, rooms.data, rooms.clock)
+    backend = make_backend(settings, rooms.data, rooms.clock, rooms.users)
     await backend.open()
     stack.push_async_callback(backend.close)
     _guard_room(settings, rooms, stack, backend)

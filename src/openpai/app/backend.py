@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from openpai.app.datadir import DataDir
 from openpai.app.settings import Settings
+from openpai.ports.accounts import User
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused
@@ -15,20 +16,34 @@ SIMULATED_GPUS: Final = 8
 SIMULATED_CPUS: Final = 64
 
 
-def make_backend(settings: Settings, data: DataDir, clock: Clock) -> Backend:
+class Accounts(Protocol):
+    """What a backend must know of the platform's users."""
+
+    async def user(self, name: str) -> User | None:
+        """Return one user, or None when there is none of that name."""
+        ...
+
+
+def make_backend(settings: Settings, data: DataDir, clock: Clock, accounts: Accounts) -> Backend:
     """Return the backend that the settings name, not opened yet."""
-    return {"process": _process, "docker": _docker, "simulated": _simulated}[settings.backend](settings, data, clock)
+    if settings.backend == "process":
+        return _process(settings, data, clock, accounts)
+    return {"docker": _docker, "simulated": _simulated}[settings.backend](settings, data, clock)
 
 
-def _process(settings: Settings, data: DataDir, clock: Clock) -> Backend:
+def _process(settings: Settings, data: DataDir, clock: Clock, accounts: Accounts) -> Backend:
     from openpai.backends.host.machine import LOOPBACK
     from openpai.backends.process.backend import ProcessBackend
-    from openpai.backends.process.dropping import find_user
+    from openpai.backends.process.dropping import OneUser, TaskUsers, find_user, users_in
+    from openpai.backends.process.uids import UidRange
 
     root = data.tasks / "process"
-    task_user = None
+    task_users: TaskUsers | None = None
     if settings.task_user is not None:
-        task_user = find_user(settings.task_user)
+        task_users = OneUser(find_user(settings.task_user))
+    elif settings.task_uids is not None:
+        task_users = users_in(UidRange.parse(settings.task_uids), data.task_uids, accounts)
+    if task_users is not None:
         data.let_pass(root)
     return ProcessBackend(
         root,
@@ -38,7 +53,7 @@ def _process(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         gpus_per_node=settings.gpus_per_node,
         cpus_per_node=settings.cpus_per_node,
         address=settings.node_address or LOOPBACK,
-        task_user=task_user,
+        task_users=task_users,
     )
 
 

@@ -17,7 +17,7 @@ _PASS: Final = 0o001
 # A restored directory has no lock yet, and with PostgreSQL no database either.
 _SIGNS: Final = ("lock", "openpai.db", "secret.key")
 # The key itself is not among them: that it was open is for a person to hear, not to be hidden.
-_FILES: Final = ("lock", "visitors", "database", "secret.key.*", "openpai.db*")
+_FILES: Final = ("lock", "visitors", "database", "task-uids", "secret.key.*", "openpai.db*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,11 @@ class DataDir:
     def logs(self) -> Path:
         """Return where the logs of task attempts lie."""
         return self.root / "logs"
+
+    @property
+    def task_uids(self) -> Path:
+        """Return where it is written down which person's tasks run under which user number."""
+        return self.root / "task-uids"
 
     @property
     def tasks(self) -> Path:

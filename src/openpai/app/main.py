@@ -87,6 +87,10 @@ def up(
     task_user: Annotated[
         str | None, typer.Option(help="Run tasks as this user of the machine; the server must be root.")
     ] = None,
+    task_uids: Annotated[
+        str | None,
+        typer.Option(help="Run each person's tasks as a user of their own, out of these numbers: 200000-265535."),
+    ] = None,
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let a process backend serve people beyond this machine.")
     ] = False,
@@ -155,6 +159,7 @@ def up(
         allow_setuid=allow_setuid,
         allow_infiniband=allow_infiniband,
         task_user=task_user,
+        task_uids=task_uids,
         allow_remote=allow_remote,
         ready_file=ready_file,
         api_only=api_only,

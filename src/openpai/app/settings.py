@@ -41,6 +41,8 @@ class Settings:
     """None: SQLite in the data directory."""
     task_user: str | None = None
     """Whose rights the process backend gives to tasks; None: the server's own."""
+    task_uids: str | None = None
+    """Range of user numbers, such as 200000-265535, out of which each person's tasks get a user of their own."""
     allow_remote: bool = False
     """Whether a process backend may serve people beyond this machine."""
     ready_file: Path | None = None
@@ -100,8 +102,8 @@ class Settings:
             told = f"--connections-per-address {self.connections_per_address} lets nobody in"
             raise Refused("BadConfigurationError", told, "use 1 or more")
         networks(self.trusted_proxies or ())
-        if self.task_user is not None:
-            self._check_task_user(self.task_user)
+        if self.has_task_users:
+            self._check_task_users()
         self._check_containers()
         if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):
             raise Refused(
@@ -129,20 +131,31 @@ class Settings:
         """Say in words what tasks of the process backend may do."""
         if self.task_user is not None:
             return f"the rights of the user {self.task_user}"
+        if self.task_uids is not None:
+            return "the rights of a user that its owner has for this alone"
         return "the server's own rights" + (", which are root's" if self.runs_tasks_as_root else "")
 
     @property
     def runs_tasks_as_root(self) -> bool:
         """Return whether tasks of the process backend are root's."""
-        return self.task_user is None and os.geteuid() == 0
+        return not self.has_task_users and os.geteuid() == 0
 
-    def _check_task_user(self, name: str) -> None:
+    @property
+    def has_task_users(self) -> bool:
+        """Return whether tasks run as other users than the server."""
+        return self.task_user is not None or self.task_uids is not None
+
+    def _check_task_users(self) -> None:
+        option = "--task-user" if self.task_user is not None else "--task-uids"
+        if self.task_user is not None and self.task_uids is not None:
+            told = "--task-user gives all tasks one user, and --task-uids each person their own"
+            raise Refused("BadConfigurationError", told, "give one of them")
         if self.backend != "process":
-            told = f"--task-user is for the process backend, and --backend is {self.backend}"
-            raise Refused("BadConfigurationError", told, "leave --task-user away: the image says who runs in it")
+            told = f"{option} is for the process backend, and --backend is {self.backend}"
+            raise Refused("BadConfigurationError", told, f"leave {option} away: the image says who runs in it")
         if os.geteuid() != 0:
-            told = f"only a server that is root can run tasks as {name}"
-            raise Refused("BadConfigurationError", told, "leave --task-user away, or start the server as root")
+            told = f"only a server that is root can run tasks as {self.task_user or 'other users'}"
+            raise Refused("BadConfigurationError", told, f"leave {option} away, or start the server as root")
 
     def _check_containers(self) -> None:
         """Raise Refused for what cannot be said of containers, or is said though there are none."""

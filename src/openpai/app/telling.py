@@ -64,7 +64,7 @@ class Teller:
         say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}", markup=False)
         if self._settings.backend == "process":
             settings = self._settings
-            others = ", or give tasks another user with --task-user" if settings.runs_tasks_as_root else ""
+            others = ", or give tasks another user with --task-uids" if settings.runs_tasks_as_root else ""
             told = f"jobs run as processes with {settings.rights}: let in only people you trust{others}"
             say(told, style="yellow", markup=False)
             if is_open:

@@ -82,6 +82,7 @@ class Launcher:
             shm_mb=role.shm_mb,
             infiniband=role.infiniband,
             auth=parts.auth,
+            submitted_at_ms=record.job.submitted_at_ms,
             mounts=self._mounts,
             labels={"user": record.user, "job": record.name, "role": role.name, "index": str(task.id.index)},
         )

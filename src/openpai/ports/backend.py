@@ -72,6 +72,8 @@ class LaunchTask:
     """How long the task may take to end after SIGTERM before it is killed."""
     hosts: str = field(default="", repr=False)
     """Text of the file that PAI_HOSTS_FILE shall name inside the task; the backend sets both unless it is empty."""
+    submitted_at_ms: int = 0
+    """When the job was submitted: an account of its owner's name that is younger is somebody else's."""
     mounts: tuple[Mount, ...] = ()
     """Storages; each is also told to the task as PAI_STORAGE_ and its name."""
 

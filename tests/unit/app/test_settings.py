@@ -23,6 +23,17 @@ from openpai.protocol.errors import Refused
         ({"host": "0.0.0.0"}, "lets others in"),
         ({"host": "example.org"}, "lets others in"),
         ({"task_user": "nobody", "backend": "docker"}, "--task-user is for the process backend"),
+        ({"task_uids": "200000-200009", "backend": "docker"}, "--task-uids is for the process backend"),
+        ({"task_uids": "200000-200009", "task_user": "nobody"}, "gives all tasks one user"),
+        ({"host_network": True}, "--host-network is for the docker backend"),
+        ({"allow_setuid": True}, "--allow-setuid is for the docker backend"),
+        ({"allow_infiniband": True}, "--allow-infiniband is for the docker backend"),
+        ({"pids_per_task": 100}, "--pids-per-task is for the docker backend"),
+        ({"pids_per_task": 3, "backend": "docker"}, "--pids-per-task 3 is too few"),
+        ({"task_subnets": "10.0.0.1/8", "backend": "docker"}, "10.0.0.1/8 is no range of addresses"),
+        ({"task_subnets": "10.1.0.0/16", "host_network": True, "backend": "docker"}, "leaves no networks"),
+        ({"task_subnets": "10.1.0.0/16", "node_address": "10.1.2.3", "backend": "docker"}, "is inside"),
+        ({"node_address": "here"}, "here is no IP address"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any], told: str) -> None:
@@ -40,6 +51,16 @@ def test_only_root_gives_tasks_another_user(monkeypatch: pytest.MonkeyPatch) -> 
     settings.check()
 
 
+def test_only_root_gives_people_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(Path("/nowhere"), task_uids="200000-200009")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(Refused, match="only a server that is root"):
+        settings.check()
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    settings.check()
+    assert not settings.runs_tasks_as_root
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -48,6 +69,7 @@ def test_only_root_gives_tasks_another_user(monkeypatch: pytest.MonkeyPatch) -> 
         {"host": "localhost"},
         {"host": "0.0.0.0", "allow_remote": True},
         {"host": "0.0.0.0", "backend": "docker"},
+        {"backend": "docker", "task_subnets": "10.1.0.0/16", "pids_per_task": 100, "node_address": "192.0.2.7"},
     ],
 )
 def test_what_can_work_is_let_through(options: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ def test_whose_rights_tasks_have_is_told_instead(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert "or give tasks another user with --task-user" in told("process", capsys)
+    assert "or give tasks another user with --task-uids" in told("process", capsys)
     Teller(Settings(Path("/data"), task_user="pai-[x]")).welcome("1", "http://x", None, "admin", is_open=False)
     said = capsys.readouterr().out
     assert "with the rights of the user pai-[x]: let in only people you trust" in said

@@ -25,9 +25,14 @@ from openpai.runtime.script import EXIT_FILE, FENCED, GRACE_FILE, HOSTS_FILE, SC
 
 RECORD_FILE: Final = "task.json"
 WORK_DIRECTORY: Final = "work"
+HOME_DIRECTORY: Final = "home"
+TMP_DIRECTORY: Final = "tmp"
+ENTRY_FILE: Final = "enter.sh"
+USERS_FILE: Final = "passwd"
 TRASH: Final = ".trash"
 SPARE: Final = ".spare"
-_OURS: Final = (SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE, GRACE_FILE)
+_OURS: Final = (SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE, GRACE_FILE, ENTRY_FILE, USERS_FILE)
+_DIRECTORIES: Final = (WORK_DIRECTORY, HOME_DIRECTORY, TMP_DIRECTORY)
 _REASONS: Final = frozenset(ExitReason)
 _WARY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _WARY
@@ -125,9 +130,13 @@ class TaskDirectory:
         _write(self._file(name), text, _OVER)
 
     def hand_over(self, user: int, group: int) -> None:
-        """Let one user who is in `group` read what runs here and own where it runs, and nothing else."""
-        work = self._file(WORK_DIRECTORY)
-        os.chown(work, user, group)
+        """Let one user who is in `group` read what runs here and own where it runs, and nothing else.
+
+        A home directory and one for temporary files are made for them.
+        """
+        for name in _DIRECTORIES:
+            make_directory(self._file(name))
+            os.chown(self._file(name), user, group)
         for name in (SCRIPT_FILE, HOSTS_FILE):
             os.chown(self._file(name), -1, group)
             os.chmod(self._file(name), 0o640)  # noqa: PTH101
@@ -240,7 +249,9 @@ def remove_if_unused(path: str) -> bool:
         for name in _OURS:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{path}/{name}")  # noqa: PTH108  # done for each task
-        os.rmdir(f"{path}/{WORK_DIRECTORY}")  # noqa: PTH106
+        for name in _DIRECTORIES:
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(f"{path}/{name}")  # noqa: PTH106
         os.rmdir(path)  # noqa: PTH106
     except FileNotFoundError:
         return not os.path.lexists(path)

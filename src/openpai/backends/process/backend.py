@@ -22,6 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.locking import lock
@@ -29,7 +31,8 @@ from openpai.backends.host.machine import LOOPBACK, first_taken, this_machine
 from openpai.backends.host.trash import Trash
 from openpai.backends.process.attempts import KILLED, Attempt, blamed, reap, verdict
 from openpai.backends.process.cgroups import Home, find_home
-from openpai.backends.process.dropping import TaskUser
+from openpai.backends.process.confining import Namespaces, find_namespaces
+from openpai.backends.process.dropping import TaskUsers
 from openpai.backends.process.exits import ExitWatch
 from openpai.backends.process.launching import Launcher
 from openpai.backends.process.memory import has_run_out, limit_memory
@@ -41,6 +44,7 @@ from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, Node
 from openpai.ports.clock import Clock
 from openpai.system.supervision import note_failure
 
+log: Final = structlog.get_logger(__name__)
 SWEEP_EVERY_S: Final = 30.0
 SPARES_MAX: Final = 64
 """How many directories of tasks that left nothing behind are kept for the next tasks."""
@@ -65,7 +69,8 @@ class ProcessBackend:
         cpus_per_node: int | None = None,
         address: str = LOOPBACK,
         sweep_every_s: float = SWEEP_EVERY_S,
-        task_user: TaskUser | None = None,
+        task_users: TaskUsers | None = None,
+        find_namespaces: Callable[[], Namespaces | None] = find_namespaces,
         find_cgroups: Callable[[str], Home | None] = find_home,
     ) -> None:
         self._root = root.absolute()
@@ -73,7 +78,8 @@ class ProcessBackend:
         self._clock = clock
         self._see_machine = partial(this_machine, nodes, gpus_per_node, cpus_per_node, address)
         self._sweep_every_s = sweep_every_s
-        self._task_user = task_user
+        self._task_users = task_users
+        self._find_namespaces = find_namespaces
         self._find_cgroups = find_cgroups
         self._attempts: dict[AttemptKey, Attempt] = {}
         self._changed: dict[AttemptKey, Attempt] = {}
@@ -90,15 +96,19 @@ class ProcessBackend:
             self._nodes = {node.name: node for node in await self._see_machine()}
             root = str(self._root)
             self._grants = opening.enter_context(contextlib.closing(NewestGrants(self._root / ".grants")))
-            if self._task_user is not None:
+            namespaces = None
+            if self._task_users is not None:
                 # Who knows a name gets there, and nobody can ask for names.
                 self._root.chmod(0o711)
-                self._task_user.require_way_to(root)
-            launcher = Launcher(root, str(self._logs_root), self._task_user)
+                self._task_users.require_way_to(root)
+                namespaces = self._find_namespaces()
+                _say_what_separates(namespaces)
+            has_users = self._task_users is not None
+            launcher = Launcher(root, str(self._logs_root), has_users=has_users, namespaces=namespaces)
             self._launcher = opening.enter_context(contextlib.closing(launcher))
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._ended)))
             # What belonged to a task's user is not lent to another job of that user.
-            self._trash = Trash(root, 0 if self._task_user else SPARES_MAX)
+            self._trash = Trash(root, 0 if has_users else SPARES_MAX)
             opening.push_async_callback(self._trash.close)
             for attempt in await asyncio.to_thread(take_up, root, self._launcher.boot, self._clock.now_ms()):
                 self._attempts[attempt.key] = attempt
@@ -127,7 +137,7 @@ class ProcessBackend:
         for number, action in enumerate(actions, start=1):
             match action:
                 case LaunchTask():
-                    self._launch(action)
+                    self._launch(action, await self._task_users.person(action) if self._task_users else "")
                 case KillTask():
                     self._kill(action)
                 case ForgetTask():
@@ -147,7 +157,7 @@ class ProcessBackend:
         changed, self._changed = self._changed, {}
         return tuple(attempt.seen() for attempt in changed.values())
 
-    def _launch(self, action: LaunchTask) -> None:
+    def _launch(self, action: LaunchTask, person: str) -> None:
         known = self._attempts.get(action.key)
         if known is not None:
             self._announce(known)
@@ -160,9 +170,10 @@ class ProcessBackend:
                 return
             attempt.started_at_ms = self._clock.now_ms()
             self._attempts[action.key] = attempt
+            user = self._task_users.user_of(person) if self._task_users else None
             attempt.cgroup = self._limits.lend(action.memory_mb)
             attempt.pid, attempt.held = self._launcher.launch(
-                attempt, action, attempt.started_at_ms, self._trash.lend()
+                attempt, action, attempt.started_at_ms, user=user, spare=self._trash.lend()
             )
         except OSError as error:
             reason = ExitReason.LAUNCH_REFUSED if error.errno in _WILL_NEVER_FIT else ExitReason.LAUNCH_FAILED
@@ -296,6 +307,16 @@ class ProcessBackend:
     def _announce(self, attempt: Attempt) -> None:
         self._changed[attempt.key] = attempt
         self._has_news.set()
+
+
+def _say_what_separates(namespaces: Namespaces | None) -> None:
+    """Say once what keeps the tasks of different jobs apart here, and what does not."""
+    if namespaces is not None:
+        told = "tasks have their own processes, /tmp, /dev/shm and home; they share the network and the processors"
+        log.info(told)
+    else:
+        told = "tasks share /tmp and /dev/shm and see each other's command lines: no namespaces can be made here"
+        log.warning(told, needs="root with all its rights, and unshare and mount of util-linux")
 
 
 def _call_off(attempt: Attempt) -> None:

@@ -1,9 +1,9 @@
-"""Runs tasks as a user without rights where the server is root: who that is, and how a task becomes that user.
+"""Runs tasks as users without rights where the server is root: who that is, and how a task becomes that user.
 
 The wrapper stays root's, and with it the task's ticket, its exit report and the directories of its logs: a task can
 neither forge nor remove them. Only the job's own script becomes the user, in a group that no other job has. By that
 group a task gets to its own directory and to no other job's, and the system keeps jobs from looking into each other's
-processes, though they are one user: it asks for the same user and the same group.
+processes, though they may be one user: it asks for the same user and the same group.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ import grp
 import hashlib
 import os
 import pwd
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
+from openpai.backends.process.uids import UidRange, UidTable
+from openpai.ports.accounts import User
+from openpai.ports.backend import LaunchTask
 from openpai.protocol.errors import Refused
 
 _GROUPS_FIRST: Final = 0x7000_0000
@@ -26,30 +31,39 @@ _GROUPS_MASK: Final = 0x0FFF_FFFF
 _ROOT: Final = 0
 _SHELL: Final = "/bin/sh"
 """What programs start for a task that ask for a shell: who may not log in has none of its own."""
+_USER: Final = "user"
+_PLAIN_NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,30}")
+_PASSWD: Final = Path("/etc/passwd")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskUser:
-    """Who tasks run as. `change` is the program that makes a process somebody else's."""
+    """Who a task runs as. `change` is the program that makes a process somebody else's."""
 
     name: str
     uid: int
     groups: tuple[int, ...]
-    home: str
     change: str
 
     def prefix(self, job: str) -> str:
         """Return what to put before a command that a job's task shall run; without spaces in its words."""
-        groups = ",".join(map(str, self.groups))
-        return f"{self.change} --reuid={self.uid} --regid={group_of(job)} --groups={groups} --inh-caps=-all"
+        groups = f"--groups={','.join(map(str, self.groups))}" if self.groups else "--clear-groups"
+        who = f"--reuid={self.uid} --regid={group_of(job)} {groups}"
+        # Without new privileges a program with a setuid bit gives none, whoever left it where.
+        return f"{self.change} {who} --inh-caps=-all --no-new-privs"
 
-    def environment(self, work: str) -> Mapping[str, str]:
-        """Return the variables that say who a task is; who has no home is at home where it works."""
-        home = self.home if os.path.isdir(self.home) else work  # noqa: PTH112  # done for each task
+    def environment(self, home: str) -> Mapping[str, str]:
+        """Return the variables that say who a task is."""
         return {"HOME": home, "USER": self.name, "LOGNAME": self.name, "SHELL": _SHELL}
 
-    def require_way_to(self, directory: str) -> None:
-        """Raise Refused unless tasks can become this user and then get to `directory`."""
+    def passwd(self, job: str, home: str) -> str:
+        """Return the text of an /etc/passwd in which this user is: ssh, git and others ask there."""
+        known = _PASSWD.read_text()
+        lines = [line for line in known.splitlines() if line.split(":")[2:3] != [str(self.uid)]]
+        return "\n".join([*lines, f"{self.name}:x:{self.uid}:{group_of(job)}::{home}:{_SHELL}", ""])
+
+    def require_way_to(self, directory: str, option: str) -> None:
+        """Raise Refused, naming the option, unless tasks can become this user and then get to `directory`."""
         command = [*self.prefix("").split(), "test", "-x", directory]
         # The server's own environment may hold its secrets.
         environment = {"PATH": os.environ.get("PATH", os.defpath)}
@@ -59,12 +73,85 @@ class TaskUser:
         why = asked.stderr.strip()
         if why:
             told = f"tasks cannot become the user {self.name}: {why}"
-            raise Refused("BadConfigurationError", told, "leave --task-user away, or start the server as a full root")
+            raise Refused("BadConfigurationError", told, f"leave {option} away, or start the server as a full root")
         raise Refused(
             "BadConfigurationError",
             f"the user {self.name} cannot get to {directory}",
             "give a --data-dir below directories that everybody may pass through, such as /var/lib/openpai",
         )
+
+
+class TaskUsers(Protocol):
+    """Says who the tasks of each job run as."""
+
+    def require_way_to(self, directory: str) -> None:
+        """Raise Refused unless tasks can change users and get to `directory`."""
+        ...
+
+    async def person(self, launch: LaunchTask) -> str:
+        """Return who a job belongs to: the same for all jobs of one person, and for nobody else's."""
+        ...
+
+    def user_of(self, person: str) -> TaskUser:
+        """Return who the tasks of this person run as. Raise ValueError or OSError when there is nobody."""
+        ...
+
+
+class OneUser:
+    """One user of the machine for all tasks."""
+
+    def __init__(self, user: TaskUser) -> None:
+        self._user = user
+
+    def require_way_to(self, directory: str) -> None:
+        """Raise Refused unless tasks can become this user and get to `directory`."""
+        self._user.require_way_to(directory, "--task-user")
+
+    async def person(self, _launch: LaunchTask) -> str:
+        """Return nobody: all are one."""
+        return ""
+
+    def user_of(self, _person: str) -> TaskUser:
+        """Return the one user."""
+        return self._user
+
+
+class Accounts(Protocol):
+    """What must be known of the platform's users."""
+
+    async def user(self, name: str) -> User | None:
+        """Return one user, or None when there is none of that name."""
+        ...
+
+
+class UserPerPerson:
+    """A user number of their own for each person who has an account."""
+
+    def __init__(self, table: UidTable, sample: int, accounts: Accounts, change: str) -> None:
+        self._table = table
+        self._sample = sample
+        self._accounts = accounts
+        self._change = change
+
+    def require_way_to(self, directory: str) -> None:
+        """Raise Refused unless tasks can become users of the range and get to `directory`."""
+        TaskUser(f"number {self._sample}", self._sample, (), self._change).require_way_to(directory, "--task-uids")
+
+    async def person(self, launch: LaunchTask) -> str:
+        """Return the owner's name and the time their account was made, which tells them from others of that name.
+
+        A job whose owner's account is gone is a person of its own: it inherits nothing, and nobody inherits from it.
+        """
+        name = launch.labels.get(_USER, "")
+        user = await self._accounts.user(name)
+        if user is None or user.created_at_ms > launch.submitted_at_ms:
+            return f"{name}\tjob {launch.key.job}"
+        return f"{name}\tsince {user.created_at_ms}"
+
+    def user_of(self, person: str) -> TaskUser:
+        """Return the user of this person. Raise ValueError when the range is used up, OSError when the disk is full."""
+        uid = self._table.uid_of(person)
+        return TaskUser(_login(person.partition("\t")[0], uid), uid, (), self._change)
 
 
 def find_user(name: str) -> TaskUser:
@@ -80,13 +167,39 @@ def find_user(name: str) -> TaskUser:
     if _ROOT in groups:
         told = f"the user {name} of --task-user is in the group {grp.getgrgid(_ROOT).gr_name}"
         raise Refused("BadConfigurationError", told, advice)
+    return TaskUser(name, found.pw_uid, groups, find_setpriv("--task-user"))
+
+
+def users_in(range_: UidRange, table: Path, accounts: Accounts) -> UserPerPerson:
+    """Return a user for each person, out of a range. Raise Refused when others have numbers of it."""
+    range_.require_unused()
+    try:
+        known = UidTable(table, range_)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        told = f"who has which user number cannot be read from {table}: {error}"
+        raise Refused("BadConfigurationError", told, "restore that file from a backup") from error
+    return UserPerPerson(known, range_.first, accounts, find_setpriv("--task-uids"))
+
+
+def find_setpriv(option: str) -> str:
+    """Return the program that changes users. Raise Refused, naming the option that needs it, where there is none."""
     change = shutil.which("setpriv")
     if change is None:
-        told = "--task-user needs the program setpriv, which is not in PATH"
+        told = f"{option} needs the program setpriv, which is not in PATH"
         raise Refused("BadConfigurationError", told, "install util-linux")
-    return TaskUser(name, found.pw_uid, groups, found.pw_dir, change)
+    return change
 
 
 def group_of(job: str) -> int:
     """Return the number of the group that only this job's tasks are in."""
     return _GROUPS_FIRST + (int.from_bytes(hashlib.sha256(job.encode()).digest()[:4]) & _GROUPS_MASK)
+
+
+def _login(name: str, uid: int) -> str:
+    """Return what a person is called inside a task; another than one that a user of the machine has."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        if _PLAIN_NAME.fullmatch(name):
+            return name
+    return f"task-{uid}"

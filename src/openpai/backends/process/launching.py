@@ -6,11 +6,20 @@ import os
 import resource
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from openpai.backends.host.directory import WORK_DIRECTORY, LaunchRecord, make_directory
+from openpai.backends.host.directory import (
+    ENTRY_FILE,
+    HOME_DIRECTORY,
+    USERS_FILE,
+    WORK_DIRECTORY,
+    LaunchRecord,
+    make_directory,
+)
 from openpai.backends.process.attempts import Attempt
+from openpai.backends.process.confining import Namespaces
 from openpai.backends.process.dropping import TaskUser, group_of
 from openpai.backends.process.memory import entry_of
 from openpai.backends.process.mounting import mount_all
@@ -41,6 +50,7 @@ _INHERITED: Final = (
 )
 _OF_THE_SERVER: Final = ("HOME", "LOGNAME", "SHELL", "TMPDIR", "USER")
 """What of these another user cannot use."""
+_OF_THE_PLATFORM: Final = ("PAI_", "CUDA_", "NVIDIA_")
 _STREAMS: Final = ("stdout", "stderr")
 _INHERITED_PREFIXES: Final = ("LC_",)
 
@@ -51,9 +61,11 @@ class Launcher:
     boot: str
     """Name of the time since the system was started."""
 
-    def __init__(self, root: str, logs_root: str, user: TaskUser | None = None) -> None:
+    def __init__(
+        self, root: str, logs_root: str, *, has_users: bool = False, namespaces: Namespaces | None = None
+    ) -> None:
         self._logs_root = logs_root
-        self._user = user
+        self._namespaces = namespaces
         self._wrapper = f"{root}/{_WRAPPER_FILE}"
         self.boot = boot_id()
         # A shell reads its script while it runs: a newer text must come as a new file.
@@ -67,7 +79,7 @@ class Launcher:
             name: value
             for name, value in os.environ.items()
             if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
-            if user is None or name not in _OF_THE_SERVER
+            if not has_users or name not in _OF_THE_SERVER
         }
         self._prefix = _signal_resetter()
         self._silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -76,10 +88,12 @@ class Launcher:
         """Let go of what launches share."""
         os.close(self._silence)
 
-    def launch(self, attempt: Attempt, action: LaunchTask, now_ms: int, spare: str | None) -> tuple[int, int]:
+    def launch(
+        self, attempt: Attempt, action: LaunchTask, now_ms: int, *, user: TaskUser | None, spare: str | None
+    ) -> tuple[int, int]:
         """Start a task attempt and return its wrapper's process number and a pidfd that holds it.
 
-        `spare` is a task directory that may be used again.
+        It runs as `user`, None for the server's own. `spare` is a task directory that may be used again.
 
         Raise OSError when the machine does not let us and ValueError when it never will.
         """
@@ -89,19 +103,28 @@ class Launcher:
         make_directory(logs)
         directory.prepare(record, user_script(action.commands), action.hosts, spare)
         work = f"{directory.path}/{WORK_DIRECTORY}"
-        own = self._user.environment(work) if self._user else {}
+        own = user.environment(f"{directory.path}/{HOME_DIRECTORY}") if user else {}
+        if user is not None:
+            _require_harmless(action.env)
         environment = {**self._inherited, **own, **action.shared_env, **action.env, MARKER: directory.path}
         if action.hosts:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
-        mounted = mount_all(action.mounts, directory.path, work, _SHELL, self._user.uid if self._user else -1)
+        is_private = user is not None and self._namespaces is not None
+        owner = user.uid if user else -1
+        mounted = mount_all(action.mounts, directory.path, work, _SHELL, owner=owner, is_private=is_private)
         environment |= mounted.environment
-        launcher = self._prefix
-        if self._user is not None:
-            launcher = f"{self._user.prefix(action.key.job)} {launcher}"
-            _hand_over(attempt, logs, self._user)
+        launcher, prefix = self._prefix, mounted.prefix
+        if user is not None:
+            launcher = f"{user.prefix(action.key.job)} {launcher}"
+            _hand_over(attempt, logs, user)
+            if self._namespaces is not None:
+                # What is mounted for the task is mounted inside; the wrapper stays with us.
+                entry = self._namespaces.entry(directory.path, mounted.binds, launcher, action.shm_mb)
+                _write_entry(attempt, user, entry)
+                launcher, prefix = self._namespaces.launcher, ()
         pid = spawn(
             (
-                *mounted.prefix,
+                *prefix,
                 _SHELL,
                 self._wrapper,
                 directory.path,
@@ -121,6 +144,24 @@ class Launcher:
             kill_group(pid)
             os.waitpid(pid, 0)
             raise
+
+
+def _require_harmless(environment: Mapping[str, str]) -> None:
+    """Raise ValueError for a variable that could make the wrapper, which is root, run what a job wants."""
+    for name in environment:
+        if not name.startswith(_OF_THE_PLATFORM):
+            told = (
+                f"variable {name} cannot be given to a task that is another user's than the server; export it instead"
+            )
+            raise ValueError(told)
+
+
+def _write_entry(attempt: Attempt, user: TaskUser, entry: str) -> None:
+    """Write how the namespaces of a task are made ready, and who is known in there."""
+    directory = attempt.directory
+    directory.write(ENTRY_FILE, entry)
+    directory.write(USERS_FILE, user.passwd(attempt.key.job, f"{directory.path}/{HOME_DIRECTORY}"))
+    os.chmod(f"{directory.path}/{USERS_FILE}", 0o644)  # noqa: PTH101  # as its like in /etc
 
 
 def _hand_over(attempt: Attempt, logs: str, user: TaskUser) -> None:

@@ -53,12 +53,17 @@ class Mounted:
     prefix: tuple[str, ...] = ()
     """What to put before the command that starts it."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    binds: tuple[str, ...] = ()
+    """What `prefix` mounts: `ro` or `rw`, source and target of each."""
 
 
-def mount_all(mounts: Sequence[Mount], directory: str, work: str, shell: str, owner: int = -1) -> Mounted:
+def mount_all(
+    mounts: Sequence[Mount], directory: str, work: str, shell: str, *, owner: int = -1, is_private: bool = False
+) -> Mounted:
     """Link a task's storages into its working directory and return how it gets to see them where its job wants.
 
-    A folder that has to be made becomes that of the user `owner`, who runs the task; -1 is the server's own.
+    A folder that has to be made becomes that of the user `owner`, who runs the task; -1 is the server's own. A private
+    task may not see where a storage is on the machine, only where it is mounted.
     Raise ValueError for what this backend cannot mount, and OSError for a directory that is not there.
     """
     if not mounts:
@@ -71,7 +76,7 @@ def mount_all(mounts: Sequence[Mount], directory: str, work: str, shell: str, ow
     os.chmod(f"{work}/{LINKS}", 0o755)  # noqa: PTH101, S103  # the working directory lets only its own task in
     for mount, source in sources.items():
         with contextlib.suppress(FileExistsError):
-            os.symlink(source, f"{work}/{LINKS}/{mount.name}")  # noqa: PTH211
+            os.symlink(mount.mount_path if is_private else source, f"{work}/{LINKS}/{mount.name}")  # noqa: PTH211
     if not program:
         return Mounted((), {variable(mount): f"{work}/{LINKS}/{mount.name}" for mount in mounts})
     binds: list[str] = []
@@ -84,7 +89,8 @@ def mount_all(mounts: Sequence[Mount], directory: str, work: str, shell: str, ow
     # Last, or a storage of the same directory that may be written to would be closed with it.
     binds += closed
     prefix = (program, "--mount", "--propagation", "private", shell, "-c", _BINDER, "binder", directory)
-    return Mounted((*prefix, str(len(binds) // 3), *binds), {variable(mount): mount.mount_path for mount in mounts})
+    environment = {variable(mount): mount.mount_path for mount in mounts}
+    return Mounted((*prefix, str(len(binds) // 3), *binds), environment, tuple(binds))
 
 
 def _check_places(mounts: Sequence[Mount]) -> None:
