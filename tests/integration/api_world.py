@@ -35,7 +35,7 @@ from openpai.logs.files import FileLogs
 from openpai.orchestrator.recording import build_change
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
-from openpai.ports.platform import NodeView
+from openpai.ports.platform import Holding, NodeView
 from openpai.ports.store import Saved, Slot
 from openpai.protocol.writing import load_spec
 from openpai.scheduler.model import Wait, Why
@@ -75,6 +75,10 @@ class Here(Wishes):
 
     async def nodes(self) -> tuple[NodeView, ...]:
         return (self.node,)
+
+    async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
+        """Tell of nobody: no server leads here."""
+        return ()
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         return (self.wait,) if name == "second" else ()

@@ -189,6 +189,8 @@ GET     /api/v2/reports/use                                             report.o
 GET     /api/v2/audit                                                   audit.own
 
 GET     /healthz                                                        -
+GET     /prometheus/api/v1/query                                        -
+GET     /prometheus/api/v1/query_range                                  -
 GET     /api/{v2|v1}/authn/info                                         -
 POST    /api/{v2/tokens|v1/token}                                       -
 POST    /api/{v2|v1}/authn/basic/login                                  -

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from openpai.api.token_shape import new_token
+
 from .api_world import PASSWORD, World, open_world
 
 
@@ -44,6 +46,27 @@ async def test_tokens_are_listed_by_ids_and_revoked_by_id_or_token(world: World)
     assert (missing.status_code, missing.json()["code"]) == (404, "NoTokenError")
     assert (await world.ask("DELETE", f"/tokens/{world.tokens['ann']}")).status_code == 200
     assert (await world.ask("GET", "/tokens")).status_code == 401
+
+
+async def test_the_id_of_a_token_is_told_from_a_token(world: World) -> None:
+    await world.ask("POST", "/tokens/application")
+    listed = await world.get("/tokens")
+    for id_ in (listed["tokens"][0], listed["details"][0]["id"]):
+        answer = await world.http.get("/api/v2/tokens", headers={"Authorization": f"Bearer {id_}"})
+        assert answer.status_code == 401
+        assert "id of a token" in answer.json()["message"]
+    assert (await world.ask("DELETE", f"/tokens/{listed['tokens'][0]}")).status_code == 200
+
+
+async def test_what_a_token_says_of_itself_is_not_believed(world: World) -> None:
+    token = (await world.ask("POST", "/tokens/application")).json()["token"]
+    header, _, secret = token.split(".")
+    as_root = new_token("root", is_application=False, created_at_ms=0, expires_at_ms=None).split(".")[1]
+    for forged in (f"{header}.{as_root}.{secret}", f"{header}.{as_root}.", f"{token}x", token.swapcase()):
+        answer = await world.http.get("/api/v2/users/root", headers={"Authorization": f"Bearer {forged}"})
+        assert answer.status_code == 401
+    checked = await world.http.get("/api/v2/tokens/check", headers={"Authorization": f"Bearer {token}"})
+    assert checked.json()["username"] == "ann"
 
 
 async def test_expired_tokens_are_not_listed(world: World) -> None:

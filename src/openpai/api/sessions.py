@@ -1,6 +1,6 @@
 """Who is calling: tokens given out, recognised and revoked.
 
-A token is 256 random bits. Only its SHA-256 is remembered, so a stolen database opens no door; the digest is also
+A token holds 256 random bits. Only its SHA-256 is remembered, so a stolen database opens no door; the digest is also
 the name by which a token is listed and revoked. A token that was recognised is believed for a few seconds without
 asking the store again.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import secrets
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -17,6 +16,7 @@ from typing import Final
 from openpai.access.deciding import check, refusal
 from openpai.access.model import Principal, Role, Thing
 from openpai.api.principals import principal_of
+from openpai.api.token_shape import digest_in, new_token
 from openpai.ports.accounts import AccountStore, Token
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused
@@ -80,6 +80,8 @@ class Sessions:
     async def caller(self, authorization: str | None) -> Caller:
         """Return who sent an Authorization header; raise UnauthorizedUserError for nobody we know."""
         named, token = _read(authorization)
+        if digest_in(token) is not None:
+            raise _stranger("this is the id of a token, and no token: a token itself is shown once, when it is made")
         caller = await self.holder(digest_of(token))
         if named is not None and not (caller.token.is_application and caller.user == named):
             raise _stranger("a user name goes with an application token of that user")
@@ -141,7 +143,7 @@ class Sessions:
         now_ms = self._clock.now_ms()
         until_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
         is_foretold = bool(token)
-        token = token or secrets.token_urlsafe(32)
+        token = token or new_token(user, is_application=is_application, created_at_ms=now_ms, expires_at_ms=until_ms)
         remembered = Token(digest_of(token), user, is_application, now_ms, until_ms, scope, name)
         await self._users.add_token(remembered, is_foretold=is_foretold)
         return token

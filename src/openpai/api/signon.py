@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import re
-import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -18,6 +17,7 @@ from openpai.api.accounts import welcome
 from openpai.api.context import Desk
 from openpai.api.services import SignOn
 from openpai.api.shapes.exits import Document
+from openpai.api.token_shape import new_token
 from openpai.ports.accounts import AccountStore, User
 from openpai.ports.identity import Sealer, Vouched
 from openpai.ports.store import Sealed
@@ -86,9 +86,12 @@ def _unwanted(person: Vouched) -> Refused:
 
 def code_for(desk: Desk, user: User, challenge: str) -> str:
     """Return a code that whoever knows the secret behind `challenge` may turn into a user's token within a minute."""
-    until_ms = desk.services.clock.now_ms() + CODE_MS
+    now_ms = desk.services.clock.now_ms()
+    until_ms = now_ms + CODE_MS
+    lasts_until_ms = now_ms + desk.services.settings.token_lifetime_s * 1000
+    token = new_token(user.name, is_application=False, created_at_ms=now_ms, expires_at_ms=lasts_until_ms)
     who = {"user": user.name, "since_ms": user.created_at_ms}
-    said = {**who, "token": secrets.token_urlsafe(32), "challenge": challenge, "until_ms": until_ms}
+    said = {**who, "token": token, "challenge": challenge, "until_ms": until_ms}
     sealed = desk.services.sealer.seal({_CODE: said})
     if sealed is None:
         raise ValueError("nothing was sealed")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
 import httpx
 
 from openpai.client.asking import Call, as_text
 from openpai.client.model.reading import Document
 from openpai.protocol.errors import Refused
+
+_GATEWAY: Final = re.compile(r"\A/(?:log-manager/[^/]+/)?(?:rest-server/)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class LogPlaces:
         # Our token goes to our server only, which knows the path; the ticket in the address is for those without one.
         path = httpx.URL(uri).raw_path.partition(b"?")[0].decode()
         # A gateway's part of it is in the address of our server already.
-        return path.removeprefix("/rest-server")
+        return _GATEWAY.sub("/", path)
 
     def text(self, stream: str, lines: int | None = None) -> Call[str]:
         """Return the call for everything that is kept of a stream, or for its last lines."""

@@ -22,14 +22,21 @@ def vc(name: str, total: Amount, used: Amount = NOTHING) -> VcView:
 def test_capacities_are_shares_of_the_gpus_there_are() -> None:
     found = virtual_clusters([vc("b", Amount(1, 1, 24), Amount(gpus=6)), vc("default", Amount(99, 9, 8))])
     assert [(name, each["capacity"], each["usedCapacity"]) for name, each in found.items()] == [
-        ("b", 75, 25),
+        ("b", 75, 18.75),
         ("default", 25, 0),
     ]
 
 
 def test_without_gpus_processors_are_shared() -> None:
     found = virtual_clusters([vc("b", Amount(30), Amount(15)), vc("default", Amount(10))])
-    assert (found["b"]["capacity"], found["b"]["usedCapacity"]) == (75, 50)
+    assert (found["b"]["capacity"], found["b"]["usedCapacity"]) == (75, 37.5)
+
+
+def test_capacities_of_all_virtual_clusters_are_never_more_than_the_whole() -> None:
+    full = [vc("a", Amount(gpus=1), Amount(gpus=1)), vc("b", Amount(gpus=7), Amount(gpus=7))]
+    found = virtual_clusters(full).values()
+    assert sum(each["usedCapacity"] for each in found) == 100
+    assert all(each["usedCapacity"] <= each["maxCapacity"] == each["capacity"] for each in found)
 
 
 def test_default_is_there_even_when_nothing_is() -> None:

@@ -84,6 +84,21 @@ class AuditPage(Answer):
     next: int | None = Field(description="`before` of the next page", examples=[None])
 
 
+class MetricsFound(Answer):
+    """What a query found: nothing, as nothing is measured yet."""
+
+    resultType: Literal["vector", "matrix"]
+    result: list[dict[str, Any]] = Field(examples=[[]])
+
+
+class Metrics(Answer):
+    """Prometheus's answer to a query."""
+
+    status: Literal["success"]
+    data: MetricsFound
+    warnings: list[str] = Field(examples=[["this platform measures no metrics"]])
+
+
 class AlertStatus(Answer):
     """How an alert is."""
 
@@ -147,5 +162,7 @@ OPERATIONS: Final[dict[str, Told]] = {
     "GET /api/v1/": Told("getRoot", "Tell what this server is", Info),
     "GET /api/v2/info": Told("getInfo", "Tell what this server is", Info),
     "GET /api/v2/": Told("getBanner", "Greet people", media=_TEXT),
+    "GET /prometheus/api/v1/query": Told("queryMetrics", "Answer a query of Prometheus", Metrics),
+    "GET /prometheus/api/v1/query_range": Told("queryMetricsOverTime", "Answer a query over a span of time", Metrics),
     "GET /healthz": Told("getHealth", "Tell whether this server takes requests", Health),
 }

@@ -89,8 +89,8 @@ class VirtualCluster(Answer):
     """What a virtual cluster was promised, and what of that is healthy and in use."""
 
     capacity: float = Field(description="percent of all that is promised", examples=[25])
-    maxCapacity: Literal[100]
-    usedCapacity: float = Field(description="percent of what it has", examples=[50])
+    maxCapacity: float = Field(description="the same", examples=[25])
+    usedCapacity: float = Field(description="percent of all that is promised", examples=[12.5])
     dedicated: Literal[False]
     resourcesUsed: Amount
     resourcesGuaranteed: Amount

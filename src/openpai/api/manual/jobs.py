@@ -73,10 +73,10 @@ class Event(Answer):
 
     uid: str = Field(examples=["17"])
     frameworkName: JobId
-    podUid: str | None = Field(examples=["0d7c2a52c1f64e2f8d1b6a1f6d8b3c11/0/worker/0/0"])
-    taskroleName: RoleName | None
-    taskName: str | None = Field(examples=["worker-0"])
-    taskIndex: int | None = Field(examples=[0])
+    podUid: str = Field(description="empty for the job itself", examples=["0d7c2a52c1f64e2f8d1b6a1f6d8b3c11.0.w.0.0"])
+    taskroleName: str = Field(description="empty for the job itself", examples=["worker"])
+    taskName: str = Field(description="empty for the job itself", examples=["worker-0"])
+    taskIndex: int = Field(description="-1 for the job itself", examples=[0])
     type: Literal["Normal", "Warning"]
     reason: str = Field(examples=["TaskStarted"])
     message: Sentence
@@ -84,7 +84,7 @@ class Event(Answer):
     lastTimestamp: str = Field(examples=["2026-01-31T12:00:00.000Z"])
     count: Literal[1]
     sourceComponent: Literal["openpai"]
-    sourceHost: str | None = Field(examples=["node-17"])
+    sourceHost: str = Field(examples=["node-17"])
 
 
 class Events(Answer):

@@ -18,7 +18,8 @@ class StorageEntry(Answer):
     share: bool = Field(description="false: each user sees a folder of their own", examples=[True])
     volumeName: StorageName
     default: bool = Field(description="whether jobs get it that name none", examples=[False])
-    type: str = Field(examples=["nfs"])
+    type: str = Field(description="as OpenPAI calls it; `unknown` for a kind that it has not", examples=["nfs"])
+    kind: str = Field(examples=["nfs"])
     readOnly: bool = Field(examples=[False])
     description: str = Field(examples=["pictures with labels"])
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
 from openpai.api.access import job_for
-from openpai.api.addresses import gateway_of
+from openpai.api.addresses import log_manager_of
 from openpai.api.answers import TEXT, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import desk, doing, doing_by_ticket
@@ -73,10 +73,11 @@ async def log_locations(
 ) -> Response:
     """Return the logs of a task attempt and where each is read.
 
-    Each address opens by itself for two minutes, as long as the login stands that asked for it.
+    Each address opens by itself for two minutes, as long as the login stands that asked for it. It is one that
+    OpenPAI's gateway passes on to this server, and that this server takes itself as well.
     """
     row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
-    gateway = gateway_of(request.scope)
+    gateway = log_manager_of(request.scope)
     tickets, tail = desk(request).tickets, "&tail-mode=true" if query.is_tail else ""
     places = {name: f"{logs_path(row, found)}/{name}" for name in NAMES}
     uris = {

@@ -5,7 +5,6 @@ Tokens themselves are shown once, when they are made. Lists name them by an id, 
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Request
@@ -18,11 +17,11 @@ from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
 from openpai.api.sessions import Caller, digest_of
 from openpai.api.shapes import users as shapes
+from openpai.api.token_shape import digest_in, id_of
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["tokens"])
 _tokens = Aliased(router, "/api/v2/tokens", "/api/v1/token")
-_ID: Final = re.compile(r"[0-9a-f]{64}")
 YEARS_TEN_S: Final = 10 * 366 * 86_400
 
 
@@ -36,10 +35,13 @@ class NewApplication(Body):
 
 @_tokens.get("")
 async def tokens(request: Request, caller: Annotated[Caller, doing("token.list")]) -> Response:
-    """Return the ids of one's own tokens that are valid, and what is known of each."""
+    """Return the ids of one's own tokens that are valid, and what is known of each.
+
+    An id in `tokens` has the shape of a JWT, for clients that read dates out of it; `details` has it in its short form.
+    """
     found = await desk(request).sessions.live(caller.user)
     details = [shapes.token(token, caller.token) for token in found]
-    return reply({"tokens": [token.digest for token in found], "details": details})
+    return reply({"tokens": [id_of(token) for token in found], "details": details})
 
 
 @_tokens.post("/application", openapi_extra=takes(NewApplication, required=False))
@@ -72,8 +74,8 @@ async def revoke(request: Request, caller: Annotated[Caller, doing("token.revoke
     here = desk(request)
     digest = digest_of(token)
     found = await here.services.users.token(digest)
-    if found is None and _ID.fullmatch(token):
-        digest = token
+    if found is None and (named := digest_in(token)) is not None:
+        digest = named
         found = await here.services.users.token(digest)
     if found is None:
         raise Refused("NoTokenError", "there is no such token", "it may have been revoked or have expired already")

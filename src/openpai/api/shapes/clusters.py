@@ -33,9 +33,8 @@ def _virtual_cluster(view: VcView, whole: Amount) -> Document:
     share = _percent(view.total, whole)
     return {
         "capacity": share,
-        # Opportunistic jobs may use whatever others leave.
-        "maxCapacity": 100,
-        "usedCapacity": _percent(view.used, view.total),
+        "maxCapacity": share,
+        "usedCapacity": _percent(view.used, whole),
         "dedicated": False,
         "resourcesUsed": amount(view.used),
         "resourcesGuaranteed": amount(view.guaranteed),

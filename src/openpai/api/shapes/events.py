@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 from openpai.api.shapes.exits import Document
 from openpai.ports.queries import EventRow
+
+NO_TASK: Final = -1
 
 
 def event(row: EventRow) -> Document:
@@ -16,10 +19,11 @@ def event(row: EventRow) -> Document:
     return {
         "uid": str(row.id),
         "frameworkName": told.job,
-        "podUid": key.path() if key else None,
-        "taskroleName": key.role if key else None,
-        "taskName": f"{key.role}-{key.index}" if key else None,
-        "taskIndex": key.index if key else None,
+        # OpenPAI's clients expect values; what is about no task names none.
+        "podUid": key.path() if key else "",
+        "taskroleName": key.role if key else "",
+        "taskName": f"{key.role}-{key.index}" if key else "",
+        "taskIndex": key.index if key else NO_TASK,
         "type": "Warning" if told.is_warning else "Normal",
         "reason": told.reason,
         "message": told.message,
@@ -27,7 +31,7 @@ def event(row: EventRow) -> Document:
         "lastTimestamp": when,
         "count": 1,
         "sourceComponent": "openpai",
-        "sourceHost": told.node,
+        "sourceHost": told.node or "",
     }
 
 

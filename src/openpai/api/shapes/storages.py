@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from openpai.api.shapes.exits import Document
 from openpai.ports.storages import Entry, Step, Storage
 
-# What OpenPAI calls it; other kinds are called the same.
-_TYPE = {"smb": "samba"}
+# What OpenPAI calls it. The page of its portal that lists storages is blank with a kind that it does not know.
+_TYPE: Final = {"nfs": "nfs", "smb": "samba", "azureBlob": "azureBlob"}
 
 
 def listed(storage: Storage, *, is_default: bool) -> Document:
@@ -18,7 +19,8 @@ def listed(storage: Storage, *, is_default: bool) -> Document:
         "share": storage.is_shared,
         "volumeName": storage.name,
         "default": is_default,
-        "type": _TYPE.get(storage.kind, storage.kind),
+        "type": _type(storage),
+        "kind": storage.kind,
         "readOnly": storage.is_read_only,
         "description": storage.description,
     }
@@ -44,8 +46,25 @@ def config(storage: Storage, *, is_default: bool) -> Document:
 
 def server(storage: Storage) -> Document:
     """Return a storage as OpenPAI's older clients know one: where it is."""
-    kind = _TYPE.get(storage.kind, storage.kind)
-    return {"spn": storage.name, "type": kind, "data": _data(storage), "extension": {}}
+    return {"spn": storage.name, "type": _type(storage).lower(), "data": _server_data(storage), "extension": {}}
+
+
+def _server_data(storage: Storage) -> Document:
+    data = _data(storage)
+    if storage.kind == "nfs":
+        return {"address": data.get("server", ""), "rootPath": data.get("path", "")}
+    if storage.kind == "smb":
+        address, _, root = str(data["address"]).removeprefix("//").partition("/")
+        who = {"userName": data.get("username", ""), "password": "", "domain": data.get("domain", "")}
+        return {"address": address, "rootPath": root, **who}
+    if storage.kind == "azureBlob":
+        told = {name: data.get(name, "") for name in ("containerName", "accountName")}
+        return {"dataStore": "", **told, "key": ""}
+    return {"path": data["path"]}
+
+
+def _type(storage: Storage) -> str:
+    return _TYPE.get(storage.kind, "unknown")
 
 
 def entry(found: Entry) -> Document:
@@ -64,4 +83,6 @@ def _data(storage: Storage) -> Document:
     if storage.kind == "smb":
         rest = f"/{data['path'].strip('/')}" if data.get("path") else ""
         data["address"] = f"//{data['server']}/{data['share']}{rest}"
+    # OpenPAI's portal takes for granted that every storage has a path.
+    data.setdefault("path", str(data.get("prefix") or ""))
     return data

@@ -28,7 +28,8 @@ class StorageView:
         """Return a storage."""
         return cls(
             name=text(document.get("name")),
-            type=text(document.get("type")),
+            # OpenPAI has fewer types than there are here.
+            type=text(document.get("kind") or document.get("type")),
             is_default=bool(document.get("default")),
             is_read_only=bool(document.get("readOnly")),
             is_shared=document.get("share") is not False,

@@ -1,0 +1,47 @@
+"""Tokens in the shape of a JWT, because clients of OpenPAI read a user's name and dates out of one.
+
+Nothing that such a token says is believed here: it is looked up by its hash as a whole, and what would be a signature
+is what makes it impossible to guess. A token's id has the same shape and opens nothing, since its hash is not kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import secrets
+from typing import Any, Final
+
+from openpai.ports.accounts import Token
+
+_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
+_DIGEST: Final = re.compile(r"(?:[\w-]+\.[\w-]+\.)?([0-9a-f]{64})", re.ASCII)
+_SECRET_BYTES: Final = 32
+
+
+def new_token(user: str, *, is_application: bool, created_at_ms: int, expires_at_ms: int | None) -> str:
+    """Return a token that nobody can guess."""
+    said = _said(user, is_application, created_at_ms, expires_at_ms)
+    return f"{said}.{secrets.token_urlsafe(_SECRET_BYTES)}"
+
+
+def id_of(token: Token) -> str:
+    """Return a name for a token, from which clients read whose it is and how long it lasts."""
+    return f"{_said(token.user, token.is_application, token.created_at_ms, token.expires_at_ms)}.{token.digest}"
+
+
+def digest_in(text: str) -> str | None:
+    """Return the digest that an id names, in either of its forms; None for what is no id."""
+    found = _DIGEST.fullmatch(text)
+    return found[1] if found else None
+
+
+def _said(user: str, is_application: bool, created_at_ms: int, expires_at_ms: int | None) -> str:
+    expiry = {} if expires_at_ms is None else {"exp": expires_at_ms // 1000}
+    claims = {"username": user, "application": is_application, "iat": created_at_ms // 1000, **expiry}
+    return f"{_encoded(_HEADER)}.{_encoded(claims)}"
+
+
+def _encoded(document: dict[str, Any]) -> str:
+    text = json.dumps(document, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
