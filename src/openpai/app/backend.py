@@ -54,6 +54,7 @@ def _process(settings: Settings, data: DataDir, clock: Clock, accounts: Accounts
         cpus_per_node=settings.cpus_per_node,
         address=settings.node_address or LOOPBACK,
         task_users=task_users,
+        work_bytes_max=settings.work_max_mb << 20,
     )
 
 

@@ -117,6 +117,13 @@ def up(
             "0 keeps all."
         ),
     ] = LOG_MAX_MB_DEFAULT,
+    work_max_mb: Annotated[
+        int,
+        typer.Option(
+            help="How much a task may have in its working directory, in MiB, before it is ended; 0 sets no limit. "
+            "Process backend only."
+        ),
+    ] = 0,
     log_retention_days: Annotated[
         float, typer.Option(help="How long the logs of ended tasks are kept; 0 keeps them until there are too many.")
     ] = LOG_DAYS_DEFAULT,
@@ -168,6 +175,7 @@ def up(
         identity=identity,
         audit_retention_days=audit_retention_days,
         log_max_mb=log_max_mb,
+        work_max_mb=work_max_mb,
         log_retention_days=log_retention_days,
         log_retention_gb=log_retention_gb,
         connections_per_address=connections_per_address,

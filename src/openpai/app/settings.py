@@ -70,6 +70,8 @@ class Settings:
     """The file that says who else vouches for people."""
     log_max_mb: int = LOG_MAX_MB_DEFAULT
     """How much of its logs a task attempt may keep; the middle of what is more is cut out. 0: all of them."""
+    work_max_mb: int = 0
+    """How much a task of the process backend may have in its working directory; 0: as much as there is room for."""
     log_retention_days: float = LOG_DAYS_DEFAULT
     log_retention_gb: float = LOG_GB_DEFAULT
     """How much all logs together may take before the oldest go."""
@@ -113,6 +115,12 @@ class Settings:
             )
 
     def _check_retention(self) -> None:
+        if not 0 <= self.work_max_mb <= GB_MAX * 1024:
+            told = f"--work-max-mb {self.work_max_mb} is no size"
+            raise Refused("BadConfigurationError", told, "use 0, which sets no limit, or more")
+        if self.work_max_mb and self.backend == "docker":
+            told = "--work-max-mb is for the process backend: what a container writes, its Engine keeps"
+            raise Refused("BadConfigurationError", told, "leave it away, or limit containers in the Engine's settings")
         if not 0 <= self.audit_retention_days <= DAYS_MAX:
             told = f"--audit-retention-days {self.audit_retention_days:g} is no number of days"
             raise Refused("BadConfigurationError", told, "use 0, which keeps entries for ever, or more")

@@ -28,6 +28,7 @@ _OWN_SIGNALS: Final = frozenset({132, 133, 134, 135, 136, 139})
 # What a backend saw, when it was not simply the program's own exit.
 _CODE_OF: Final = {
     ExitReason.OOM_KILLED: -1200,
+    ExitReason.DISK_EXCEEDED: -1206,
     ExitReason.LOST: -101,
     ExitReason.LAUNCH_FAILED: -120,
     ExitReason.LAUNCH_REFUSED: -200,

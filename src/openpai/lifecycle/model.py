@@ -86,6 +86,8 @@ class ExitReason(StrEnum):
     """The task's own process ended; `code` is its real exit code, 128+n when signal n ended it."""
     OOM_KILLED = "oom_killed"
     """The system killed it for memory beyond its limit."""
+    DISK_EXCEEDED = "disk_exceeded"
+    """It put more into its working directory than a task may, and was ended for that."""
     LOST = "lost"
     """It vanished and left no report: the node died, or somebody removed it."""
     LAUNCH_FAILED = "launch_failed"

@@ -8,7 +8,7 @@ import pytest
 
 from openpai.protocol.exits import EXIT_SPECS, LOG_RULES, spec_for
 
-OWN_ROWS = {236, 237}
+OWN_ROWS = {236, 237, -1206}
 """Codes that OpenPAI does not have."""
 TRACEBACK = 'Traceback (most recent call last):\n  File "main.py", line 3, in <module>\n    work()\n'
 

@@ -31,6 +31,8 @@ class Attempt:
     pid: int | None = None
     held: int | None = None
     exit: ExitReport | None = None
+    cut_off: ExitReport | None = None
+    """Why we ended it, when nobody had asked for that."""
     is_told_to_end: bool = False
     is_to_be_forgotten: bool = False
     deadline: asyncio.TimerHandle | None = field(default=None, repr=False)

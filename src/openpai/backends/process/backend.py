@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import errno
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, first_taken, this_machine
 from openpai.backends.host.trash import Trash
+from openpai.backends.host.worklimit import MEASURE_EVERY_S, WorkLimit
 from openpai.backends.process.attempts import KILLED, Attempt, blamed, reap, verdict
 from openpai.backends.process.cgroups import Home, find_home
 from openpai.backends.process.confining import Namespaces, find_namespaces
@@ -72,7 +73,11 @@ class ProcessBackend:
         task_users: TaskUsers | None = None,
         find_namespaces: Callable[[], Namespaces | None] = find_namespaces,
         find_cgroups: Callable[[str], Home | None] = find_home,
+        work_bytes_max: int = 0,
+        measure_every_s: float = MEASURE_EVERY_S,
     ) -> None:
+        self._work_bytes_max = work_bytes_max
+        self._measure_every_s = measure_every_s
         self._root = root.absolute()
         self._logs_root = logs_root.absolute()
         self._clock = clock
@@ -120,6 +125,9 @@ class ProcessBackend:
             self._sweeper = Sweeper(root, self._is_running, self._limits.vacate_all, self._over, self._sweep_every_s)
             opening.push_async_callback(self._sweeper.close)
             await self._sweeper.sweep()
+            if self._work_bytes_max:
+                limit = WorkLimit(self._work_bytes_max, self._measured, self._cut_off, self._measure_every_s)
+                opening.push_async_callback(limit.close)
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
@@ -241,6 +249,19 @@ class ProcessBackend:
                 attempt.directory.write_report(KILLED)
             kill_group(attempt.pid)
 
+    def _measured(self) -> Iterable[tuple[AttemptKey, str]]:
+        return ((one.key, one.directory.path) for one in [*self._attempts.values()] if one.held is not None)
+
+    def _cut_off(self, key: AttemptKey, report: ExitReport) -> None:
+        """End an attempt at once, for the reason that the report says."""
+        attempt = self._attempts.get(key)
+        if attempt is not None and attempt.exit is None and attempt.held is not None and attempt.pid is not None:
+            attempt.cut_off = report
+            attempt.is_told_to_end = True
+            with contextlib.suppress(OSError):
+                attempt.directory.write_report(report)
+            kill_group(attempt.pid)
+
     def _forget(self, key: AttemptKey) -> None:
         attempt = self._attempts.get(key)
         if attempt is None:
@@ -275,7 +296,8 @@ class ProcessBackend:
             asyncio.get_running_loop().call_later(_READ_AGAIN_S, self._conclude, attempt, group, status)
             return
         is_reported = report is not None
-        report = report or verdict(attempt, ticket, status, self._clock.now_ms())
+        # On a full disk a report may not have been written to the end, or not at all.
+        report = report or attempt.cut_off or verdict(attempt, ticket, status, self._clock.now_ms())
         if report.code != 0:
             report = blamed(report, has_run_out(attempt.cgroup))
         if not is_reported:

@@ -1,4 +1,4 @@
-"""A task that somebody stopped with SIGSTOP ends like any other."""
+"""Tasks that have to be ended: stopped ones with SIGSTOP, and ones that fill the disk."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from openpai.app.world import SystemClock
 from openpai.backends.host.directory import TaskDirectory
-from openpai.ports.backend import KillTask
+from openpai.backends.process.backend import ProcessBackend
+from openpai.lifecycle.diagnosis import diagnose
+from openpai.lifecycle.model import ExitReason
+from openpai.ports.backend import KillTask, LaunchTask
 from openpai.runtime.script import Ticket
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch
@@ -49,3 +53,26 @@ async def test_a_stopped_task_ends_as_soon_as_any_other(world: ProcessHarness, w
     await backend.apply([KillTask(key, 600.0)])
     (report,) = await watch.until_over(key, patience_s=20)
     assert report.code == 143
+
+
+async def test_a_task_that_fills_the_disk_is_ended_and_told_why(world: ProcessHarness) -> None:
+    key, other = a_key(1), a_key(2)
+    backend = ProcessBackend(world.root, world.logs, SystemClock(), work_bytes_max=4 << 20, measure_every_s=0.05)
+    await backend.open()
+    try:
+        watch = Watch(backend)
+        (node,) = await backend.nodes()
+        hog = "mkdir deep; cd deep; head -c 8000000 /dev/zero > big; sleep 600"
+        fields = {"grant": 1, "node": node.name, "devices": (), "cpus": 1, "memory_mb": 64, "image": ""}
+        await backend.apply(
+            [
+                LaunchTask(key=key, commands=hog, **fields),
+                LaunchTask(key=other, commands="head -c 2000000 /dev/zero > small; exit 3", **fields),
+            ]
+        )
+        ended, fine = await watch.until_over(key, other)
+    finally:
+        await backend.close()
+    assert (ended.reason, fine.code) == (ExitReason.DISK_EXCEEDED, 3)
+    assert "more than 4 MiB" in ended.message
+    assert diagnose(ended).phrase == "UserContainerDiskLimitExceeded"
