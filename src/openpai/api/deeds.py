@@ -24,7 +24,7 @@ TAGS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """Something that is done to a job: `do` gets the desk, the job, who does it, and the tag it is about."""
+    """Something that is done to a job: `do` gets the desk, the job, who does it, and the tag or the reason."""
 
     action: str
     """What it needs, in `access.table`."""
@@ -36,9 +36,9 @@ def full_name(row: JobRow) -> str:
     return f"{row.user}~{row.name}"
 
 
-async def stop(here: Desk, row: JobRow, by: str, _: str = "") -> str:
+async def stop(here: Desk, row: JobRow, by: str, reason: str = "") -> str:
     """Let a job end."""
-    await here.services.platform.stop(row.user, row.name, by)
+    await here.services.platform.stop(row.user, row.name, by, reason)
     return f"job {full_name(row)}: stop was requested"
 
 
@@ -50,9 +50,9 @@ async def start(here: Desk, row: JobRow, by: str, _: str = "") -> str:
     return f"job {full_name(row)}: start was requested"
 
 
-async def kill(here: Desk, row: JobRow, by: str, _: str = "") -> str:
+async def kill(here: Desk, row: JobRow, by: str, reason: str = "") -> str:
     """Let a job end without time to save its work."""
-    await here.services.platform.kill(row.user, row.name, by)
+    await here.services.platform.kill(row.user, row.name, by, reason)
     return f"job {full_name(row)}: its tasks are killed"
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from openpai.cli import output, session, words
+from openpai.cli.attempts import job_in, task_attempt
 from openpai.cli.job_submit import Name
 from openpai.protocol.errors import Refused
 
@@ -47,10 +48,11 @@ def logs(
     role: Annotated[str | None, typer.Option("--role", "-r", metavar="ROLE", help="Task role.")] = None,
     index: Annotated[int | None, typer.Option("--index", "-i", metavar="I", min=0, help="Task of the role.")] = None,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", metavar="N", min=0, help="Attempt of the task; the newest by default.")
+        int | None,
+        typer.Option("--attempt", metavar="N", min=1, help="Attempt of the task, from 1; the newest by default."),
     ] = None,
     job_attempt: Annotated[
-        int | None, typer.Option("--job-attempt", metavar="N", min=0, help="Attempt of the job.")
+        int | None, typer.Option("--job-attempt", metavar="N", min=1, help="Attempt of the job, from 1.")
     ] = None,
     stream: Annotated[str, typer.Option("--stream", "-s", metavar="S", help="all, stdout, stderr or runtime.")] = "all",
     tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines.")] = None,
@@ -64,10 +66,10 @@ def logs(
         if follow:
             _follow(pai, name, role, index, stream, json)
             return
-        job = pai.job(name, job_attempt)
+        job = job_in(pai, name, job_attempt)
         task = which_task(job, role, index)
         _mention_others(job, task, role, json)
-        number = task.attempt if attempt is None else attempt
+        number = task_attempt(task, attempt)
         if number is None or job.attempt is None:
             raise Refused("NoTaskLogError", f"task {task.name} has not begun yet", f"see pai job why {name}")
         where = pai.logs(name, task.role, task.index, attempt=number, job_attempt=job.attempt)
@@ -102,7 +104,7 @@ def _follow(pai: Client, name: str, role: str | None, index: int | None, stream:
             at = (job.attempt, task.attempt)
         if task is not None and at is not None and at != shown and task.started_at_ms is not None:
             if shown is not None and not json:
-                output.aside(f"-- attempt {at[1]} of {task.name}, attempt {at[0]} of the job --")
+                output.aside(f"-- attempt {at[1] + 1} of {task.name}, attempt {at[0] + 1} of the job --")
             shown = at
             for piece in pai.logs(name, task.role, task.index, attempt=at[1], job_attempt=at[0]).follow(stream):
                 _print(piece, json)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from openpai.cli import completing, output, session
+from openpai.cli.attempts import job_in
 from openpai.cli.filters import meaning, moment_ms
 from openpai.cli.job_submit import Name
 
@@ -97,13 +98,13 @@ def _tell_none(has_filter: bool, archived: bool) -> None:
 def show(
     name: Name,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", metavar="N", min=0, help="An earlier attempt of the job.")
+        int | None, typer.Option("--attempt", metavar="N", min=1, help="An earlier attempt of the job, from 1.")
     ] = None,
     json: output.Json = False,
 ) -> None:
     """Show a job: its state, its tasks, and why it waits or failed."""
     with session.connect() as pai:
-        job = pai.job(name, attempt)
+        job = job_in(pai, name, attempt)
         waits = pai.why(name) if job.state == "WAITING" and not json else ()
     if json:
         output.document(job.document)
@@ -114,6 +115,8 @@ def show(
     for wait in waits:
         output.say_marked_up(tables.wait_told(wait, _now_ms()))
     if told := tables.diagnosis(job):
+        output.say_marked_up(told)
+    if told := tables.ended_early(job):
         output.say_marked_up(told)
     if told := tables.other_failures(job):
         output.say_marked_up(told)

@@ -50,6 +50,8 @@ def ended(job: JobDetail, called: str) -> int:
     )
     if why := tables.diagnosis(job):
         output.say_marked_up(why)
+    if early := tables.ended_early(job):
+        output.say_marked_up(early)
     output.next_step(f"pai job logs {called}", f"pai job show {called}")
     return Exit.OK if job.state == "SUCCEEDED" else Exit.JOB_FAILED
 

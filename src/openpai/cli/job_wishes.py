@@ -32,6 +32,7 @@ def stop(
     force: Annotated[
         bool, typer.Option("--force", help="Kill their tasks at once, without time to save their work.")
     ] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the owners of the jobs.")] = "",
     where: Where = None,
     yes: prompts.Yes = False,
     json: output.Json = False,
@@ -39,7 +40,7 @@ def stop(
     """Let jobs end; harmless when they are over already."""
     if one := _alone(names, where):
         with session.connect() as pai:
-            pai.stop(one, force=force)
+            pai.stop(one, force=force, reason=reason)
             job = pai.job(one)
         if json:
             output.document(job.document)
@@ -51,7 +52,7 @@ def stop(
             output.say(f"{one} will stop; {how}.")
             output.next_step(f"pai job wait {one}", f"pai job start {one}")
         return Exit.OK
-    return _many("kill" if force else "stop", "will stop", names, where, yes, json)
+    return _many("kill" if force else "stop", "will stop", names, where, yes, json, reason=reason)
 
 
 def start(names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False) -> int:
@@ -155,6 +156,7 @@ def _many(
     yes: bool,
     json: bool,
     tag: str | None = None,
+    reason: str = "",
 ) -> int:
     if bool(names) == bool(where):
         raise Refused(
@@ -171,9 +173,9 @@ def _many(
         elif where:
             matching = _meant(pai, conditions(where))
             _check_sure(pai, action, matching, yes)
-            found = pai.many(action, where=matching, tag=tag)
+            found = pai.many(action, where=matching, tag=tag, reason=reason)
         else:
-            found = pai.many(action, names, tag=tag)
+            found = pai.many(action, names, tag=tag, reason=reason)
     if json:
         output.document(found.document)
     else:

@@ -86,12 +86,26 @@ def _exit_told(job: JobDetail) -> str:
 
 
 def diagnosis(job: JobDetail) -> str:
-    """Return why a job failed, or its latest attempt that is tried again, as Rich markup; empty when none did."""
+    """Return why a job failed, was stopped, or had an attempt that is tried again, as Rich markup; else empty."""
+    if job.state == "STOPPED" and job.trigger_message:
+        return f"[bold]Why:[/] {shown(job.trigger_message)}"
     if job.state != "FAILED" and not (job.state == "WAITING" and job.exit_diagnostics):
         return ""
     which = f"task {job.trigger_role}-{job.trigger_index}" if job.trigger_role else "the job"
     text = job.exit_diagnostics.strip() or "\n".join(filter(None, [job.trigger_message, *_advice(job)]))
     return f"[bold red]Why:[/] {shown(which)}: {shown(text or job.exit_phrase or 'no diagnosis')}"
+
+
+def ended_early(job: JobDetail) -> str:
+    """Return which tasks were ended because others decided how the job ends, as Rich markup; empty for none."""
+    ended = [task.name for task in job.tasks if task.state in ("STOPPED", "STOPPING")]
+    if not ended or not job.trigger_role or job.state not in ("SUCCEEDED", "FAILED", "STOPPING"):
+        return ""
+    more = f" and {len(ended) - NAMES_SHOWN} more" if len(ended) > NAMES_SHOWN else ""
+    was = "was" if len(ended) == 1 else "were"
+    told = f"{shown(', '.join(ended[:NAMES_SHOWN]))}{more} {was} ended early"
+    why = f"{shown(job.trigger_message)}, which decides for the whole job"
+    return f"[yellow]{told}[/]: {why} (`completion` in the job file changes that)"
 
 
 def other_failures(job: JobDetail) -> str:

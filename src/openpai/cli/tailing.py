@@ -25,6 +25,8 @@ class Tail:
         self._thread: threading.Thread | None = None
         self._at: tuple[int, int] | None = None
         self.task: str = ""
+        self.unfinished = ""
+        """What the last line shows so far, such as the newest state of a progress bar."""
 
     def look_at(self, job: JobDetail) -> None:
         """Follow the job's first task if one has begun that is not followed yet."""
@@ -45,13 +47,15 @@ class Tail:
             logs = self._pai.logs(self._job, task.role, task.index, attempt=attempt, job_attempt=job_attempt)
             for piece in logs.follow():
                 *whole, rest = (unfinished.pop(piece.stream, "") + piece.text).split("\n")
-                unfinished[piece.stream] = rest
+                unfinished[piece.stream] = _newest(rest)
+                self.unfinished = unfinished[piece.stream]
                 for line in whole:
                     self._lines.put(line.rstrip("\r"))
         except (PaiError, RuntimeError):
             # The view goes on without the log: what is wrong shows in the job's own state. RuntimeError is what
             # the HTTP library raises in a thread that is left behind when its client is closed.
             return
+        self.unfinished = ""
         for rest in filter(None, unfinished.values()):
             self._lines.put(rest)
 
@@ -72,3 +76,10 @@ class Tail:
     def _join(self) -> None:
         if self._thread is not None:
             self._thread.join(FINISH_S)
+
+
+def _newest(rest: str) -> str:
+    """Return the part of an unfinished line that a terminal shows: a progress bar writes over itself for hours."""
+    before, end, after = rest.rpartition("\r")
+    # The bar stays until something is written over it.
+    return after or f"{before.rpartition(chr(13))[2]}{end}"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 GLANCE_EVERY_S: Final = 0.4
 LINES_SHOWN: Final = 8
+BAR_EVERY_S: Final = 5.0
 TASKS_LIVE: Final = 12
 # Of a server that is away: long enough to be restarted, short enough not to look as if all were well.
 AWAY_MAX_S: Final = 120.0
@@ -45,6 +46,8 @@ class Glance:
     is_away: bool = False
     has_waited: bool = False
     """Whether the job waited at the look before as well."""
+    unfinished: str = ""
+    """What the last line of the log shows so far."""
 
 
 def _glances(pai: Client, name: str) -> Iterator[Glance]:
@@ -64,7 +67,7 @@ def _glances(pai: Client, name: str) -> Iterator[Glance]:
         tail.look_at(job)
         has_waited = last is not None and last.job.state == job.state
         lines = tail.finish(job) if job.is_final else tail.lines()
-        last = Glance(job, waits, lines, tail.task, has_waited=has_waited)
+        last = Glance(job, waits, lines, tail.task, has_waited=has_waited, unfinished=tail.unfinished)
         yield last
         if job.is_final:
             return
@@ -88,6 +91,10 @@ def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
         f"{done}/{total} tasks done",
     )
     parts: list[RenderableType] = [head]
+    if job.attempt:
+        parts.append(
+            Text(f"attempt {job.attempt + 1}: it was retried {words.plural(job.attempt, 'time')}", style="yellow")
+        )
     if glance.is_away:
         parts.append(Text("the platform does not answer; trying again ...", style="red"))
     parts.extend(tables.wait_told(wait, now_ms) for wait in glance.waits[:3])
@@ -95,15 +102,15 @@ def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
         parts.append(tables.task_list(job.tasks, now_ms))
     elif total:
         parts.append(tables.role_list(job))
-    if log:
+    if log or glance.unfinished:
         parts.append(Text(f"log of {glance.log_of}:", style="dim"))
-        parts.extend(map(_log_line, log))
+        parts.extend(map(_log_line, [*log, *filter(None, [glance.unfinished])]))
     return Group(*parts)
 
 
 def _log_line(line: str) -> Text:
     # Programs colour their lines, and progress bars write over theirs: what counts is what a terminal would show.
-    text = Text.from_ansi(line.rpartition("\r")[2])
+    text = Text.from_ansi(line.rstrip("\r").rpartition("\r")[2])
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
@@ -121,6 +128,8 @@ def _changes(before: Glance | None, glance: Glance) -> Iterator[str]:
     job = glance.job
     of_job = f"[bold]{shown(job.name)}[/] {words.styled(job.state)}"
     has_moved = before is None or before.job.state != job.state
+    if before is not None and (job.attempt or 0) > (before.job.attempt or 0):
+        yield f"[bold]{shown(job.name)}[/] [yellow]is retried[/]: attempt {(job.attempt or 0) + 1} begins"
     if has_moved and not job.is_final:
         yield of_job
     if glance.is_away and not (before and before.is_away):
@@ -143,15 +152,34 @@ def _task_changes(before: Glance | None, job: JobDetail) -> Iterator[str]:
             yield f"{_done(job)[0]}/{len(job.tasks)} tasks done: {words.counts(task.state for task in job.tasks)}"
         return
     for task in job.tasks:
-        was = before.job.task(task.role, task.index) if before else None
+        was = before.job.task(task.role, task.index) if before and before.job.attempt == job.attempt else None
+        if was is not None and (task.attempt or 0) > (was.attempt or 0):
+            yield f"{shown(task.name)} [yellow]is retried[/]: attempt {(task.attempt or 0) + 1} of the task"
         if (was.state if was else "WAITING") != task.state:
             where = f" on {shown(task.node)}" if task.state == "RUNNING" and task.node else ""
             code = f" (exit code {task.exit_code})" if task.exit_code else ""
             yield f"{shown(task.name)} {words.styled(task.state)}{where}{code}"
 
 
+class _Bars:
+    """Progress bars in plain lines: the newest state now and then, as each would fill the screen."""
+
+    def __init__(self) -> None:
+        self._said = ""
+        self._next_at = 0.0
+
+    def due(self, glance: Glance) -> list[str]:
+        """Return the state of the bar that the last line of the log is, if it changed and some time has passed."""
+        text = glance.unfinished.rstrip("\r")
+        if not text or text == self._said or time.monotonic() < self._next_at:
+            return []
+        self._said, self._next_at = text, time.monotonic() + BAR_EVERY_S
+        return [text]
+
+
 def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
     before: Glance | None = None
+    bars = _Bars()
     for glance in _glances(pai, name):
         changes = list(_changes(before, glance))
         now = words.clock_time(int(time.time() * 1000))
@@ -159,7 +187,7 @@ def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
         for line in () if glance.job.is_final else changes:
             console.print(f"{now} {line}", soft_wrap=True)
         # Past Rich, which takes a hundred times as long for a line that needs no styling.
-        console.file.writelines(f"{glance.log_of} | {line}\n" for line in glance.lines)
+        console.file.writelines(f"{glance.log_of} | {line}\n" for line in (*glance.lines, *bars.due(glance)))
         console.file.flush()
         for line in changes if glance.job.is_final else ():
             console.print(f"{now} {line}", soft_wrap=True)

@@ -19,6 +19,7 @@ from openpai.protocol.exits import EXIT_SPECS, LOG_RULES, LogRule, spec_for
 SUCCEEDED: Final = 0
 STOP_REQUESTED: Final = -210
 ENDED_WITH_ATTEMPT: Final = -220
+TIME_LIMIT_REACHED: Final = -1004
 UNCAUGHT_EXCEPTION: Final = 236
 ERROR_REPORTED: Final = 237
 UNKNOWN_FAILURE: Final = 255
@@ -76,14 +77,21 @@ def needs_log(report: ExitReport) -> bool:
     return report.reason is ExitReason.EXITED and report.code != SUCCEEDED
 
 
-def stop_requested() -> Diagnosis:
-    """Return the diagnosis of a job that ended because somebody wanted it to."""
-    return _row(STOP_REQUESTED)
+def stop_requested(told: str) -> Diagnosis:
+    """Return the diagnosis of a job that ended because somebody wanted it to, as a sentence says."""
+    return replace(_row(STOP_REQUESTED), reason=f"{told}." if told[-1:].isalnum() else told)
+
+
+def time_limit_reached() -> Diagnosis:
+    """Return the diagnosis of a job whose attempt ran for as long as it may."""
+    return _row(TIME_LIMIT_REACHED)
 
 
 def ended_with_attempt(outcome: Outcome) -> Diagnosis:
     """Return the diagnosis of a task that was ended because its attempt was over."""
-    return _row(STOP_REQUESTED if outcome.verdict is Verdict.STOPPED else ENDED_WITH_ATTEMPT)
+    if outcome.verdict is Verdict.STOPPED:
+        return outcome.diagnosis or _row(STOP_REQUESTED)
+    return _row(TIME_LIMIT_REACHED if outcome.code == TIME_LIMIT_REACHED else ENDED_WITH_ATTEMPT)
 
 
 @lru_cache(maxsize=512)

@@ -334,6 +334,7 @@ class StopRequested:
 
     at_ms: int
     by: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,10 +355,21 @@ class Preempted:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLimitReached:
+    """An attempt ran for as long as its job's time limit allows."""
+
+    job_attempt: int
+    at_ms: int
+    limit_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class RetryDue:
     """The time to try again has come for everything that backs off and is due by `at_ms`."""
 
     at_ms: int
 
 
-Fact = TasksGranted | TaskStarted | TaskExited | StopRequested | StartRequested | Preempted | RetryDue
+Fact = (
+    TasksGranted | TaskStarted | TaskExited | StopRequested | StartRequested | Preempted | TimeLimitReached | RetryDue
+)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from openpai.lifecycle.model import AttemptKey, Job, JobPhase, Task, TaskPhase, Verdict
 from openpai.lifecycle.stepping import Stepped
+
+NAMED_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ def narrate(before: Job, stepped: Stepped) -> tuple[Line, ...]:
         *_retried(before, stepped.retried),
         *_task_ends(before, last, changed),
         *_attempt_end(before, stepped),
-        *_job_moves(before, stepped.job),
+        *_job_moves(before, stepped),
     )
 
 
@@ -45,7 +48,7 @@ def _beginnings(before: Job, last: Job, changed: Sequence[Task]) -> Iterator[Lin
         count = "its 1 task" if len(last.tasks) == 1 else f"{len(starting)} of its {len(last.tasks)} tasks"
         yield Line("Granted", f"devices were granted to {count}", last.attempt)
     if before.attempt_started_at_ms is None and last.attempt_started_at_ms is not None:
-        yield Line("Running", f"attempt {last.attempt} runs", last.attempt)
+        yield Line("Running", f"attempt {_number(last)} runs", last.attempt)
 
 
 def _retried(before: Job, retried: tuple[Task, ...]) -> Iterator[Line]:
@@ -80,17 +83,29 @@ def _attempt_end(before: Job, stepped: Stepped) -> Iterator[Line]:
         Verdict.PREEMPTED: "AttemptPreempted",
     }[outcome.verdict]
     is_warning = outcome.verdict in (Verdict.FAILED, Verdict.PREEMPTED)
-    yield Line(reason, f"attempt {last.attempt}: {outcome.message}", last.attempt, is_warning=is_warning)
+    told = f"attempt {_number(last)}: {outcome.message}{_cut_short(last)}"
+    yield Line(reason, told, last.attempt, is_warning=is_warning)
 
 
-def _job_moves(before: Job, after: Job) -> Iterator[Line]:
-    if after.is_stop_requested and not before.is_stop_requested:
-        yield Line("StopRequested", "a stop was requested", after.attempt)
+def _cut_short(last: Job) -> str:
+    """Return which tasks still ran or waited when their attempt got its verdict; empty for none."""
+    if last.outcome is None or last.outcome.verdict in (Verdict.STOPPED, Verdict.PREEMPTED):
+        return ""
+    alive = [_name(task) for task in last.tasks.values() if task.is_alive]
+    named = ", ".join(alive[:NAMED_MAX]) + (f" and {len(alive) - NAMED_MAX} more" if len(alive) > NAMED_MAX else "")
+    return f"; this ends what still runs: {named}" if alive else ""
+
+
+def _job_moves(before: Job, stepped: Stepped) -> Iterator[Line]:
+    after = stepped.job
+    if stepped.stopped:
+        yield Line("StopRequested", stepped.stopped, after.attempt)
     if before.is_final and after.attempt > before.attempt:
-        yield Line("Restarted", f"it was started again as attempt {after.attempt}", after.attempt)
+        yield Line("Restarted", f"it was started again as attempt {_number(after)}", after.attempt)
     elif after.attempt > before.attempt:
         counted = f"{after.retries.counted} counted, {after.retries.free} free"
-        yield Line("Retried", f"attempt {after.attempt} waits for its turn (retries so far: {counted})", after.attempt)
+        told = f"attempt {_number(after)} waits for its turn (retries so far: {counted})"
+        yield Line("Retried", told, after.attempt)
     if after.phase is before.phase:
         return
     if after.phase is JobPhase.BACKING_OFF and after.retry_at_ms is not None:
@@ -111,8 +126,17 @@ def _was(before: Job, task: Task) -> Task:
     return was if was is not None and was.attempt == task.attempt else Task(task.id, attempt=task.attempt)
 
 
+def _number(job: Job) -> int:
+    """Return the number of the attempt as people count: from 1. Programs count from 0."""
+    return job.attempt + 1
+
+
+def _name(task: Task) -> str:
+    return f"{task.id.role}-{task.id.index}"
+
+
 def _named(task: Task) -> str:
-    return f"task {task.id.role}[{task.id.index}]"
+    return f"task {_name(task)}"
 
 
 def _cause(task: Task) -> str:
@@ -124,6 +148,6 @@ def _cause(task: Task) -> str:
 
 def _ended(job: Job) -> str:
     if job.phase is JobPhase.STOPPED:
-        return "was stopped"
+        return f"was stopped: {job.outcome.message}" if job.outcome else "was stopped"
     why = f": {job.outcome.message}" if job.outcome else ""
     return f"{job.phase}{why}"

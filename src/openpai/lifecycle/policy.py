@@ -116,7 +116,9 @@ def _fired(role: RolePlan, over: Sequence[Task]) -> Iterator[tuple[int, Outcome]
         yield trigger.ended_at_ms or 0, Outcome(Verdict.FAILED, code, trigger.diagnosis, trigger.id, told)
     if 1 <= role.min_succeeded <= len(succeeded):
         trigger = sorted(succeeded, key=_ending)[role.min_succeeded - 1]
-        told = f"{_tasks(role.min_succeeded)} of role {role.name} succeeded (minSucceededInstances)"
+        told = (
+            f"{_tasks(role.min_succeeded)} of role {role.name} succeeded (minSucceededInstances {role.min_succeeded})"
+        )
         yield trigger.ended_at_ms or 0, Outcome(Verdict.SUCCEEDED, 0, trigger.diagnosis, trigger.id, told)
 
 

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from openpai.lifecycle.diagnosis import ended_with_attempt, stop_requested, without_retry_advice
+from openpai.lifecycle.diagnosis import (
+    STOP_REQUESTED,
+    TIME_LIMIT_REACHED,
+    ended_with_attempt,
+    stop_requested,
+    time_limit_reached,
+    without_retry_advice,
+)
 from openpai.lifecycle.model import (
     NO_RETRIES,
     AttemptKey,
@@ -33,6 +40,7 @@ from openpai.lifecycle.model import (
     Tasks,
     TasksGranted,
     TaskStarted,
+    TimeLimitReached,
     Verdict,
 )
 from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy, again, verdict
@@ -49,6 +57,8 @@ class Stepped:
     """Task attempts, as they ended, that were followed by another attempt within the same job attempt."""
     changed: tuple[TaskId, ...] = ()
     """Which tasks changed, of the attempt that the job was in before; in the order in which that was heard."""
+    stopped: str = ""
+    """Who asked for the job to be stopped, and why, if somebody just did."""
 
     @property
     def last(self) -> Job:
@@ -83,6 +93,7 @@ class _Draft:
         self._own: Tasks | None = None
         self.ended: Job | None = None
         self.retried: list[Task] = []
+        self.stopped = ""
         self.now_ms = 0
         self.may_be_decided = False
 
@@ -98,18 +109,20 @@ class _Draft:
             case TaskExited():
                 self._exited(fact)
             case StopRequested():
-                self._stop()
+                self._stop(fact)
             case StartRequested():
                 self._start()
             case Preempted():
                 self._preempted(fact)
+            case TimeLimitReached():
+                self._time_is_up(fact)
             case RetryDue():
                 self._retry_due()
 
     def stepped(self) -> Stepped:
         if self.tasks is not self.job.tasks:
             self.job = replace(self.job, tasks=self.tasks)
-        return Stepped(self.job, self.ended, tuple(self.retried), tuple(self.changed))
+        return Stepped(self.job, self.ended, tuple(self.retried), tuple(self.changed), self.stopped)
 
     # What each fact means.
 
@@ -183,12 +196,15 @@ class _Draft:
             phase = task_goal(task.phase, TaskEvent.RETRIED_LATER)
             self._put(replace(following, phase=phase, retry_at_ms=self.now_ms + retry.delay_ms))
 
-    def _stop(self) -> None:
+    def _stop(self, fact: StopRequested) -> None:
         if self.job.is_final:
             return
+        told = f"{fact.by} stopped the job" + (f": {fact.reason}" if fact.reason else "")
+        if not self.job.is_stop_requested:
+            self.stopped = told
         self.job = replace(self.job, is_stop_requested=True)
         if self.job.outcome is None or self.job.phase is JobPhase.BACKING_OFF:
-            self._conclude(Outcome(Verdict.STOPPED, -210, stop_requested(), message="a stop was requested"))
+            self._conclude(_stopped(told))
 
     def _start(self) -> None:
         if self.job.is_final:
@@ -201,6 +217,13 @@ class _Draft:
         is_running = self.job.phase in (JobPhase.STARTING, JobPhase.RUNNING)
         if is_running and fact.job_attempt == self.job.attempt and self.job.outcome is None:
             self._conclude(Outcome(Verdict.PREEMPTED, -101, message=fact.why))
+
+    def _time_is_up(self, fact: TimeLimitReached) -> None:
+        is_running = self.job.phase in (JobPhase.STARTING, JobPhase.RUNNING)
+        if is_running and fact.job_attempt == self.job.attempt and self.job.outcome is None:
+            minutes = f"{fact.limit_ms / 60_000:g} minute{'' if fact.limit_ms == 60_000 else 's'}"
+            told = f"it ran for {minutes}, as long as its time limit allows"
+            self._conclude(Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, time_limit_reached(), message=told))
 
     def _retry_due(self) -> None:
         if self.job.phase is JobPhase.BACKING_OFF:
@@ -276,7 +299,8 @@ class _Draft:
     def _finish(self, phase: JobPhase) -> None:
         outcome = self.job.outcome
         if phase is JobPhase.STOPPED and outcome and outcome.verdict is not Verdict.STOPPED:
-            outcome = Outcome(Verdict.STOPPED, -210, stop_requested(), message="a stop was requested")
+            # It was stopped when the attempt had failed already, and only kept from being tried again.
+            outcome = _stopped(f"a stop was requested while the attempt ended ({outcome.message})")
         self._move(JobEvent.OVER, phase)
         self.job = replace(self.job, ended_at_ms=self.now_ms, retry_at_ms=None, outcome=outcome)
 
@@ -320,6 +344,10 @@ class _Draft:
         if task.phase in (TaskPhase.WAITING, TaskPhase.BACKING_OFF):
             raise ImpossibleFact(f"news of {key.path()}, which is {task.phase}")
         return task
+
+
+def _stopped(told: str) -> Outcome:
+    return Outcome(Verdict.STOPPED, STOP_REQUESTED, stop_requested(told), message=told)
 
 
 def _told_used_up(outcome: Outcome, job: Job) -> Outcome:

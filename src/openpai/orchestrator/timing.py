@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from openpai.lifecycle.model import Job, JobPhase, RetryDue, StopRequested, TaskPhase
+from openpai.lifecycle.model import Job, JobPhase, RetryDue, TaskPhase, TimeLimitReached
 from openpai.orchestrator.draining import leaving
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.recording import News, record
@@ -53,7 +53,8 @@ def _ends_ms(found: JobRecord) -> int | None:
 
 
 def _time_is_up(found: JobRecord, now_ms: int) -> News:
-    minutes = f"{(found.time_limit_ms or 0) / _MINUTE_MS:g}"
-    told = f"attempt {found.job.attempt} ran for as long as it may, its time limit of {minutes} minutes, and is stopped"
-    stop = StopRequested(now_ms, f"the time limit of {minutes} minutes")
-    return News((stop,), remark=("TimeLimitReached", told))
+    limit_ms = found.time_limit_ms or 0
+    minutes = f"{limit_ms / _MINUTE_MS:g}"
+    number = found.job.attempt + 1
+    told = f"attempt {number} ran for as long as it may, its time limit of {minutes} minutes, and is ended"
+    return News((TimeLimitReached(found.job.attempt, now_ms, limit_ms),), remark=("TimeLimitReached", told))

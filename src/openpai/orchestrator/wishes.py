@@ -118,13 +118,17 @@ class Wishes(SharingWishes):
             raise Refused("NoJobError", told, "only one's own jobs can be cloned")
         return self._secrets.open(found.sealed)
 
-    async def stop(self, user: str, name: str, by: str) -> None:
+    async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let a job end; see `Platform.stop`."""
-        await self._tell(user, name, News((StopRequested(self._clock.now_ms(), by),)))
+        await self._tell(user, name, News((StopRequested(self._clock.now_ms(), by, reason),)))
 
     async def start(self, user: str, name: str, by: str) -> None:
         """Let a finished job run again; see `Platform.start`."""
-        found = await self._store.load(await self._find(user, name)) if self._usage is not None else None
+        found = await self._store.load(await self._find(user, name))
+        if found is not None and not found.job.is_final and not found.job.is_stop_requested:
+            does = "waits to run" if found.job.phase in (JobPhase.QUEUED, JobPhase.BACKING_OFF) else "runs"
+            told = f"job {found.full_name} {does} already"
+            raise Refused("ConflictJobError", told, f"to run it from its beginning: pai job restart {found.name}")
         held = await check_again(found, self._usage) if found is not None and self._usage is not None else ()
         try:
             await self._tell(user, name, News((StartRequested(self._clock.now_ms(), by),), quotas=held))
@@ -147,11 +151,11 @@ class Wishes(SharingWishes):
         facts = (StopRequested(now_ms, by), StartRequested(now_ms, by))
         await self._tell(user, name, News(facts, remark=("RestartRequested", f"{by} restarted the job")))
 
-    async def kill(self, user: str, name: str, by: str) -> None:
+    async def kill(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let the job end without time to save its work; see `Platform.kill`."""
         office = await self._leading()
         id_ = await self._find(user, name)
-        fact = StopRequested(self._clock.now_ms(), by)
+        fact = StopRequested(self._clock.now_ms(), by, reason)
         await self._tell(user, name, News((fact,), remark=("KillRequested", f"{by} had its tasks killed at once")))
         found = office.desk.records.get(id_)
         keys = wanted(found.job).kill if found is not None else ()
@@ -317,5 +321,5 @@ async def _starting(found: JobRecord, backend: Backend) -> tuple[Wait, ...]:
 
 def _backing_off(found: JobRecord, now_ms: int) -> Wait:
     left_s = max(0, (found.job.retry_at_ms or now_ms) - now_ms) / 1000
-    told = f"attempt {found.job.attempt} failed and the job is tried again in {left_s:.0f} s"
+    told = f"attempt {found.job.attempt + 1} failed and the job is tried again in {left_s:.0f} s"
     return Wait(f"{found.job.id}/{found.job.attempt}", Why.BACKING_OFF, told, "wait, or stop the job")

@@ -146,14 +146,15 @@ class Platform(Protocol):
         """
         ...
 
-    async def stop(self, user: str, name: str, by: str) -> None:
-        """Let the job end. Harmless when it is over or already stopping."""
+    async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
+        """Let the job end, for a reason that its owner reads. Harmless when it is over or already stopping."""
         ...
 
     async def start(self, user: str, name: str, by: str) -> None:
         """Let a finished job run again as a new attempt; takes back a stop that has not been carried out yet.
 
-        Raises NoEnoughQuotaError for a finished one that is beyond a quota of its owner.
+        Raises NoEnoughQuotaError for a finished one that is beyond a quota of its owner, and ConflictJobError for
+        one that runs or waits to run already.
         """
         ...
 
@@ -165,7 +166,7 @@ class Platform(Protocol):
         """
         ...
 
-    async def kill(self, user: str, name: str, by: str) -> None:
+    async def kill(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let the job end like `stop`, but kill its tasks at once, also those that use their grace period already."""
         ...
 

@@ -15,6 +15,7 @@ from openpai.protocol.parsing import Path
 from openpai.protocol.references import entries, mapping
 from openpai.protocol.templates import SCOPES, Scope, is_reference, references, resolve, scope_of
 
+ROLES_NAMED_MAX: Final = 5
 PLUGINS: Final = ("ssh", "cmd", "git", "tensorboard", "teamwise_storage")
 _NOTIFICATION: Final = "jobStatusChangeNotification"
 _HIVED_KEYS: Final = (
@@ -32,6 +33,7 @@ def cautions(spec: JobSpec) -> Iterator[Finding]:
     """Yield what its owner should look at once more."""
     for role in spec.task_roles:
         yield from _unreachable_minima(role)
+    yield from _racing_roles(spec)
     yield from _unresolved(spec)
     yield from _image_references(spec)
     yield from _plugins(spec)
@@ -54,6 +56,17 @@ def _unreachable_minima(role: TaskRole) -> Iterator[Finding]:
         if minimum > role.instances:
             path: Path = ("taskRoles", role.name, "completion", key)
             yield Finding(path, f"{minimum} can never be reached by {role.instances} instances, so it means never")
+
+
+def _racing_roles(spec: JobSpec) -> Iterator[Finding]:
+    """Yield that the first role to succeed ends the others, where several may be the first."""
+    racing = [role for role in spec.task_roles if 1 <= role.completion.min_succeeded <= role.instances]
+    if len(racing) < 2:
+        return
+    names = [role.name for role in racing[:ROLES_NAMED_MAX]] + ["others"] * (len(racing) > ROLES_NAMED_MAX)
+    told = f"the job succeeds as soon as {' or '.join(names)} has succeeded, and its other tasks are ended then"
+    remedy = "give a role `completion: {minSucceededInstances: -1}` if the others should run on after it"
+    yield Finding(("taskRoles",), f"{told}; {remedy}")
 
 
 def _unresolved(spec: JobSpec) -> Iterator[Finding]:

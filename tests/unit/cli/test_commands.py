@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -60,6 +61,33 @@ def test_show_names_the_first_of_several_failures_and_the_cause_of_each(pai, pla
     assert "log: KeyError: 'lr'" in told
     assert "w-2, w-3, w-4, w-5, w-6 and 3 more: ContainerUncaughtException" in told
     assert told.count("advice: Mend [it].") == 1
+
+
+def test_show_tells_who_stopped_a_job_and_which_tasks_others_ended(pai, platform):
+    stopped = detail("STOPPED", appExitCode=-210, appExitTriggerMessage="root stopped the job: [typo]")
+    done = detail("SUCCEEDED", appExitTriggerTaskRoleName="w", appExitTriggerTaskIndex=0, appExitTriggerMessage="w did")
+    done["taskRoles"]["ps"]["taskStatuses"][0]["taskState"] = "STOPPED"
+    platform.on("GET", "/jobs/ann~hello", stopped, done)
+    assert "Why: root stopped the job: [typo]" in pai("job", "show", "hello").out
+    assert "ps-0 was ended early: w did" in pai("job", "show", "hello").out
+
+
+def test_attempts_are_counted_from_one(pai, platform):
+    platform.on("GET", "/jobs/ann~hello", detail("FAILED", attemptId=1, retries=1))
+    platform.on("GET", "/jobs/ann~hello/attempts/0", detail("FAILED", attemptId=0, appExitDiagnostics="the first"))
+    assert "the first" in pai("job", "show", "hello", "--attempt", "1").out
+    beyond = pai("job", "show", "hello", "--attempt", "3")
+    assert beyond.code == 3
+    assert "job ann~hello has no attempt 3" in beyond.err
+    assert "it has had 2 attempts so far" in beyond.err
+    assert pai("job", "show", "hello", "--attempt", "0").code == 2
+
+
+def test_stop_hands_on_its_reason(pai, platform):
+    platform.on("PUT", "/jobs/ann~hello/executionType", {})
+    platform.on("GET", "/jobs/ann~hello", detail("STOPPING"))
+    assert pai("job", "stop", "hello", "--reason", "full disk").code == 0
+    assert json.loads(platform.requests[0].content) == {"value": "STOP", "reason": "full disk"}
 
 
 def test_submit_tells_the_next_step(pai, platform, job_file):

@@ -8,7 +8,8 @@ from collections import deque
 import pytest
 from rich.console import Console
 
-from openpai.cli.watching import TASKS_LIVE, Glance, _view
+from openpai.cli.tailing import _newest
+from openpai.cli.watching import TASKS_LIVE, Glance, _changes, _view
 from openpai.client.model import JobDetail, Wait
 
 
@@ -49,3 +50,42 @@ def test_a_log_line_is_shown_as_a_terminal_would_show_it():
     shown = drawn(Glance(job("RUNNING", 1), (), [], "w-0"), "10%\r20%\r\x1b[31m30%\x1b[0m [done]")
     assert "30% [done]" in shown
     assert "10%" not in shown
+
+
+def test_a_progress_bar_and_the_number_of_the_attempt_are_shown():
+    shown = drawn(Glance(job("RUNNING", 1), (), [], "w-0", unfinished=" 40%|####"), "epoch 1")
+    assert "40%|####" in shown
+    assert "attempt" not in shown
+    status = {"username": "ann", "state": "RUNNING", "attemptId": 2}
+    again = JobDetail.read({"name": "j", "jobStatus": status, "taskRoles": {}})
+    assert "attempt 3: it was retried 2 times" in drawn(Glance(again, (), [], ""))
+
+
+def test_plain_lines_tell_of_retries():
+    def looked(attempt: int, task_attempt: int) -> Glance:
+        status = {"username": "ann", "state": "RUNNING", "attemptId": attempt}
+        tasks = [{"taskIndex": 0, "taskState": "RUNNING", "attemptId": task_attempt}]
+        read = {"name": "j", "jobStatus": status, "taskRoles": {"w": {"taskStatuses": tasks}}}
+        return Glance(JobDetail.read(read), (), [], "")
+
+    told = [list(_changes(looked(0, 0), now)) for now in (looked(0, 0), looked(0, 1), looked(1, 0))]
+    assert told[0] == []
+    assert told[1] == ["w-0 [yellow]is retried[/]: attempt 2 of the task"]
+    assert "[yellow]is retried[/]: attempt 2 begins" in told[2][0]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (["10%\r", "20%"], "20%"),
+        (["10%\r20%\r"], "20%\r"),
+        (["10%", "\r20", "%"], "20%"),
+        (["a\n", "10%"], "10%"),
+        (["10%\r20%\n"], ""),
+    ],
+)
+def test_the_newest_state_of_a_bar_is_kept_and_no_more(pieces, shown):
+    rest = ""
+    for piece in pieces:
+        rest = _newest((rest + piece).split("\n")[-1])
+    assert rest == shown

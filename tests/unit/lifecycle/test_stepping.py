@@ -13,6 +13,7 @@ from openpai.lifecycle.model import (
     TaskPhase,
     TasksGranted,
     TaskStarted,
+    TimeLimitReached,
     Verdict,
 )
 from openpai.lifecycle.policy import RETRY_POLICY
@@ -238,3 +239,31 @@ def test_news_of_what_was_never_started_is_impossible() -> None:
     story = Story(role())
     with pytest.raises(ImpossibleFact):
         story.exit(task())
+
+
+def test_a_stop_says_who_asked_for_it_and_why() -> None:
+    story = Story(role())
+    story.run()
+    story.tell(StopRequested(story.tick(), "root", "wrong data"))
+    assert story.last.stopped == "root stopped the job: wrong data"
+    story.exit(task(), 143)
+    outcome = story.job.outcome
+    assert outcome is not None
+    assert (story.job.phase, outcome.code) == (JobPhase.STOPPED, -210)
+    assert outcome.message == "root stopped the job: wrong data"
+    assert outcome.diagnosis is not None
+    assert outcome.diagnosis.reason == "root stopped the job: wrong data."
+    assert story.job.tasks[task()].diagnosis == outcome.diagnosis
+
+
+def test_a_time_limit_fails_the_attempt_for_good() -> None:
+    story = Story(role(), retries=5)
+    story.run()
+    assert story.tell(TimeLimitReached(1, story.tick(), 60_000)).phase is JobPhase.RUNNING
+    assert story.tell(TimeLimitReached(0, story.tick(), 60_000)).phase is JobPhase.ENDING
+    job = story.exit(task(), 143)
+    assert (job.phase, job.attempt) == (JobPhase.FAILED, 0)
+    assert job.outcome is not None
+    assert (job.outcome.code, job.outcome.diagnosis and job.outcome.diagnosis.phrase) == (-1004, "PodDeadlineExceeded")
+    assert "1 minutes" not in job.outcome.message
+    assert job.tasks[task()].diagnosis == job.outcome.diagnosis

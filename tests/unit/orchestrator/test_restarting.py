@@ -40,6 +40,26 @@ def test_a_job_that_waits_is_not_restarted() -> None:
     live(story)
 
 
+def test_a_job_that_runs_is_not_started() -> None:
+    async def story(house: House) -> None:
+        await house.submit("a", command="trap 'sleep 9' TERM; sleep 1000")
+        await house.in_phase("a", "running")
+        with pytest.raises(Refused, match="runs already"):
+            await house.wishes.start("ann", "a", "ann")
+        await house.wishes.stop("ann", "a", "root", "the data is wrong")
+        await house.in_phase("a", "ending")
+        # A start takes back a stop that is under way.
+        await house.wishes.start("ann", "a", "ann")
+        await house.in_phase("a", "running")
+        assert (await house.row("a")).attempt == 1
+        await house.wishes.stop("ann", "a", "root", "the data is wrong")
+        await house.in_phase("a", "stopped")
+        said = {row.event.message for row in await house.events("a")}
+        assert "the job was stopped: root stopped the job: the data is wrong" in said
+
+    live(story)
+
+
 def test_a_killed_job_gets_no_grace_not_even_what_is_left_of_it() -> None:
     async def story(house: House) -> None:
         for name in ("deaf", "later"):

@@ -20,7 +20,7 @@ def read(**extras: Any) -> Read:
         "name": "train",
         "type": "job",
         "prerequisites": [{"type": "dockerimage", "name": "i", "uri": "busybox"}],
-        "taskRoles": {"worker": ROLE, "server": ROLE},
+        "taskRoles": {"worker": ROLE, "server": ROLE | {"completion": {"minSucceededInstances": -1}}},
         "extras": extras,
     }
     return read_job(json.dumps(document))

@@ -209,6 +209,22 @@ def test_a_file_of_just_the_limit_is_read() -> None:
     assert read_job(text + "#" * (MAX_JOB_BYTES - len(text.encode()))).spec.name == "ordinary"
 
 
+def test_roles_that_end_each_other_are_warned_of() -> None:
+    def roles(*minima: int | None) -> dict[str, object]:
+        made = job()
+        (worker,) = made["taskRoles"].values()
+        of = [{} if minimum is None else {"minSucceededInstances": minimum} for minimum in minima]
+        made["taskRoles"] = {f"role{at}": {**worker, "completion": each} for at, each in enumerate(of)}
+        return made
+
+    (warning,) = warnings_of(roles(None, None, -1))
+    assert "as soon as role0 or role1 has succeeded, and its other tasks are ended then" in warning
+    for harmless in ((None,), (None, -1), (-1, -1), (None, 1000)):
+        assert not [told for told in warnings_of(roles(*harmless)) if "as soon as" in told]
+    (warning,) = warnings_of(roles(*[None] * 9))
+    assert "role4 or others" in warning
+
+
 def test_minima_beyond_the_instances_are_warned_of() -> None:
     (warning,) = warnings_of(job_with_worker(completion={"minFailedInstances": 5}))
     assert "taskRoles.worker.completion.minFailedInstances: 5 can never be reached by 4 instances" in warning

@@ -48,6 +48,9 @@ class Bulk(Body):
         "as they shall be are passed over.",
     )
     tag: str | None = Field(None, min_length=1, max_length=255, pattern=r"^[^,\x00-\x1f]+$", description="For (un)tag.")
+    reason: str = Field(
+        "", max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="For stop and kill: why, for the owners."
+    )
 
     @model_validator(mode="after")
     def _is_clear(self) -> Bulk:
@@ -130,7 +133,7 @@ async def _done(here: Desk, caller: Caller, wish: Bulk, target: _Target) -> dict
     try:
         row = target.row or await find_job(here, caller, target.name)
         check_job(caller, row, deed.action)
-        told = await deed.do(here, row, caller.user, wish.tag or "")
+        told = await deed.do(here, row, caller.user, wish.tag or wish.reason)
     except (Refused, Unavailable) as error:
         return _result(target, error)
     return {"job": full_name(row), "id": row.id, "status": 200, "message": told}

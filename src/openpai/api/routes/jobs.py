@@ -31,6 +31,7 @@ from openpai.protocol.writing import masked_yaml
 
 router = APIRouter(tags=["jobs"])
 HOLDERS_MAX: Final = 100
+NO_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
 
@@ -39,6 +40,7 @@ class Execution(Body):
 
     value: Literal["START", "STOP", "RESTART"]
     force: bool = Field(False, description="With STOP: kill its tasks at once, without a grace period.")
+    reason: str = Field("", max_length=500, pattern=NO_CONTROLS, description="With STOP: why, for the job's owner.")
 
     @property
     def action(self) -> str:
@@ -90,7 +92,7 @@ async def set_execution(request: Request, caller: Annotated[Caller, doing("job.s
     """Stop a job, start one that is over again as a new attempt, or restart one, whether it runs or is over."""
     wish = await read_body(request, Execution)
     row = await job_for(request, caller, job)
-    return done(await deeds.DEEDS[wish.action].do(desk(request), row, caller.user, ""), 202)
+    return done(await deeds.DEEDS[wish.action].do(desk(request), row, caller.user, wish.reason), 202)
 
 
 @router.get("/api/v2/jobs/{job}/config")

@@ -154,9 +154,13 @@ class Jobs(Naming):
         return Call("GET", f"{self.path(name)}/why", whole(lambda document: model.Held.read(document.get("held"))))
 
     @asks
-    def stop(self, name: str, *, force: bool = False) -> Call[None]:
-        """Let a job end; harmless when it is over. With `force` its tasks get no time to save their work."""
+    def stop(self, name: str, *, force: bool = False, reason: str = "") -> Call[None]:
+        """Let a job end; harmless when it is over. With `force` its tasks get no time to save their work.
+
+        The job's owner reads the reason.
+        """
         body: dict[str, Any] = {"value": "STOP", **({"force": True} if force else {})}
+        body |= {"reason": reason} if reason else {}
         return Call("PUT", f"{self.path(name)}/executionType", nothing, json=body)
 
     @asks
@@ -202,6 +206,7 @@ class Jobs(Naming):
         *,
         where: Mapping[str, Filter] | None = None,
         tag: str | None = None,
+        reason: str = "",
     ) -> Call[model.Results]:
         """Do one thing to many jobs, those named or all that match, and return what became of each.
 
@@ -212,6 +217,7 @@ class Jobs(Naming):
             names = [names]
         chosen = {"jobs": list(names)} if names is not None else {"where": dict(where or {})}
         body = {"action": action, **chosen, **({} if tag is None else {"tag": tag})}
+        body |= {"reason": reason} if reason else {}
         return Call("POST", "/jobs/bulk", whole(model.Results.read), json=body)
 
     @asks
