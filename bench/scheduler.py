@@ -5,7 +5,8 @@
 
 The configuration is HiveD's format. The stream is one JSON object a line: `submit` (one attempt; a gang that must wait
 is dropped and counted as rejected, one that would preempt has its victims deleted and tries again), `delete`,
-`node_bad`, `node_good`, and `mark`, after which counting starts. Times are milliseconds unless stated.
+`node_bad`, `node_good`, and `mark`, after which counting starts. At the end every node is told bad and good again, one
+at a time. Times are milliseconds unless stated. Loading the configuration took `start_s` and `start_memory_mb`.
 """
 
 from __future__ import annotations
@@ -131,6 +132,15 @@ class Run:
         }
 
 
+def health(scheduler: Hived) -> dict[str, Any]:
+    """Tell every node bad and then good again, one at a time, while gangs run, and return what that took."""
+    run = Run(scheduler)
+    for is_healthy in (False, True):
+        for name in scheduler.cluster.boxes:
+            run.node(name, is_healthy)
+    return {"events": len(run.node_ms), "total_s": round(sum(run.node_ms) / 1000, 3), "event_ms": spread(run.node_ms)}
+
+
 def spread(times: Sequence[float]) -> dict[str, float]:
     """Return median, 99th percentile, maximum and mean."""
     if not times:
@@ -160,6 +170,7 @@ def main() -> None:
     memory_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before) / 1024
     with options.stream.open() as stream:
         phases = Run(scheduler).play(stream)
+    phases["health_one_by_one"] = health(scheduler)
     nodes = len(scheduler.cluster.boxes)
     devices = sum(len(chain.boxes) * chain.shape.leaves for chain in scheduler.cluster.chains.values())
     answer = {"nodes": nodes, "devices": devices, "start_s": round(start_s, 3), "start_memory_mb": round(memory_mb, 1)}

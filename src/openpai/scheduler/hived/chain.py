@@ -70,6 +70,15 @@ class Chain:
         per = self.boxes_per[level]
         return range(index * per, (index + 1) * per)
 
+    def boxes_in(self, bits: int) -> list[Box]:
+        """Return the nodes whose bits are set, in order."""
+        found = []
+        while bits:
+            low = bits & -bits
+            bits ^= low
+            found.append(self.boxes[low.bit_length() - 1])
+        return found
+
     def mask_in_box(self, level: int, index: int) -> int:
         """Return which devices of its node a cell of at most node level is."""
         if level == self.node_level:

@@ -131,7 +131,11 @@ class Cluster:
     def promote(self, record: GangRecord) -> None:
         """A gang has its right again, or needs none any more."""
         record.lazily_preempted_by = None
-        self.demoted.get(record.request.virtual_cluster, set()).discard(record.request.id)
+        demoted = self.demoted.get(record.request.virtual_cluster)
+        if demoted is not None:
+            demoted.discard(record.request.id)
+            if not demoted:
+                del self.demoted[record.request.virtual_cluster]
 
     def spare(self, victim: str, threat: str) -> None:
         """A gang is threatened by another no longer."""
@@ -152,11 +156,12 @@ class Cluster:
 
     def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:
         """Devices or promised cells of these chains were freed: what failed before may work now."""
-        groups = {"", virtual_cluster}
-        for chain in chains:
-            groups |= self._watching.pop(chain.spec.name, set())
-        for group in groups:
-            self.freed[group] = self.freed.get(group, 0) + 1
+        freed = self.freed
+        freed[""] += 1
+        freed[virtual_cluster] = freed.get(virtual_cluster, 0) + 1
+        if self._watching:
+            for group in {group for chain in chains for group in self._watching.pop(chain.spec.name, ())}:
+                freed[group] = freed.get(group, 0) + 1
 
     def note_all_freed(self) -> None:
         """Anything may work now."""

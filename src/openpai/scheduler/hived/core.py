@@ -186,8 +186,9 @@ class Hived:
         self._trial = self.cluster.proposal = None
         record = GangRecord(trial.request, list(trial.parts), since_ms=at_ms, spots=trial.spots)
         self.cluster.remember(record)
-        if trial.victims or trial.stripped or trial.displaced:
-            self.cluster.rebound |= trial.journal.touched()
+        self.cluster.rebound |= trial.rebound
+        if trial.victims or trial.stripped or trial.displaced or trial.rebound:
+            # Gangs that are served from other cells than before may leave room where there was none.
             self._settle_costs(record, trial, at_ms)
 
     def _settle_costs(self, record: GangRecord, trial: Trial, at_ms: int | None) -> None:
@@ -233,7 +234,7 @@ class Hived:
             return
         request = record.request
         everybody = range(len(record.parts))
-        unknown = [member for member in leaving or () if member not in everybody]
+        unknown = leaving and [member for member in leaving if member not in everybody]
         if unknown:
             told = f"gang {gang!r} has members 0 to {len(everybody) - 1}, not {unknown[0]}"
             raise Refused("InvalidParametersError", told, "name the members that left")
@@ -270,7 +271,7 @@ class Hived:
     def _settle_rights(self, only: str | None = None) -> None:
         """Let running gangs that lost their guarantee have it again, the highest priority first."""
         cluster = self.cluster
-        if any(cluster.demoted.values()):
+        if cluster.demoted:
             for name in sorted(settle_rights(cluster, only)):
                 cluster.gangs[name].parts = []
                 self.release(name)

@@ -35,6 +35,8 @@ class Trial:
     stripped: set[str] = field(default_factory=set)
     """Gangs that lost their right but need not leave."""
     displaced: set[str] = field(default_factory=set)
+    rebound: set[str] = field(default_factory=set)
+    """Gangs that lost their right, or have it out of another cell."""
     spots: tuple[Spot, ...] = ()
     undo: Callable[[], None] = field(default=lambda: None)
     """Takes everything back."""
@@ -117,7 +119,8 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Trial 
         if parts is not None:
             return Trial(
                 request, view.chain, parts, preemption.journal,
-                preemption.victims, preemption.stripped, preemption.displaced, undo=preemption.undo,
+                preemption.victims, preemption.stripped, preemption.displaced, preemption.journal.touched(),
+                undo=preemption.undo,
             )  # fmt: skip
     return None
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.model import GangRequest
+from openpai.scheduler.hived.pool import WORSE
 from openpai.scheduler.hived.seeking import Within
 from openpai.scheduler.hived.view import View
 
@@ -25,9 +26,11 @@ def insides(view: View, request: GangRequest) -> Iterator[Within | None]:
     chain = view.chain
     allowed = allowed_nodes(chain, request)
     level = wished_level(chain, request)
-    if level and sum(request.sizes()) <= chain.spec.leaves(level):
+    need = sum(request.sizes())
+    if level and need <= chain.spec.leaves(level):
         for cell in _cells_of(view, level, allowed):
-            yield from _inside(chain, level, cell, allowed)
+            if _has_room(view, level, cell, need):
+                yield from _inside(chain, level, cell, allowed)
     if request.topology is None or not request.topology.is_required:
         yield allowed
 
@@ -39,7 +42,7 @@ def leftover_insides(chain: Chain, request: GangRequest) -> Iterator[Within | No
     need = sum(request.sizes())
     if level and need <= chain.spec.leaves(level):
         for cell in range(chain.spec.count(level)):
-            if level >= chain.node_level or _free_in(chain, level, cell) >= need:
+            if _free_in(chain, level, cell) >= need:
                 yield from _inside(chain, level, cell, allowed)
     if request.topology is None or not request.topology.is_required:
         yield allowed
@@ -71,33 +74,54 @@ def _inside(chain: Chain, level: int, cell: int, allowed: Within | None) -> Iter
 
 
 def _free_in(chain: Chain, level: int, cell: int) -> int:
+    """Return at most how many devices of a cell nobody uses."""
+    if level >= chain.node_level:
+        return chain.spec.leaves(level) - max(divmod(chain.burden(level, cell), WORSE))
     box = chain.boxes[cell // chain.per_box(level)]
     return (chain.mask_in_box(level, cell) & ~(box.claimed | box.squat | box.bad)).bit_count()
 
 
-def _cells_of(view: View, level: int, allowed: Within | None) -> list[int]:
-    """Return the cells of a level where a view has units, then those where it could get some."""
+def _cells_of(view: View, level: int, allowed: Within | None) -> Iterator[int]:
+    """Yield the cells of a level where a view has units, then those where it could get some."""
     chain = view.chain
     usable = -1 if allowed is None else allowed.cells(level)
     held = view.holdings.values()
-    own = sorted({cell for each in held for cell in _related(chain, level, each.level, each.index)})
-    own = [cell for cell in own if usable >> cell & 1]
+    own = {cell for each in held for cell in _related(chain, level, each.level, each.index)}
+    yield from (cell for cell in sorted(own) if usable >> cell & 1)
     if not any(view.unserved):
-        return own
+        return
     known = set(own)
-    seen: set[tuple[int, ...]] = set()
-    fresh: list[int] = []
     for free_level in range(1, chain.top + 1):
-        for index in chain.pool.free_cells(free_level):
-            for cell in _related(chain, level, free_level, index):
-                # Free cells without a bad or busy device are alike.
-                is_plain = allowed is None and free_level >= level and not chain.burden(free_level, index)
-                kind = (free_level,) if is_plain else (0, cell)
-                if usable >> cell & 1 and cell not in known and kind not in seen:
-                    seen.add(kind)
+        within = -1 if allowed is None else allowed.cells(free_level)
+        # Larger cells in which nothing is bad or in use are alike, and so are the cells inside each of them.
+        is_alike = free_level >= level and allowed is None
+        for index in (chain.pool.kinds if is_alike else chain.pool.cells)(free_level, within):
+            related = _related(chain, level, free_level, index)
+            if is_alike and not chain.burden(free_level, index):
+                related = related[:1]
+            for cell in related:
+                if usable >> cell & 1 and cell not in known:
                     known.add(cell)
-                    fresh.append(cell)
-    return own + fresh
+                    yield cell
+
+
+def _has_room(view: View, level: int, cell: int, need: int) -> bool:
+    """Return whether the sound devices of a cell that a view has or could get are enough, leaving all else aside."""
+    chain = view.chain
+    inside = chain.mask_in_box(level, cell) if level < chain.node_level else chain.shape.full
+    may_open = any(view.unserved)
+    for at in chain.boxes_of(level, cell):
+        box = chain.boxes[at]
+        mask = box.full if may_open else 0
+        for unit in box.units:
+            if unit.holding.view is not view:
+                mask &= ~unit.mask
+            else:
+                mask |= unit.mask
+        need -= (mask & inside & ~(box.claimed | box.bad)).bit_count()
+        if need <= 0:
+            return True
+    return False
 
 
 def _related(chain: Chain, level: int, of_level: int, index: int) -> range:

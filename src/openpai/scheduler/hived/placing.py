@@ -179,7 +179,7 @@ class Placement:
     def _fill(self, view: View, within: Within | None, members: Sequence[int], may_cost: bool) -> bool:
         """Claim devices for the members one by one, or leave no trace."""
         mark = self._mark()
-        rest = sum(self.sizes[member] for member in members)
+        rest = sum(self.sizes[member] for member in members) if len(members) > 1 else 0
         for member in members:
             number = self.sizes[member]
             unit = (

@@ -233,6 +233,21 @@ class Pool:
         bad, squat = divmod(self._burden(level, index), WORSE)
         return Offer(level, index, bad, squat)
 
+    def cells(self, level: int, usable: int) -> list[int]:
+        """Return the free cells of a level among those whose bits are given, in order."""
+        bits = 0
+        for some in self._by_burden[level - 1].values():
+            bits |= some
+        return _places(bits & usable)
+
+    def kinds(self, level: int, usable: int) -> list[int]:
+        """Return like `cells`, but of those in which nothing is bad or in use the first only: the others are alike."""
+        bits = 0
+        for burden, some in self._by_burden[level - 1].items():
+            found = some & usable
+            bits |= found if burden else found & -found
+        return _places(bits)
+
     def free_cells(self, level: int) -> list[int]:
         """Return the free cells of a level, in order."""
         return sorted(self._where[level - 1])
@@ -247,3 +262,13 @@ class Pool:
         for at in range(self.top, level - 1, -1):
             total = total * (self.children[at] if at < self.top else 1) + self.free[at - 1]
         return total
+
+
+def _places(bits: int) -> list[int]:
+    """Return the numbers of the bits that are set, in order."""
+    places = []
+    while bits:
+        low = bits & -bits
+        bits ^= low
+        places.append(low.bit_length() - 1)
+    return places

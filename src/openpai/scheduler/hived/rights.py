@@ -195,7 +195,7 @@ def settle_rights(cluster: Cluster, only: str | None = None) -> set[str]:
         journal = Journal()
         if endow(cluster.gangs, journal, name):
             cluster.promote(record)
-            cluster.rebound |= journal.touched()
+            _note_rebound(cluster, record, journal)
         else:
             displaced |= _take_over(cluster, record)
     return displaced
@@ -235,8 +235,15 @@ def _take_over(cluster: Cluster, record: GangRecord) -> set[str]:
         return set()
     cluster.promote(record)
     displaced = _give_back(cluster, journal, lower, gang)
-    cluster.rebound |= journal.touched()
+    _note_rebound(cluster, record, journal)
     return displaced
+
+
+def _note_rebound(cluster: Cluster, record: GangRecord, journal: Journal) -> None:
+    """Gangs that are served from other cells than before may leave room where there was none."""
+    cluster.rebound |= journal.touched()
+    chains = {part.box.chain.spec.name: part.box.chain for part in record.parts if part is not None}
+    cluster.note_freed(record.request.virtual_cluster, chains.values())
 
 
 def _has_claim(record: GangRecord, views: Mapping[int, View]) -> bool:

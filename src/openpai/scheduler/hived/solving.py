@@ -19,10 +19,8 @@ from openpai.scheduler.hived.view import View
 
 STEPS_MAX: Final = 2_000
 """So many cells are opened for trial."""
-STEPS_MIN: Final = 48
-"""So many are opened in the largest cluster."""
-WORK_MAX: Final = 200_000
-"""Free cells to look at, over all trials."""
+EXACT_UP_TO: Final = 200
+"""With more free cells than this the roomiest are taken and no others tried instead."""
 ALIKE_MAX: Final = 16
 """So many different cells of a level are tried one instead of the other."""
 
@@ -48,7 +46,7 @@ class Solver:
         self._sizes = sizes
         self._may_cost = may_cost
         self._is_even = len(set(sizes)) == 1
-        self._steps = max(STEPS_MIN, min(STEPS_MAX, WORK_MAX // (1 + sum(view.chain.pool.free))))
+        self._steps = STEPS_MAX
         self._opened: list[Holding] = []
         self._units: list[Unit] = []
         self._rooms: list[int] = []
@@ -57,10 +55,12 @@ class Solver:
 
     def solve(self) -> list[Unit] | None:
         """Return a unit for each member; the cells they need are bound. None, without a trace, if there is no way."""
-        self._add(unit for shelf in self._view.shelves.values() for _, unit in sorted(shelf.units.items()))
+        self._add(self._own_units())
         levels = [level for level in range(self._chain.top, 0, -1) if self._view.unserved[level - 1]]
         found = self._pack(is_last=not levels)
-        if found is None and levels:
+        if found is None and levels and self._is_large(levels[-1]):
+            found = self._open_roomiest(levels)
+        elif found is None and levels:
             found = self._open(levels, self._view.unserved[levels[0] - 1].bit_count())
         used = {id(unit.holding) for unit in found or ()}
         for holding in reversed(self._opened):
@@ -80,6 +80,42 @@ class Solver:
         if self._within is not None:
             left &= self._within.mask if self._within.bits >> at & 1 else 0
         return left
+
+    def _own_units(self) -> list[Unit]:
+        within, view = self._within, self._view
+        if within is None or within.bits.bit_count() > len(view.holdings):
+            return [unit for shelf in view.shelves.values() for _, unit in sorted(shelf.units.items())]
+        boxes = [box for box in self._chain.boxes_in(within.bits) if box.units]
+        found = [unit for box in boxes for unit in box.units if unit.holding.view is view]
+        return sorted(found, key=lambda unit: (unit.mask.bit_count(), unit.index))
+
+    def _is_large(self, level: int) -> bool:
+        """Return whether too many free cells could be used for all combinations to be tried."""
+        chain, count = self._chain, 0
+        for cover in range(level, chain.top + 1):
+            usable = -1 if self._within is None else self._within.cells(cover)
+            count += len(chain.pool.kinds(cover, usable))
+        return count > EXACT_UP_TO
+
+    def _open_roomiest(self, levels: list[int]) -> list[Unit] | None:
+        """Let the roomiest free cells be served, the largest first, until there is room for all."""
+        pool = self._chain.pool
+        for level in levels:
+            number = self._view.unserved[level - 1].bit_count()
+            for candidate in self._candidates(level, number):
+                cover = pool.cover(level, candidate.cell)
+                if not cover or not pool.is_safe(level, cover):
+                    continue
+                holding = self._chain.bind(self._view, level, candidate.cell)
+                self._opened.append(holding)
+                self._add(holding.units)
+                found = self._pack(is_last=False)
+                if found is not None:
+                    return found
+                number -= 1
+                if not number:
+                    break
+        return self._pack(is_last=True)
 
     def _add(self, units: Iterable[Unit]) -> None:
         for unit in units:
@@ -121,30 +157,37 @@ class Solver:
             return self._open(below, self._view.unserved[below[0] - 1].bit_count())
         return self._pack(is_last=True)
 
-    def _candidates(self, level: int) -> list[_Candidate]:
-        """Return free cells of a level that could serve a promise, the best first, one of each kind."""
+    def _candidates(self, level: int, number: int = 0) -> list[_Candidate]:
+        """Return free cells of a level that could serve a promise, the best first.
+
+        One of each kind; or, where `number` of them are wanted, at least as many as long as there are any.
+        """
         pool = self._chain.pool
         wholes: set[Profile] = set()
         kinds: set[Profile] = set()
         found: list[_Candidate] = []
+        perfect = 0
         for cover in range(level, self._chain.top + 1):
             if not pool.free[cover - 1] or not pool.is_safe(level, cover):
                 continue
-            usable = -1 if self._within is None else self._within.cells(cover)
-            for whole in pool.free_cells(cover):
-                if not usable >> whole & 1:
-                    continue
-                around = self._profile(cover, whole)
+            for whole in pool.cells(cover, -1 if self._within is None else self._within.cells(cover)):
+                if number and perfect >= number:
+                    break
+                around = () if number else self._profile(cover, whole)
                 if around in wholes:
                     continue
-                wholes.add(around)
+                if not number:
+                    wholes.add(around)
                 for index in self._inside(level, cover, whole):
-                    kind = (cover, around, self._profile(level, index))
+                    kind = () if number else (cover, around, self._profile(level, index))
                     if kind not in kinds:
-                        kinds.add(kind)
-                        found.append(self._weighed(level, cover, index))
+                        candidate = self._weighed(level, cover, index)
+                        found.append(candidate)
+                        perfect += candidate.loss[0] == 0
+                        if not number:
+                            kinds.add(kind)
         found = [candidate for candidate in found if candidate.loss[0] < self._chain.spec.leaves(level)]
-        return sorted(found)[:ALIKE_MAX]
+        return sorted(found)[: None if number else ALIKE_MAX]
 
     def _inside(self, level: int, cover: int, whole: int) -> range:
         each = self._chain.spec.leaves(cover) // self._chain.spec.leaves(level)

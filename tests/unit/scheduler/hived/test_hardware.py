@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from time import process_time
 from typing import Any
 
 import pytest
@@ -90,6 +91,18 @@ def test_spare_cells_stand_in_for_bad_ones(racks: Make) -> None:
     desk.look()
     assert lost_devices(desk.core.cluster.views["a"]["RACK"]) == 0
     desk.run("both", "a", 4, 4)
+
+
+def test_health_told_one_node_at_a_time_takes_no_longer_in_a_large_cluster(text_of_racks: Make) -> None:
+    core = Hived.from_text(text_of_racks(3000, {"a": {"RACK": 1000, "RACK.NODE": 2000}, "b": {"RACK.NODE": 1500}}))
+    took_s = []
+    for is_healthy in (False, True):
+        for node in core.cluster.boxes:
+            began_s = process_time()
+            core.set_node(node, is_healthy=is_healthy)
+            took_s.append(process_time() - began_s)
+    assert sum(took_s) / len(took_s) < 0.001
+    assert sorted(took_s)[len(took_s) * 99 // 100] < 0.005
 
 
 def test_everything_bad_and_then_good_again(racks: Make) -> None:
