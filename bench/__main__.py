@@ -54,6 +54,16 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
             Bar("mix_p99_ms", at_most=200),
         ),
     ),
+    "gang": (
+        ("gang",),
+        (
+            Bar("peak_memory_mb", at_most=400),
+            Bar("slowest_answer_s", at_most=1),
+            Bar("launched_s", at_most=15),
+            Bar("ended_s", at_most=10),
+        ),
+    ),
+    "trickle": (("gang", "--shape", "trickle"), (Bar("cpu_ms_per_task", at_most=10),)),
     "simulate": (("simulate",), (Bar("replay_s", at_most=60),)),
     "idle": (("idle",), (Bar("memory_mb", at_most=150), Bar("core_percent", at_most=1))),
 }

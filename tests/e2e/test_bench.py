@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
         ("throughput --jobs 5 --backend simulated", "submissions_per_s"),
         ("drain --jobs 20 --nodes 2", "drained_per_s"),
         ("first_log --jobs 2", "p95_ms"),
+        ("gang --tasks 40 --nodes 4 --run-s 3", "launched_s"),
+        ("gang --shape trickle --tasks 20", "cpu_ms_per_task"),
         ("followed_logs --readers 20 --seconds 5 --nodes 2 --log-mb 1", "memory_mb"),
     ],
 )

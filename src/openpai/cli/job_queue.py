@@ -65,7 +65,7 @@ def _alike(waits: tuple[Wait, ...]) -> list[tuple[Wait, int]]:
     found: dict[tuple[str, str], list[Wait]] = {}
     for wait in waits:
         found.setdefault((wait.code, wait.told), []).append(wait)
-    return [(same[0], len(same)) for same in found.values()]
+    return [(same[0], sum(1 + wait.more for wait in same)) for same in found.values()]
 
 
 def move(

@@ -103,10 +103,19 @@ def check_hardware(office: Office, record: JobRecord, spec: JobSpec, usable: Col
     faults = tuple(_hardware_faults(office, record, spec))
     if faults:
         raise InvalidProtocol(faults)
-    for members in gangs.waiting(record.job):
+    for members in _different(record):
         refused = office.scheduler.refusal(gangs.describe(record, members, spec), usable)
         if refused is not None:
             raise Refused("InvalidProtocolError", refused.told, refused.remedy)
+
+
+def _different(record: JobRecord) -> Iterator[gangs.Members]:
+    """Yield the gangs of a job that ask for different things: all tasks of a role ask for the same."""
+    seen: set[str] = set()
+    for members in gangs.waiting(record.job):
+        if members.tasks[0].role not in seen:
+            seen.add(members.tasks[0].role)
+            yield members
 
 
 def _hardware_faults(office: Office, record: JobRecord, spec: JobSpec) -> Iterator[Fault]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from openpai.lifecycle.actions import wanted
-from openpai.lifecycle.model import JobPhase, StartRequested, StopRequested, TaskPhase, Verdict
+from openpai.lifecycle.model import Job, JobPhase, StartRequested, StopRequested, TaskPhase, Verdict
 from openpai.lifecycle.planning import plan_of
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator import gangs
@@ -51,6 +51,9 @@ from openpai.protocol.reading import LONG_JOB_BYTES, read_job
 from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.runtime.plugins import unsupported_plugins
 from openpai.scheduler.model import Wait, Why
+
+WAITS_OF_A_ROLE: Final = 20
+"""So many tasks of a role are told why they wait, each in its place; the others wait behind them for the same."""
 
 
 class Wishes(SharingWishes):
@@ -213,8 +216,7 @@ class Wishes(SharingWishes):
             return ()
         if found.job.phase is JobPhase.BACKING_OFF:
             return (_backing_off(found, self._clock.now_ms()),)
-        waits = (office.scheduler.why(members.gang) for members in gangs.waiting(found.job))
-        return (*(wait for wait in waits if wait is not None), *await _starting(found, office.backend))
+        return (*_waits(office, found.job), *await _starting(found, office.backend))
 
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
         """Return who holds the room a job waits for; see `Platform.in_the_way`."""
@@ -287,6 +289,18 @@ async def _tell_leader(office: Office, id_: str, news: News) -> None:
         if known is None or await is_newest(office, known):
             return
     raise Unavailable(f"job {id_} changes too fast to be told")
+
+
+def _waits(office: Office, job: Job) -> Iterator[Wait]:
+    """Yield why the gangs of a job wait; of thousands of tasks that ask for the same, the first of each role."""
+    by_role: dict[str, list[str]] = {}
+    for members in gangs.waiting(job):
+        by_role.setdefault("" if job.plan.is_gang else members.tasks[0].role, []).append(members.gang)
+    for names in by_role.values():
+        told = [wait for name in names[:WAITS_OF_A_ROLE] if (wait := office.scheduler.why(name)) is not None]
+        yield from told[:-1]
+        if told:
+            yield replace(told[-1], more=max(0, len(names) - WAITS_OF_A_ROLE))
 
 
 def _refuse_over(found: JobRecord) -> None:

@@ -156,6 +156,8 @@ class Wait:
     """Place in the queue, counted from 1; 0 for a gang that lets others pass because it never fits."""
     estimate: Estimate | None = None
     """When it may start; None when nobody worked it out."""
+    more: int = 0
+    """How many further gangs of the same job wait for the same, behind this one, each without a `Wait` of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,10 @@ class House:
 
         return await self.until(is_so, within_s)
 
+    async def is_quiet(self) -> bool:
+        """Return whether the backend was told everything."""
+        return not self.office.desk.to_act and not self.office.desk.to_forget
+
     def where(self, name_of_job: str) -> set[tuple[str, tuple[int, ...]]]:
         """Return nodes and devices on which a job runs."""
         return {(task.node, task.devices) for task in self.cluster.running() if task.key.job == name_of_job}

@@ -111,6 +111,7 @@ class Wait(Answer):
     ahead: list[str] = Field(description="who goes first", examples=[["ann~first"]])
     position: int | None = Field(examples=[1])
     estimate: Estimate | None
+    more: int = Field(description="how many further tasks of the job wait for the same, behind this one", examples=[0])
 
 
 class Waits(Answer):

@@ -75,6 +75,7 @@ def wait(view: Wait) -> Document:
         "ahead": view.ahead,
         "position": view.position,
         "estimate": None if view.estimate is None else _estimate(view.estimate),
+        "more": view.more,
     }
 
 

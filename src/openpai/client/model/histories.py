@@ -44,6 +44,8 @@ class Wait:
     ahead: tuple[str, ...]
     position: int | None
     estimate: Estimate | None
+    more: int
+    """How many further tasks of the job wait for the same, behind this one."""
     document: Document = field(repr=False, compare=False)
 
     @classmethod
@@ -57,5 +59,6 @@ class Wait:
             ahead=(ahead,) if isinstance(ahead, str) else tuple(str(job) for job in ahead),
             position=number(document.get("position")),
             estimate=Estimate.read(document.get("estimate")),
+            more=number(document.get("more")) or 0,
             document=document,
         )

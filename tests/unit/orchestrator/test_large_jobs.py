@@ -1,0 +1,193 @@
+"""Jobs of thousands of tasks: what they cost grows as they do, passes stay bounded, and nothing of them is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.lifecycle.actions import Wanted, wanted
+from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, StopRequested, TaskId, TaskPhase, TasksGranted
+from openpai.lifecycle.stepping import new_job, step
+from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
+from openpai.orchestrator.wishes import WAITS_OF_A_ROLE
+from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask
+from openpai.protocol.errors import Unavailable
+from tests.costs import lines_run
+from tests.unit.orchestrator.house import House, live
+
+PER_NODE = 10
+LOOSE = {"gangAllocation": False}
+
+
+class Told:
+    """Everything a backend was told, call by call."""
+
+    def __init__(self, house: House) -> None:
+        self.calls: list[Sequence[Action]] = []
+        backend = house.office.backend
+        self._apply = backend.apply
+        backend.apply = self.apply  # type: ignore[method-assign]
+
+    async def apply(self, actions: Sequence[Action]) -> None:
+        self.calls.append(tuple(actions))
+        await self._apply(actions)
+
+    def of(self, kind: type[Action]) -> list[Action]:
+        return [action for call in self.calls for action in call if isinstance(action, kind)]
+
+
+def test_a_gang_of_two_thousand_starts_and_ends_in_bounded_passes_with_one_shared_environment() -> None:
+    async def story(house: House) -> None:
+        told = Told(house)
+        await house.submit("large", instances=2_000, command="sleep 47")
+        await house.in_phase("large", "succeeded", within_s=120)
+        await house.until(house.is_quiet, within_s=10)
+        launches = [action for action in told.of(LaunchTask) if isinstance(action, LaunchTask)]
+        assert Counter(launch.key.index for launch in launches) == Counter(range(2_000))
+        assert len({id(launch.shared_env) for launch in launches}) == 1
+        assert len({id(launch.hosts) for launch in launches}) == 1
+        assert len(launches[0].hosts.splitlines()) == 2_000
+        assert max(len(launch.env) for launch in launches) < 50
+        for call in told.calls:
+            kinds = Counter(type(action) for action in call)
+            assert kinds[LaunchTask] <= TASKS_OF_ONE_JOB
+            assert kinds[ForgetTask] <= TASKS_PER_PASS
+        assert len(told.of(ForgetTask)) == 2_000
+        reasons = Counter(row.event.reason for row in await house.events("large"))
+        assert reasons["TaskSucceeded"] == 2_000
+        assert reasons["Succeeded"] == 1
+        assert not house.office.desk.launchers
+        assert not house.office.desk.launched
+        assert house.office.scheduler.virtual_clusters()[0].used.gpus == 0
+
+    live(story, virtual_nodes(200, PER_NODE))
+
+
+def test_a_small_job_does_not_wait_until_a_large_one_before_it_is_launched() -> None:
+    async def story(house: House) -> None:
+        told = Told(house)
+        await house.submit("large", instances=1_500)
+        await house.submit("small")
+        await house.in_phase("small", "running", within_s=10)
+        small = (await house.row("small")).id
+        kinds = [{action.key.job for action in call if isinstance(action, LaunchTask)} for call in told.calls]
+        launching = [jobs for jobs in kinds if jobs]
+        assert next(at for at, jobs in enumerate(launching) if small in jobs) <= 1 < len(launching) - 1
+
+    live(story, virtual_nodes(200, PER_NODE))
+
+
+def test_a_server_that_dies_while_it_launches_a_gang_leaves_nothing_out_and_nothing_twice() -> None:
+    async def story(house: House) -> None:
+        told = Told(house)
+        submitted = await house.submit("large", instances=600, command="sleep 60")
+        started: list[AttemptKey] = []
+
+        async def is_half_launched() -> bool:
+            started[:] = [action.key for action in told.of(LaunchTask)]
+            return bool(started)
+
+        apply = told._apply
+
+        async def refuse(actions: Sequence[Action]) -> None:
+            # The second round never arrives: the server dies in it.
+            if len(told.of(LaunchTask)) > TASKS_OF_ONE_JOB:
+                raise Unavailable("the server dies here")
+            await apply(actions)
+
+        told._apply = refuse
+        await house.until(is_half_launched, within_s=10)
+        running = len(house.where(submitted.job))
+        assert 0 < running < 600
+        await house.restart()
+        again = Told(house)
+        await house.in_phase("large", "running", within_s=30)
+
+        async def is_launched() -> bool:
+            return len(house.where(submitted.job)) == 600
+
+        await house.until(is_launched, within_s=30)
+        await house.in_phase("large", "succeeded", within_s=120)
+        assert (await house.row("large")).attempt == 0
+        assert all(key.task_attempt == 0 for key in {action.key for action in again.of(LaunchTask)})
+
+    live(story, virtual_nodes(100, PER_NODE))
+
+
+def test_a_large_job_that_is_stopped_ends_every_task_once_and_holds_nothing() -> None:
+    async def story(house: House) -> None:
+        submitted = await house.submit("large", instances=1_000)
+
+        async def is_launched() -> bool:
+            return len(house.where(submitted.job)) == 1_000
+
+        await house.until(is_launched, within_s=30)
+        told = Told(house)
+        await house.wishes.stop("ann", "large", "ann")
+        await house.in_phase("large", "stopped", within_s=60)
+        assert Counter(action.key.index for action in told.of(KillTask)) == Counter(range(1_000))
+        assert all(sum(isinstance(action, KillTask) for action in call) <= TASKS_OF_ONE_JOB for call in told.calls)
+        assert not house.cluster.running()
+        assert not house.office.desk.killed
+
+    live(story, virtual_nodes(100, PER_NODE))
+
+
+def test_a_large_gang_whose_every_task_fails_is_tried_again_in_place() -> None:
+    async def story(house: House) -> None:
+        role = {"taskRetryCount": 1, "completion": {"minFailedInstances": 600}}
+        await house.submit("large", instances=600, command="exit 7", roles={"worker": role})
+        await house.in_phase("large", "failed", within_s=120)
+        reasons = Counter(row.event.reason for row in await house.events("large"))
+        assert reasons["TaskRetried"] == reasons["TaskFailed"] == 600
+
+    live(story, virtual_nodes(60, PER_NODE))
+
+
+def test_why_thousands_of_tasks_wait_is_told_of_a_few_with_the_number_of_the_others() -> None:
+    async def story(house: House) -> None:
+        await house.submit("loose", gpus=0, instances=500, extras=LOOSE)
+        await house.in_phase("loose", "running", within_s=10)
+        waiting = house.office.desk.records[(await house.row("loose")).id].job
+        count = sum(task.phase is TaskPhase.WAITING for task in waiting.tasks.values())
+        waits = [wait for wait in await house.wishes.why("ann", "loose") if wait.gang.endswith("/0")]
+        assert len(waits) == WAITS_OF_A_ROLE
+        assert [wait.more for wait in waits] == [0] * (WAITS_OF_A_ROLE - 1) + [count - WAITS_OF_A_ROLE]
+
+    live(story, virtual_nodes(1, 0, cpus=8))
+
+
+@pytest.mark.parametrize("shape", ["gang", "loose"])
+def test_the_life_of_a_job_costs_as_much_as_it_has_tasks(shape: str) -> None:
+    def cost(tasks: int) -> int:
+        async def gang(house: House) -> None:
+            await house.submit("large", instances=tasks, command="sleep 1")
+            await house.in_phase("large", "succeeded", within_s=120)
+
+        async def loose(house: House) -> None:
+            await house.submit("large", gpus=0, instances=tasks, command="sleep 0", extras=LOOSE)
+            await house.in_phase("large", "succeeded", within_s=3600)
+
+        nodes = virtual_nodes(20, PER_NODE) if shape == "gang" else virtual_nodes(1, 0, cpus=4)
+        return lines_run(lambda: live(gang if shape == "gang" else loose, nodes))
+
+    small, middle, large = cost(40), cost(80), cost(160)
+    # Starting and ending a server costs something, too: what each further task costs is compared.
+    assert large - middle <= 2 * (middle - small) * 1.25, (small, middle, large)
+
+
+def test_what_is_wanted_of_some_tasks_is_what_is_wanted_of_all_of_them() -> None:
+    job = new_job("j", Plan((RolePlan("worker", 30, 1, -1, 0),), 0, is_gang=True), 0)
+    granted = step(job, (TasksGranted(0, {id_: number for number, id_ in enumerate(job.tasks)}, 1),)).job
+    stopped = step(granted, (StopRequested(2, "ann"),)).job
+    ids = list(job.tasks)
+    for each, count in ((job, 0), (granted, 30), (stopped, 30)):
+        parts = [wanted(each, ids[at : at + 7]) for at in range(0, 30, 7)]
+        whole = wanted(each)
+        assert len(whole.launch) + len(whole.kill) == count
+        assert tuple(task for part in parts for task in part.launch) == whole.launch
+        assert tuple(key for part in parts for key in part.kill) == whole.kill
+        assert wanted(each, [TaskId("nobody", 0)]) == Wanted()
