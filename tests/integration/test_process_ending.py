@@ -1,4 +1,4 @@
-"""Tasks that have to be ended: stopped ones with SIGSTOP, and ones that fill the disk."""
+"""How tasks end: stopped ones with SIGSTOP, ones that fill the disk, and ones that leave something behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import KillTask, LaunchTask
 from openpai.runtime.script import Ticket
 from tests.contracts.process_harness import ProcessHarness
-from tests.contracts.seen import Watch, a_key, a_launch
+from tests.contracts.seen import Watch, a_key, a_launch, forget
 
 
 @pytest_asyncio.fixture
@@ -76,3 +76,29 @@ async def test_a_task_that_fills_the_disk_is_ended_and_told_why(world: ProcessHa
     assert (ended.reason, fine.code) == (ExitReason.DISK_EXCEEDED, 3)
     assert "more than 4 MiB" in ended.message
     assert diagnose(ended).phrase == "UserContainerDiskLimitExceeded"
+
+
+async def test_what_a_task_left_is_said_and_kept_when_it_is_forgotten(world: ProcessHarness) -> None:
+    left, tidy = a_key(1), a_key(2)
+    backend = ProcessBackend(world.root, world.logs, SystemClock(), keeps_work=True)
+    await backend.open()
+    try:
+        (node,) = await backend.nodes()
+        fields = {"grant": 1, "node": node.name, "devices": (), "cpus": 1, "memory_mb": 64, "image": ""}
+        await backend.apply(
+            [
+                LaunchTask(key=left, commands="mkdir out; echo weights > out/model", **fields),
+                LaunchTask(key=tidy, commands="true", **fields),
+            ]
+        )
+        await Watch(backend).until_over(left, tidy)
+        await forget(backend, left, tidy)
+    finally:
+        await backend.close()
+    assert files_below(world.root / ".kept") == {f"{left.path()}/out/model": "weights\n"}
+    assert "pai job fetch" in (world.logs / left.path() / "runtime.log").read_text().splitlines()[-1]
+    assert "pai job fetch" not in (world.logs / tidy.path() / "runtime.log").read_text()
+
+
+def files_below(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}

@@ -47,6 +47,7 @@ from openpai.api.routes import (
     tokens,
     user_parts,
     users,
+    work,
 )
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
@@ -60,6 +61,7 @@ ROUTERS: Final = (
     bulk,
     jobs,
     tasks,
+    work,
     logs,
     nodes,
     clusters,

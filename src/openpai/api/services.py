@@ -14,6 +14,7 @@ from openpai.ports.queries import JobQueries
 from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import Storages
 from openpai.ports.usage import UsageStore
+from openpai.ports.work import KeptWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,5 +93,7 @@ class Services:
     sign_on: SignOn | None = field(default=None, kw_only=True)
     """Who else vouches for people."""
     storages: Storages = field(kw_only=True)
+    work: KeptWork | None = field(default=None, kw_only=True)
+    """What tasks left in their working directories, where that is kept."""
     sealer: Sealer = field(kw_only=True)
     """Makes what clients carry for us unreadable and unchangeable."""

@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -24,9 +25,11 @@ from openpai.app.room import Reserve, Room, RoomGuard, require_room_to_start
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
 from openpai.app.unlocking import unlock
 from openpai.app.world import SystemClock, SystemIdentities
+from openpai.backends.host.directory import KEPT
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.model import TASK_FINAL, AttemptKey
 from openpai.logs.files import FileLogs
+from openpai.logs.kept import KeptDirectories
 from openpai.logs.retention import Limits, Retention
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.backend import Backend
@@ -75,6 +78,7 @@ class _Rooms:
     storages: SqlStorageStore
     wishes: Wishes
     logs: FileLogs
+    work: KeptDirectories
     pulse: Pulse
 
 
@@ -104,6 +108,7 @@ async def build(settings: Settings) -> AsyncIterator[House]:
                 sealer=rooms.vault,
                 sign_on=sign_on,
                 check_database=rooms.pulse.check,
+                work=rooms.work,
             )
         )  # fmt: skip
         stack.push_async_callback(house.api.state.forwarder.close)
@@ -133,10 +138,12 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
         store, vault, clock, SystemIdentities(),
         settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check,
     )  # fmt: skip
-    logs = FileLogs(data.logs, _IsOver(wishes, queries))
+    kept_ms = int(settings.work_retention_hours * 3_600_000)
+    work = KeptDirectories(data.tasks / "process" / KEPT, clock, kept_ms)
+    logs = FileLogs(data.logs, _IsOver(wishes, queries), kept=work)
     stack.push_async_callback(logs.close)
     users = SqlAccountStore(database)
-    return _Rooms(data, clock, store, queries, users, vault, kept, usage, storages, wishes, logs, Pulse(database))
+    return _Rooms(data, clock, store, queries, users, vault, kept, usage, storages, wishes, logs, work, Pulse(database))
 
 
 async def _leadership(
@@ -168,7 +175,8 @@ def _guard_room(settings: Settings, rooms: _Rooms, stack: AsyncExitStack, backen
     async def running() -> list[AttemptKey]:
         return [seen.key for seen in await backend.observe() if seen.exit is None]
 
-    guard = RoomGuard(rooms.data.root, rooms.data.logs, settings.log_max_mb << 20, running)
+    give_up = partial(rooms.work.expire, is_scarce=True)
+    guard = RoomGuard(rooms.data.root, rooms.data.logs, settings.log_max_mb << 20, running, give_up)
     stack.callback(guard.close)
     guarding = supervise("guard the disk", guard.run)
     stack.callback(guarding.cancel)
@@ -207,5 +215,6 @@ def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[o
         if settings.audit_retention_days:
             await rooms.usage.forget_audit(now_ms - int(settings.audit_retention_days * DAY_MS))
         await retention.run_once()
+        await asyncio.to_thread(rooms.work.expire)
 
     return keep_house

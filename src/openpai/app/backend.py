@@ -55,6 +55,7 @@ def _process(settings: Settings, data: DataDir, clock: Clock, accounts: Accounts
         address=settings.node_address or LOOPBACK,
         task_users=task_users,
         work_bytes_max=settings.work_max_mb << 20,
+        keeps_work=settings.work_retention_hours > 0,
     )
 
 

@@ -17,6 +17,7 @@ from openpai.app.settings import (
     LOG_GB_DEFAULT,
     LOG_MAX_MB_DEFAULT,
     PORT_DEFAULT,
+    WORK_HOURS_DEFAULT,
     BackendName,
     Settings,
 )
@@ -124,6 +125,13 @@ def up(
             "Process backend only."
         ),
     ] = 0,
+    work_retention_hours: Annotated[
+        float,
+        typer.Option(
+            help="How long what tasks left in their working directories is kept for `pai job fetch`; 0 keeps nothing. "
+            "Process backend only."
+        ),
+    ] = WORK_HOURS_DEFAULT,
     log_retention_days: Annotated[
         float, typer.Option(help="How long the logs of ended tasks are kept; 0 keeps them until there are too many.")
     ] = LOG_DAYS_DEFAULT,
@@ -176,6 +184,7 @@ def up(
         audit_retention_days=audit_retention_days,
         log_max_mb=log_max_mb,
         work_max_mb=work_max_mb,
+        work_retention_hours=work_retention_hours,
         log_retention_days=log_retention_days,
         log_retention_gb=log_retention_gb,
         connections_per_address=connections_per_address,

@@ -1,8 +1,9 @@
 """Keeps a full disk from keeping people out.
 
 Three things are done. The logs of running tasks are kept below a size each, and far below it when room gets scarce.
-New jobs are refused when little room is left. And the database owns room that nothing else can fill: blocks behind the
-end of its journal, so that people can log in and stop jobs when no block of the disk is free.
+New jobs are refused when little room is left, and what ended tasks left is not kept any longer. And the database owns
+room that nothing else can fill: blocks behind the end of its journal, so that people can log in and stop jobs when no
+block of the disk is free.
 
 A file that lies ready in the data directory is removed when the disk is full all the same, so that a server can start
 and tasks can say how they ended, and is made again when there is room.
@@ -153,7 +154,9 @@ class RoomGuard:
         logs: Path,
         log_bytes_max: int,
         running: Callable[[], Awaitable[Iterable[AttemptKey]]],
+        give_up: Callable[[], object] = lambda: None,
     ) -> None:
+        self._give_up = give_up
         self._root = root
         self._logs = logs
         self._log_bytes_max = log_bytes_max
@@ -193,7 +196,10 @@ class RoomGuard:
         if is_scarce:
             most = min(most, SCARCE_LOG_BYTES)
         directories = [f"{self._logs}/{key.path()}" for key in await self._running()]
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._cut_all, directories, most)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._cut_all, directories, most)
+        if is_scarce:
+            await loop.run_in_executor(self._thread, self._give_up)
 
     def _cut_all(self, directories: Iterable[str], most: int) -> None:
         if most:

@@ -16,6 +16,7 @@ PORT_DEFAULT: Final = 9186
 AUDIT_DAYS_DEFAULT: Final = 730.0
 DAYS_MAX: Final = 36_525
 PIDS_MIN: Final = 16
+WORK_HOURS_DEFAULT: Final = 24.0
 LOG_DAYS_DEFAULT: Final = 30.0
 LOG_GB_DEFAULT: Final = 50.0
 LOG_MAX_MB_DEFAULT: Final = 1024
@@ -72,6 +73,8 @@ class Settings:
     """How much of its logs a task attempt may keep; the middle of what is more is cut out. 0: all of them."""
     work_max_mb: int = 0
     """How much a task of the process backend may have in its working directory; 0: as much as there is room for."""
+    work_retention_hours: float = WORK_HOURS_DEFAULT
+    """How long what tasks of the process backend left in their working directories is kept; 0: not at all."""
     log_retention_days: float = LOG_DAYS_DEFAULT
     log_retention_gb: float = LOG_GB_DEFAULT
     """How much all logs together may take before the oldest go."""
@@ -115,6 +118,9 @@ class Settings:
             )
 
     def _check_retention(self) -> None:
+        if not 0 <= self.work_retention_hours <= DAYS_MAX * 24:
+            told = f"--work-retention-hours {self.work_retention_hours:g} is no number of hours"
+            raise Refused("BadConfigurationError", told, "use 0, which keeps nothing, or more")
         if not 0 <= self.work_max_mb <= GB_MAX * 1024:
             told = f"--work-max-mb {self.work_max_mb} is no size"
             raise Refused("BadConfigurationError", told, "use 0, which sets no limit, or more")

@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "list": ("openpai.cli.job_read:list_", "List jobs, newest first."),
     "show": ("openpai.cli.job_read:show", "Show a job: its state, its tasks, and why it waits or failed."),
     "logs": ("openpai.cli.job_logs:logs", "Print what a task wrote, or follow it with -f."),
+    "fetch": ("openpai.cli.job_fetch:fetch", "Fetch what tasks left in their working directories."),
     "events": ("openpai.cli.job_read:events", "Show what happened to a job, oldest first."),
     "why": (
         "openpai.cli.job_queue:why",

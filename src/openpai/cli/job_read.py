@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +13,11 @@ from openpai.cli import completing, output, session
 from openpai.cli.attempts import job_in
 from openpai.cli.filters import meaning, moment_ms
 from openpai.cli.job_submit import Name
+from openpai.protocol.errors import Refused, Unavailable
+
+if TYPE_CHECKING:
+    from openpai.client import Client
+    from openpai.client.model.work import WorkKept
 
 
 def _now_ms() -> int:
@@ -106,6 +112,7 @@ def show(
     with session.connect() as pai:
         job = job_in(pai, name, attempt)
         waits = pai.why(name) if job.state == "WAITING" and not json else ()
+        kept = () if json or not job.tasks else _kept(pai, name)
     if json:
         output.document(job.document)
         return
@@ -126,8 +133,19 @@ def show(
     if shown := tables.worth_showing(job.tasks):
         output.say()
         output.say(tables.task_list(shown, _now_ms()))
-    over = [f"pai job logs {name}", f"pai job start {name}"]
+    if kept:
+        output.say()
+        output.say(tables.kept_work(kept, _now_ms()))
+    over = [f"pai job logs {name}", *([f"pai job fetch {name}"] if kept else []), f"pai job start {name}"]
     output.next_step(*(over if job.is_final else [f"pai job logs {name} -f", f"pai job stop {name}"]))
+
+
+def _kept(pai: Client, name: str) -> Sequence[WorkKept]:
+    """Return what tasks left; nothing where one may not read it, or of a server that knows of no such thing."""
+    try:
+        return pai.kept_work(name)
+    except (Refused, Unavailable):
+        return ()
 
 
 def events(

@@ -52,7 +52,7 @@ def upload(
     """Put files and directories into a storage, in the place of what is there."""
     from openpai.client.calls.storages import file_path
 
-    with _this_machine():
+    with this_machine():
         plan = [(file, f"{to.strip('/')}/{goal}") for source in sources for file, goal in _files(source)]
         for _, goal in plan:
             # Better before the first file is sent than in the middle.
@@ -72,7 +72,7 @@ def download(
     json: output.Json = False,
 ) -> None:
     """Fetch a file, or a directory with all that is in it, from a storage."""
-    with session.connect() as pai, _this_machine():
+    with session.connect() as pai, this_machine():
         plan = list(_stored(pai, name, path.strip("/")))
         total = sum(count for _, _, count in plan)
         with _bar("downloading", total) as progress:
@@ -137,7 +137,7 @@ def _stop(error: OSError) -> None:
 
 
 @contextlib.contextmanager
-def _this_machine() -> Iterator[None]:
+def this_machine() -> Iterator[None]:
     """Tell what this machine did not let us do as such: it is no bug."""
     try:
         yield

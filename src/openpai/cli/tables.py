@@ -13,6 +13,7 @@ from openpai.cli.words import ago, clock_time, counts, ran_for, span, styled
 if TYPE_CHECKING:
     from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait
     from openpai.client.model.sharing import Estimate
+    from openpai.client.model.work import WorkKept
 
 TASKS_SHOWN: Final = 30
 CAUSES_SHOWN: Final = 10
@@ -170,6 +171,20 @@ def role_list(job: JobDetail) -> Table:
     for role in job.roles:
         states = [task.state for task in job.tasks if task.role == role]
         table.add_row(shown(role), str(len(states)), counts(states))
+    return table
+
+
+def kept_work(kept: Sequence[WorkKept], now_ms: int) -> Table:
+    """Return a table of what tasks left in their working directories."""
+    table = _plain()
+    table.add_column("LEFT BY", overflow="fold")
+    table.add_column("FILES", justify="right", no_wrap=True)
+    table.add_column("SIZE", justify="right", no_wrap=True)
+    table.add_column("KEPT FOR", justify="right", no_wrap=True)
+    for one in kept:
+        more = "" if one.is_counted else "+"
+        left = span(max(0, one.kept_until_ms - now_ms) / 1000)
+        table.add_row(shown(one.task), f"{one.files}{more}", f"{one.bytes / (1 << 20):.1f} MiB{more}", left)
     return table
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from openpai.lifecycle.model import AttemptKey
+from openpai.logs.kept import KeptDirectories
 from openpai.logs.reading import CHUNK_BYTES, Piece, directory_of, no_logs, path_of, read_piece
 from openpai.logs.removing import remove_logs
 from openpai.logs.watching import PERIOD_S, IsOver, Watch, Watcher
@@ -34,7 +35,10 @@ class FileLogs:
     `is_over` says whether an attempt has ended; it may answer at once or be awaited.
     """
 
-    def __init__(self, root: Path, is_over: IsOver, *, period_s: float = PERIOD_S) -> None:
+    def __init__(
+        self, root: Path, is_over: IsOver, *, period_s: float = PERIOD_S, kept: KeptDirectories | None = None
+    ) -> None:
+        self._kept = kept
         self._root = root
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="logs")
         self._watcher = Watcher(is_over, self._pool, period_s)
@@ -93,6 +97,8 @@ class FileLogs:
         for start in range(0, len(keys), _REMOVED_AT_ONCE):
             some = [directory_of(self._root, key) for key in keys[start : start + _REMOVED_AT_ONCE]]
             await self._in_thread(_remove, some)
+            if self._kept is not None:
+                await self._in_thread(self._kept.remove, keys[start : start + _REMOVED_AT_ONCE])
 
     def hang_up(self) -> None:
         """Break off every followed stream at once, so that a server which stops need not wait for its readers."""

@@ -121,6 +121,26 @@ class OldAttempt(Answer):
     isLatest: bool = Field(examples=[True])
 
 
+class WorkOfTask(Answer):
+    """What one task attempt left in its working directory."""
+
+    jobAttemptId: int = Field(examples=[0])
+    taskRoleName: RoleName
+    taskIndex: int = Field(examples=[0])
+    attemptId: int = Field(examples=[0])
+    files: int = Field(examples=[3])
+    bytes: int = Field(examples=[104857600])
+    isCounted: bool = Field(description="whether these are all: of very many files only a part is counted")
+    keptUntil: Ms
+
+
+class KeptWorks(Answer):
+    """What is kept of the files that the tasks of a job left."""
+
+    kept: list[WorkOfTask]
+
+
+_NO_JOB: Final = "NoJobError"
 _J: Final = "/api/v2/jobs/{job}"
 _TASK: Final = f"{_J}/attempts/{{number}}/taskRoles/{{role}}/taskIndex/{{index}}/attempts"
 _LOGS: Final = f"{_TASK}/{{attempt}}/logs"
@@ -130,8 +150,10 @@ _EVENT: Final = (
 )
 _HEADERS: Final = {
     "X-Log-Offset": "of one log that is read: the place of the answer's first byte",
+    "X-Log-End": "of one log that is read: the place after the answer's last byte, where a part may have been cut out",
     "X-Log-Size": "of one log that is read: its bytes in all",
 }
+_TAR: Final = f"{_TASK}/{{attempt}}/work"
 OPERATIONS: Final[dict[str, Told]] = {
     f"GET {_TASK}": Told("listTaskAttempts", "Show a task and its attempts", TaskDetail, _KEPT),
     f"GET {_LOGS}": Told("listLogs", "List the logs of a task attempt", LogLocations, f"{_KEPT} NoTaskLogError"),
@@ -142,6 +164,14 @@ OPERATIONS: Final[dict[str, Told]] = {
         f"{_KEPT} NoTaskLogError",
         media={"text/plain": "epoch 1 of 10\n", "text/event-stream": _EVENT},
         headers=_HEADERS,
+    ),
+    f"GET {_J}/work": Told("listKeptWork", "List what tasks left in their working directories", KeptWorks, _NO_JOB),
+    f"GET {_TAR}": Told(
+        "getKeptWork",
+        "Fetch what a task left in its working directory",
+        None,
+        f"{_KEPT} NoTaskLogError NoFileError",
+        media={"application/x-tar": "(a tar archive)"},
     ),
     f"GET {_J}/job-attempts/healthz": Told(
         "checkOldAttempts", "Ask whether attempts are kept", media={"text/plain": "ok"}

@@ -31,6 +31,9 @@ ENTRY_FILE: Final = "enter.sh"
 USERS_FILE: Final = "passwd"
 TRASH: Final = ".trash"
 SPARE: Final = ".spare"
+KEPT: Final = ".kept"
+_LINKS: Final = frozenset({"mnt"})
+"""What the platform itself puts into a working directory: links to storages."""
 _OURS: Final = (SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE, GRACE_FILE, ENTRY_FILE, USERS_FILE)
 _DIRECTORIES: Final = (WORK_DIRECTORY, HOME_DIRECTORY, TMP_DIRECTORY)
 _REASONS: Final = frozenset(ExitReason)
@@ -161,6 +164,25 @@ class TaskDirectory:
         """
         _moved(self.path, f"{self.root}/{TRASH}/{name}")
 
+    def has_left_work(self) -> bool:
+        """Return whether the task left anything of its own where it ran."""
+        try:
+            with os.scandir(self._file(WORK_DIRECTORY)) as found:
+                return any(entry.name not in _LINKS for entry in found)
+        except OSError:
+            return False
+
+    def keep_work(self) -> None:
+        """Put away what the task left where it ran, so that people can fetch it; what cannot be moved is not kept."""
+        if not self.has_left_work():
+            return
+        make_directory(f"{self.root}/{KEPT}")
+        goal = f"{self.root}/{KEPT}/{self.key.path()}"
+        if _moved(self._file(WORK_DIRECTORY), goal):
+            with contextlib.suppress(OSError):
+                # Since when it is kept.
+                os.utime(goal, follow_symlinks=False)
+
     def spare(self, name: str) -> str | None:
         """Take the directory out of the tree at once and return it as good as new, or None when it cannot be."""
         path = f"{self.root}/{SPARE}/{name}"
@@ -270,6 +292,17 @@ def _write(path: str, text: str, flags: int) -> None:
             data = data[os.write(file, data) :]
     finally:
         os.close(file)
+
+
+def append(path: str, text: str) -> None:
+    """Write at the end of a file that is there; do nothing where it is none, or the disk is full."""
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | _WARY)
+        try:
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                os.write(file, text.encode())
+        finally:
+            os.close(file)
 
 
 def _read(path: str) -> str:

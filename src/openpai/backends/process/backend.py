@@ -24,7 +24,7 @@ from typing import Final
 
 import structlog
 
-from openpai.backends.host.directory import TRASH, TaskDirectory
+from openpai.backends.host.directory import TRASH, TaskDirectory, append
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, first_taken, this_machine
@@ -75,7 +75,9 @@ class ProcessBackend:
         find_cgroups: Callable[[str], Home | None] = find_home,
         work_bytes_max: int = 0,
         measure_every_s: float = MEASURE_EVERY_S,
+        keeps_work: bool = False,
     ) -> None:
+        self._keeps_work = keeps_work
         self._work_bytes_max = work_bytes_max
         self._measure_every_s = measure_every_s
         self._root = root.absolute()
@@ -272,6 +274,8 @@ class ProcessBackend:
             return
         del self._attempts[key]
         self._changed.pop(key, None)
+        if self._keeps_work:
+            attempt.directory.keep_work()
         self._trash.take(attempt.directory)
         # Only now: while the directory is there it says that the cgroup is the attempt's.
         self._limits.give_back(attempt.cgroup)
@@ -314,6 +318,12 @@ class ProcessBackend:
     def _over(self, ended: tuple[Attempt, ExitReport]) -> None:
         attempt, report = ended
         attempt.end(report)
+        if attempt.pid is not None and attempt.directory.has_left_work():
+            what = "can be fetched for a while: pai job fetch" if self._keeps_work else "are removed now"
+            append(
+                f"{self._logs_root}/{attempt.key.path()}/runtime.log",
+                f"[openpai-runtime] the task left files in its working directory; they {what}\n",
+            )
         if attempt.is_to_be_forgotten:
             self._forget(attempt.key)
         else:

@@ -28,6 +28,7 @@ from openpai.client.asking import (
     whole,
 )
 from openpai.client.calls.naming import Naming, segment
+from openpai.client.model.work import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -142,6 +143,11 @@ class Jobs(Naming):
     def events(self, name: str, kind: str | None = None) -> Call[tuple[model.Event, ...]]:
         """Return the job's history, newest first; `kind` keeps only Normal or only Warning events."""
         return Call("GET", f"{self.path(name)}/events", listed(model.Event.read, "data"), said(type=kind))
+
+    @asks
+    def kept_work(self, name: str) -> Call[tuple[WorkKept, ...]]:
+        """Return what is kept of the files that the job's tasks left in their working directories."""
+        return Call("GET", f"{self.path(name)}/work", listed(WorkKept.read, "kept"))
 
     @asks
     def why(self, name: str) -> Call[tuple[model.Wait, ...]]:

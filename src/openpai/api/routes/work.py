@@ -1,0 +1,67 @@
+"""What the tasks of a job left in their working directories, as long as it is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from openpai.api.access import job_for
+from openpai.api.answers import reply
+from openpai.api.context import desk, doing
+from openpai.api.histories import attempt_of, task_attempt_of
+from openpai.api.routes.jobs import Number
+from openpai.api.sessions import Caller
+from openpai.lifecycle.model import TaskId
+from openpai.ports.work import WorkKept
+from openpai.protocol.errors import Refused
+
+router = APIRouter(tags=["tasks"])
+TAR = "application/x-tar"
+
+
+@router.get("/api/v2/jobs/{job}/work")
+async def work(request: Request, caller: Annotated[Caller, doing("job.logs")], job: str) -> Response:
+    """Return what is kept of the files that tasks of a job left in their working directories."""
+    row = await job_for(request, caller, job)
+    kept = desk(request).services.work
+    found = await kept.of_job(row.id) if kept is not None else ()
+    return reply({"kept": [_told(one) for one in found]})
+
+
+@router.get(
+    "/api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/work",
+    responses={200: {"content": {TAR: {}}}},
+)
+async def archive(
+    request: Request,
+    caller: Annotated[Caller, doing("job.logs")],
+    job: str,
+    number: Number,
+    role: str,
+    index: Number,
+    attempt: Number,
+    path: Annotated[list[str] | None, Query(description="Only files at or below these paths.", max_length=100)] = None,
+) -> Response:
+    """Return the files that a task attempt left in its working directory, as a tar archive."""
+    row = await job_for(request, caller, job)
+    await attempt_of(request, caller, row, number)
+    found = await task_attempt_of(request, caller, row, number, TaskId(role, index), attempt)
+    kept = desk(request).services.work
+    if kept is None:
+        raise Refused("NoFileError", "this server keeps no working directories", "let tasks write to a storage")
+    return StreamingResponse(await kept.archive(found.key, path or ()), media_type=TAR)
+
+
+def _told(kept: WorkKept) -> dict[str, object]:
+    return {
+        "jobAttemptId": kept.key.job_attempt,
+        "taskRoleName": kept.key.role,
+        "taskIndex": kept.key.index,
+        "attemptId": kept.key.task_attempt,
+        "files": kept.files,
+        "bytes": kept.bytes,
+        "isCounted": kept.is_counted,
+        "keptUntil": kept.kept_until_ms,
+    }

@@ -1,0 +1,52 @@
+"""`pai job fetch`: what tasks left in their working directories, as long as it is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openpai.cli import output, session, words
+from openpai.cli.job_submit import Name
+from openpai.cli.storage_files import size, this_machine
+from openpai.protocol.errors import Refused
+
+
+def fetch(
+    name: Name,
+    paths: Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Files, directories.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="DIRECTORY", help="Where to put it [default: ./NAME]."),
+    ] = None,
+    role: Annotated[str | None, typer.Option("--role", "-r", metavar="ROLE", help="Only of this task role.")] = None,
+    index: Annotated[int | None, typer.Option("--index", "-i", metavar="I", min=0, help="Task of the role.")] = None,
+    json: output.Json = False,
+) -> None:
+    """Fetch what the tasks of a job left in their working directories, each task's newest attempt.
+
+    The files of several tasks go into a directory for each. Nothing is replaced.
+    """
+    from openpai.client.work import fetch_work
+
+    goal = to or Path(name.rpartition("~")[2])
+    with session.connect() as pai, this_machine():
+        newest = {(one.role, one.index): one for one in pai.kept_work(name)}
+        chosen = [one for one in newest.values() if role in (None, one.role) and index in (None, one.index)]
+        if not chosen:
+            raise Refused(
+                "NoFileError",
+                f"nothing is kept of what tasks of job {name} left",
+                "it is kept for a day, or as the administrator says; let tasks write what has to last to a storage",
+            )
+        written = [
+            path
+            for one in chosen
+            for path in fetch_work(pai, name, one, goal / one.task if len(chosen) > 1 else goal, paths or ())
+        ]
+    total = sum(path.stat().st_size for path in written)
+    if json:
+        output.document({"job": name, "directory": str(goal), "files": len(written), "bytes": total})
+        return
+    output.say(f"{words.plural(len(written), 'file')}, {size(total)}, in {goal}.")

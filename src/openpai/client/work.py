@@ -1,0 +1,81 @@
+"""Fetches what a task left in its working directory, and writes nothing but new files below one directory.
+
+The archive comes from a server, and what is in it from a task: names that lead out are left out, and so is all that is
+no ordinary file.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tarfile
+from collections.abc import Iterator, Sequence
+from io import RawIOBase
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+from openpai.client.asking import API
+from openpai.client.calls.jobs import task_path
+from openpai.client.client import Client
+from openpai.client.model.work import WorkKept
+from openpai.protocol.errors import Refused, Unavailable
+
+_UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def fetch_work(pai: Client, job: str, kept: WorkKept, goal: Path, paths: Sequence[str] = ()) -> list[Path]:
+    """Write the files that a task left, or those at or below `paths`, below `goal`; return where they are.
+
+    Raise Refused when a file of that name is there already.
+    """
+    place = task_path(pai.path(job), kept.role, kept.index, kept.job_attempt)
+    query = f"?{urlencode([('path', path) for path in paths])}" if paths else ""
+    written: list[Path] = []
+    with pai.wire.stream(f"{API}{place}/{kept.attempt}/work{query}") as response:
+        try:
+            with tarfile.open(fileobj=_Stream(response.iter_bytes()), mode="r|") as archive:
+                for member in archive:
+                    if member.isreg() and (path := _place(goal, member.name)) is not None:
+                        _write(path, archive, member)
+                        written.append(path)
+        except tarfile.TarError as error:
+            raise Unavailable(f"what task {kept.task} left did not arrive whole: {error}", "fetch it again") from error
+    return written
+
+
+def _place(goal: Path, name: str) -> Path | None:
+    parts = name.split("/")
+    if _UNFIT.search(name) or any(part in ("", ".", "..") for part in parts):
+        return None
+    return goal.joinpath(*parts)
+
+
+def _write(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+    content = archive.extractfile(member)
+    if content is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("xb") as file:
+            shutil.copyfileobj(content, file)
+    except FileExistsError:
+        raise Refused("InvalidParametersError", f"there is a file {path} already", "choose another --to") from None
+    if member.mode & 0o100:
+        path.chmod(path.stat().st_mode | 0o111)
+
+
+class _Stream(RawIOBase):
+    """The bytes of an answer as a file."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to `size` bytes; fewer only at the end."""
+        gathered = bytearray(self._rest)
+        while len(gathered) < size and (piece := next(self._pieces, b"")):
+            gathered += piece
+        self._rest = bytes(gathered[size:])
+        return bytes(gathered[:size])

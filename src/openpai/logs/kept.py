@@ -1,0 +1,183 @@
+"""The working directories of ended tasks that are kept for a while, each named like the logs of its attempt.
+
+A task has made these trees and may mean harm: they are walked by open directories, no link is followed, what is no
+ordinary file is left out, and so is what lies deeper than anybody puts files on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.clock import Clock
+from openpai.ports.work import WorkKept
+from openpai.protocol.errors import Refused
+from openpai.system.removal import TreeRemoval
+
+LEVELS_MAX: Final = 64
+FILES_MAX: Final = 100_000
+"""How many files of one task are counted, and given out."""
+_PIECE: Final = 1 << 18
+_BLOCK: Final = 512
+_REMOVED_AT_ONCE: Final = 50_000
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_log: Final = structlog.get_logger(__name__)
+
+
+class _Found(NamedTuple):
+    """An ordinary file: its path below the top, and its name in the open directory it is in."""
+
+    path: str
+    directory: int
+    name: str
+    about: os.stat_result
+
+
+class KeptDirectories:
+    """`ports.work.KeptWork` over `root/<key.path()>/`; each goes `kept_ms` after it was put there."""
+
+    def __init__(self, root: Path, clock: Clock, kept_ms: int) -> None:
+        self._root = root
+        self._clock = clock
+        self._kept_ms = kept_ms
+
+    async def of_job(self, job: str) -> tuple[WorkKept, ...]:
+        """Return what is kept of a job; see `KeptWork.of_job`."""
+        return await asyncio.to_thread(self._of_job, job)
+
+    async def archive(self, key: AttemptKey, paths: Sequence[str]) -> Iterator[bytes]:
+        """Return files as an archive; see `KeptWork.archive`."""
+        wanted = tuple(path.strip("/") for path in paths if path.strip("/"))
+        top = f"{self._root}/{key.path()}"
+        if not await asyncio.to_thread(lambda: any(True for _ in _files(top, wanted))):
+            what = f"no {', '.join(wanted)}" if wanted else "nothing"
+            raise Refused(
+                "NoFileError",
+                f"{what} is kept of what task {key.role}-{key.index} left in its working directory",
+                "`pai job show` tells what is kept, and until when; let tasks write what has to last to a storage",
+            )
+        return _archive(top, wanted)
+
+    def remove(self, keys: Sequence[AttemptKey]) -> None:
+        """Remove what is kept of these attempts. Blocks."""
+        for key in keys:
+            self._remove(key.path())
+
+    def expire(self, *, is_scarce: bool = False) -> int:
+        """Remove what was kept for long enough, or all of it when the disk is full; return how many. Blocks."""
+        before_ms = self._clock.now_ms() - (0 if is_scarce else self._kept_ms)
+        old = [name for name, since_ms in self._names() if since_ms <= before_ms]
+        for name in old:
+            self._remove(name)
+        return len(old)
+
+    def _of_job(self, job: str) -> tuple[WorkKept, ...]:
+        kept = []
+        for name, since_ms in self._names():
+            with contextlib.suppress(ValueError):
+                key = AttemptKey.parse(name)
+                if key.job == job:
+                    sizes = [found.about.st_size for found in _files(f"{self._root}/{name}", ())]
+                    until_ms = since_ms + self._kept_ms
+                    is_all = len(sizes) < FILES_MAX
+                    kept.append(WorkKept(key, len(sizes), sum(sizes), until_ms, is_counted=is_all))
+        return tuple(sorted(kept, key=lambda one: one.key))
+
+    def _names(self) -> Iterator[tuple[str, int]]:
+        """Yield what is there, and since when."""
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._root) as found:
+            for entry in found:
+                with contextlib.suppress(FileNotFoundError):
+                    yield entry.name, entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
+
+    def _remove(self, name: str) -> None:
+        removal = TreeRemoval(f"{self._root}/{name}", opens_closed=True)
+        try:
+            # The rest of a very large one goes the next time.
+            removal.remove_some(_REMOVED_AT_ONCE)
+        except OSError as error:
+            _log.warning("what a task left cannot be removed", path=f"{self._root}/{name}", error=str(error))
+        finally:
+            removal.close()
+
+
+def _files(top: str, wanted: Sequence[str]) -> Iterator[_Found]:
+    """Yield the ordinary files below a directory, at most so many; `wanted` are paths at or below which they are."""
+    try:
+        levels = [(os.open(top, _DIRECTORY), "", [""])]
+    except OSError:
+        return
+    levels[0][2][:] = _names_in(levels[0][0])
+    count = 0
+    try:
+        while levels and count < FILES_MAX:
+            directory, prefix, names = levels[-1]
+            if not names:
+                os.close(levels.pop()[0])
+                continue
+            name = names.pop()
+            path = f"{prefix}{name}"
+            with contextlib.suppress(OSError):
+                about = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                if stat.S_ISDIR(about.st_mode) and len(levels) < LEVELS_MAX and _may_hold(path, wanted):
+                    below = os.open(name, _DIRECTORY, dir_fd=directory)
+                    levels.append((below, f"{path}/", _names_in(below)))
+                elif stat.S_ISREG(about.st_mode) and _is_wanted(path, wanted):
+                    count += 1
+                    yield _Found(path, directory, name, about)
+    finally:
+        for directory, _, _ in levels:
+            os.close(directory)
+
+
+def _names_in(directory: int) -> list[str]:
+    names = []
+    with contextlib.suppress(OSError), os.scandir(directory) as found:
+        for _, entry in zip(range(FILES_MAX), found, strict=False):
+            names.append(entry.name)
+    return sorted(names, reverse=True)
+
+
+def _is_wanted(path: str, wanted: Sequence[str]) -> bool:
+    return not wanted or any(path == one or path.startswith(f"{one}/") for one in wanted)
+
+
+def _may_hold(path: str, wanted: Sequence[str]) -> bool:
+    return _is_wanted(path, wanted) or any(one.startswith(f"{path}/") for one in wanted)
+
+
+def _archive(top: str, wanted: Sequence[str]) -> Iterator[bytes]:
+    for found in _files(top, wanted):
+        try:
+            file = os.open(found.name, _FILE, dir_fd=found.directory)
+        except OSError:
+            continue
+        try:
+            yield from _member(file, found)
+        finally:
+            os.close(file)
+    yield bytes(2 * _BLOCK)
+
+
+def _member(file: int, found: _Found) -> Iterator[bytes]:
+    """Yield a file as a tar archive holds it: exactly as long as its header says, whatever happens to it meanwhile."""
+    member = tarfile.TarInfo(found.path)
+    member.size, member.mtime = found.about.st_size, int(found.about.st_mtime)
+    member.mode = 0o755 if found.about.st_mode & 0o100 else 0o644
+    yield member.tobuf(tarfile.PAX_FORMAT)
+    left = member.size
+    while left:
+        data = os.read(file, min(_PIECE, left)) or bytes(min(_PIECE, left))
+        left -= len(data)
+        yield data
+    yield bytes(-member.size % _BLOCK)

@@ -1,0 +1,36 @@
+"""What tasks left in their working directories, kept for a while after their end so that people can fetch it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from openpai.lifecycle.model import AttemptKey
+
+
+@dataclass(frozen=True, slots=True)
+class WorkKept:
+    """The files that one task attempt left: only ordinary files count and are given out, no links."""
+
+    key: AttemptKey
+    files: int
+    bytes: int
+    kept_until_ms: int
+    is_counted: bool = True
+    """Whether that is all: of very many files only a part is counted."""
+
+
+class KeptWork(Protocol):
+    """Finds what tasks left, and gives it out."""
+
+    async def of_job(self, job: str) -> tuple[WorkKept, ...]:
+        """Return what is kept of the attempts of a job's tasks, in their order."""
+        ...
+
+    async def archive(self, key: AttemptKey, paths: Sequence[str]) -> Iterator[bytes]:
+        """Return the files at or below `paths`, or all, as a tar archive. Reading it blocks.
+
+        Raise Refused NoFileError when nothing of that is kept.
+        """
+        ...

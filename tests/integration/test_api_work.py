@@ -1,0 +1,59 @@
+"""What tasks left over HTTP: who may have it, and what it is."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from openpai.app.world import SystemClock
+from openpai.lifecycle.model import AttemptKey
+from openpai.logs.kept import KeptDirectories
+
+from .api_world import World, open_world
+
+WORK = "/jobs/ann~train/work"
+TASK = "/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/work"
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path) as world:
+        kept = KeptDirectories(tmp_path / "kept", SystemClock(), 3_600_000)
+        object.__setattr__(world.api.state.desk.services, "work", kept)
+        yield world
+
+
+async def left(world: World, root: Path) -> AttemptKey:
+    """Return the attempt of a task that left a file."""
+    key = AttemptKey(await world.submit(), 0, "worker", 0, 0)
+    await world.grant()
+    await world.started(key)
+    top = root / "kept" / key.path()
+    top.mkdir(parents=True)
+    (top / "model").write_bytes(b"weights")
+    return key
+
+
+async def test_what_a_task_left_is_listed_and_fetched(world: World, tmp_path: Path) -> None:
+    await left(world, tmp_path)
+    (kept,) = (await world.ask("GET", WORK)).json()["kept"]
+    assert (kept["taskRoleName"], kept["taskIndex"], kept["attemptId"], kept["files"], kept["bytes"]) == (
+        "worker", 0, 0, 1, 7,
+    )  # fmt: skip
+    answer = await world.ask("GET", TASK, params={"path": "model"})
+    assert answer.headers["content-type"] == "application/x-tar"
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        assert archive.getnames() == ["model"]
+    none = await world.ask("GET", TASK, params={"path": "../model"})
+    assert (none.status_code, none.json()["code"]) == (404, "NoFileError")
+
+
+async def test_who_may_not_read_a_jobs_logs_may_not_fetch_what_it_left(world: World, tmp_path: Path) -> None:
+    await left(world, tmp_path)
+    for place in (WORK, TASK):
+        refused = await world.ask("GET", place, user="bob")
+        assert (refused.status_code, refused.json()["code"]) == (403, "ForbiddenUserError")

@@ -1,0 +1,64 @@
+"""Fetching writes nothing but new files below one directory."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import httpx
+import pytest
+
+from openpai.client.client import Client
+from openpai.client.model.work import WorkKept
+from openpai.client.work import fetch_work
+from openpai.protocol.errors import Refused, Unavailable
+
+KEPT = WorkKept("worker", 0, 0, 1, files=1, bytes=1, is_counted=True, kept_until_ms=1)
+
+
+def packed(*names: str, links: tuple[str, ...] = ()) -> bytes:
+    into = io.BytesIO()
+    with tarfile.open(fileobj=into, mode="w") as archive:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size = len(name.encode())
+            archive.addfile(member, io.BytesIO(name.encode()))
+        for name in links:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, "/etc"
+            archive.addfile(member)
+    return into.getvalue()
+
+
+def client(content: bytes, asked: list[httpx.Request] | None = None) -> Client:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if asked is not None:
+            asked.append(request)
+        return httpx.Response(200, content=content)
+
+    return Client("http://pai", "token", user="ann", transport=httpx.MockTransport(answer))
+
+
+def test_files_are_written_and_names_that_lead_out_are_not(tmp_path: Path) -> None:
+    goal = tmp_path / "goal"
+    asked: list[httpx.Request] = []
+    names = ("a", "sub/b", "../out", "/abs", "sub/../../out", "c\x1b[2J", "x//y")
+    written = fetch_work(client(packed(*names, links=("link",)), asked), "train", KEPT, goal, ["a", "sub"])
+    assert written == [goal / "a", goal / "sub" / "b"]
+    assert (goal / "sub" / "b").read_text() == "sub/b"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "goal", "sub"]
+    assert asked[0].url.path.endswith("/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/1/work")
+    assert asked[0].url.params.get_list("path") == ["a", "sub"]
+
+
+def test_nothing_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("mine")
+    with pytest.raises(Refused, match="already"):
+        fetch_work(client(packed("a")), "train", KEPT, tmp_path)
+    assert (tmp_path / "a").read_text() == "mine"
+
+
+def test_an_archive_that_breaks_off_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="did not arrive whole"):
+        fetch_work(client(packed("a" * 90)[:530]), "train", KEPT, tmp_path)
