@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Replays one job trace on one cluster shared in several ways, and prints how long jobs waited in each as one table.
 
-    python -m bench.traces --trace jobs.csv --nodes 64 [--format philly-csv --days 30 --ways hived,first-fit --json]
+    python -m bench.traces --trace jobs.csv --nodes 64 [--format philly-csv --days 30 --ways 'hived;first-fit' --json]
     python -m bench.traces --synthetic jobs=20000,days=14,seed=2 --nodes 64
 
 The nodes are given to the virtual clusters in proportion to the GPU time that they ask for. `private` is what HiveD is
@@ -54,6 +54,8 @@ WAYS: Final = (
     Way("quota", "quota"),
     Way("first-fit", "first-fit"),
     Way("hived", "hived", private="private"),
+    Way("private, shortest", "hived-shortest", is_private=True),
+    Way("hived, shortest", "hived-shortest", private="private, shortest"),
 )
 
 
@@ -81,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = _arguments(arguments)
     config, trace = _inputs(given)
     rules = Rules(checkpoint_ms=None if given.checkpoint_every_s is None else given.checkpoint_every_s * 1000)
-    names = given.ways.split(",")
+    names = given.ways.split(";")
     chosen = [way for way in WAYS if way.name in names]
     rows: dict[str, Row] = {}
     for way in chosen:
@@ -110,11 +112,11 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--format", help="ours, philly, philly-csv or helios [default: as it looks]")
     parser.add_argument("--nodes", type=int, default=64, help="nodes of 8 GPUs")
     parser.add_argument("--days", type=float, help="replay only the jobs of the first days")
-    parser.add_argument("--ways", default=",".join(way.name for way in WAYS), help="comma list of ways")
+    parser.add_argument("--ways", default=";".join(way.name for way in WAYS), help="ways, with semicolons between")
     parser.add_argument("--checkpoint-every-s", type=int, help="jobs save their work so often [default: never]")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
-    unknown = set(given.ways.split(",")) - {way.name for way in WAYS}
+    unknown = set(given.ways.split(";")) - {way.name for way in WAYS}
     if unknown:
         parser.error(f"no way is called {min(unknown)!r}; use {', '.join(way.name for way in WAYS)}")
     return given

@@ -128,6 +128,8 @@ GET     /api/v2/scheduler/inspect/affinitygroups/{name:path}            vc.inspe
 GET     /api/v2/scheduler/snapshot                                      scheduler.snapshot
 GET     /api/v2/scheduler/fairness                                      vc.list
 PUT     /api/v2/scheduler/fairness                                      cluster.change
+GET     /api/v2/scheduler/orders                                        vc.list
+PUT     /api/v2/scheduler/orders                                        cluster.change
 
 GET     /api/{v2/tokens|v1/token}                                       token.list
 DELETE  /api/{v2/tokens|v1/token}                                       token.revoke

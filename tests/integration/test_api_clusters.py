@@ -158,6 +158,9 @@ async def test_a_virtual_cluster_is_made_and_removed_while_everything_runs(share
         ("DELETE", "/nodes/nowhere", None, (404, "NoNodeError")),
         ("PUT", "/scheduler/fairness", {"halfLifeHours": 0}, (400, "InvalidParametersError")),
         ("PUT", "/scheduler/fairness", {"halfLifeHours": 1, "version": 3}, (409, "ConflictSettingError")),
+        ("PUT", "/scheduler/orders", {"orders": {"vision": "longest"}}, (400, "InvalidParametersError")),
+        ("PUT", "/scheduler/orders", {"orders": {"nowhere": "fifo"}}, (404, "NoVirtualClusterError")),
+        ("PUT", "/scheduler/orders", {"orders": {}, "version": 3}, (409, "ConflictSettingError")),
         ("PUT", "/jobs/nothing/rank", {"value": "front"}, (404, "NoJobError")),
         ("PUT", "/jobs/nothing/rank", {"value": "up"}, (400, "InvalidParametersError")),
         ("PUT", "/jobs/nothing/priority", {"value": "highest"}, (400, "InvalidParametersError")),
@@ -316,6 +319,15 @@ async def test_fairness_is_on_until_it_is_switched_off(shared: Sharing) -> None:
     off = await shared.put("/scheduler/fairness", {"halfLifeHours": None, "version": 1})
     assert (off["halfLifeHours"], off["changedBy"]) == (None, "admin")
     assert (await shared.get("/scheduler/snapshot"))["half_life_ms"] is None
+
+
+async def test_who_goes_first_is_set_for_each_virtual_cluster(shared: Sharing) -> None:
+    assert (await shared.get("/scheduler/orders"))["orders"] == {}
+    assert (await shared.put("/scheduler/orders", {"orders": {"vision": "shortest"}}))["version"] == 1
+    assert (await shared.get("/scheduler/snapshot"))["orders"] == {"vision": "shortest"}
+    changed = await shared.put("/scheduler/orders", {"orders": {}, "version": 1})
+    assert (changed["orders"], changed["changedBy"]) == ({}, "admin")
+    assert (await shared.get("/scheduler/snapshot"))["orders"] == {}
 
 
 async def waiting_line(shared: Sharing, *names: str) -> None:

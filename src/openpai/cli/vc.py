@@ -22,7 +22,13 @@ COMMANDS: Final = {
     "remove": ("openpai.cli.vc:remove", "Remove a virtual cluster that no job uses."),
     "config": ("openpai.cli.vc:config", "Show what was promised to whom, and the configuration that follows."),
     "apply": ("openpai.cli.vc:apply", "Promise everything anew, from a file in HiveD's format or from wishes."),
+    "order": ("openpai.cli.vc:order", "Show or set who goes first in a virtual cluster: fair, fifo or shortest."),
     "inspect": ("openpai.cli.vc:inspect", "Draw the cells of the cluster, or those of a virtual cluster."),
+}
+ORDERS: Final = {
+    "fair": "those of whoever used less lately go first",
+    "fifo": "the oldest job goes first",
+    "shortest": "the job that should be done soonest goes first",
 }
 app = group("Virtual clusters: who is promised what.", COMMANDS)
 
@@ -94,6 +100,36 @@ def set_(
     with session.connect() as pai:
         changed = pai.promise(name, wish)
     _changed(changed, f"{name} is promised {wish}.", json)
+
+
+def order(
+    name: Vc,
+    wish: Annotated[
+        str | None, typer.Argument(metavar="ORDER", help="fair, fifo or shortest.", show_default=False)
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Show or set who goes first among equally urgent jobs of a virtual cluster.
+
+    fair: whoever used less lately. fifo: the oldest job. shortest: the job that should be done soonest, judged by how
+    long jobs like it ran; one that has waited long goes before these.
+    """
+    if wish is not None and wish not in ORDERS:
+        raise Refused("InvalidParametersError", f"{wish!r} is no order", f"say {', '.join(ORDERS)}")
+    with session.connect() as pai:
+        found = pai.orders()
+        if wish is not None:
+            others = {vc: each for vc, each in found["orders"].items() if vc != name}
+            found = pai.set_orders(others | {name: wish}, found["version"])
+        else:
+            pai.virtual_cluster(name)
+    own = found["orders"].get(name, "fair")
+    if json:
+        output.document({"name": name, "order": own, "version": found["version"]})
+        return
+    output.say(f"{name}: {own}, {ORDERS[own]}.")
+    if wish is None:
+        output.next_step(f"pai vc order {_quoted(name)} {'fair' if own == 'shortest' else 'shortest'}")
 
 
 def remove(name: Vc, yes: prompts.Yes = False, json: output.Json = False) -> None:

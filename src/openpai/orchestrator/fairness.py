@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from typing import Final
 
 from openpai.orchestrator.office import Office
-from openpai.ports.settings import FAIRNESS
+from openpai.ports.settings import FAIRNESS, ORDERS, Setting
 from openpai.ports.usage import Quota, UseRow
 from openpai.scheduler.hived.fairness import HALF_LIFE_MS
 from openpai.scheduler.interface import Amount
-from openpai.scheduler.model import Limit
+from openpai.scheduler.model import Ask, Gang, Limit, Order
 
 HALF_LIVES: Final = 4
 """What lies back further counts for less than a sixteenth."""
+RUN_TIMES: Final = 5_000
+"""From so many of the newest jobs that are over run times are learnt; many more would not be remembered."""
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 
@@ -26,6 +28,7 @@ async def learn_limits(office: Office) -> None:
     setting = await office.settings.setting(FAIRNESS)
     hours = setting.body.get("halfLifeHours") if setting is not None else HALF_LIFE_MS / _HOUR_MS
     half_life_ms = None if hours is None else round(hours * _HOUR_MS)
+    orders = orders_of(await office.settings.setting(ORDERS))
     if limits != sharing.limits:
         office.scheduler.set_limits(limits)
         sharing.limits = limits
@@ -34,6 +37,15 @@ async def learn_limits(office: Office) -> None:
         office.scheduler.set_fairness(half_life_ms)
         sharing.half_life_ms = half_life_ms
         office.nudges.work.set()
+    if orders != sharing.orders:
+        office.scheduler.set_orders(orders)
+        sharing.orders = orders
+        office.nudges.work.set()
+
+
+def orders_of(setting: Setting | None) -> dict[str, Order]:
+    """Return who goes first in which virtual cluster, as far as it was set."""
+    return {name: Order(order) for name, order in setting.body["orders"].items()} if setting is not None else {}
 
 
 def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:
@@ -60,6 +72,19 @@ async def learn_use(office: Office) -> None:
         used[owner] = used.get(owner, 0.0) + _faded(row, skus, half_life_ms, now_ms)
     for (name, user), device_ms in sorted(used.items()):
         office.scheduler.learn_use(name, user, device_ms, now_ms)
+
+
+async def learn_run_times(office: Office) -> None:
+    """Tell the scheduler how long jobs ran that were over before this server led."""
+    if office.usage is None:
+        return
+    for row in await office.usage.run_times(RUN_TIMES):
+        asks = (Ask(0, 0, row.gpus),)
+        gang = Gang(
+            "", asks, row.virtual_cluster, submitted_at_ms=row.submitted_at_ms, user=row.user,
+            job=f"{row.user}~{row.name}",
+        )  # fmt: skip
+        office.scheduler.learn_run_time(gang, row.ran_ms)
 
 
 def _faded(row: UseRow, skus: Mapping[str, Amount], half_life_ms: int, now_ms: int) -> float:

@@ -11,7 +11,7 @@ import structlog
 from openpai.lifecycle.model import TaskPhase
 from openpai.orchestrator import gangs
 from openpai.orchestrator.auditing import audit
-from openpai.orchestrator.fairness import learn_use
+from openpai.orchestrator.fairness import learn_run_times, learn_use
 from openpai.orchestrator.office import Desk, Office
 from openpai.orchestrator.recording import reload
 from openpai.orchestrator.seats import learn_seats, seated
@@ -31,6 +31,7 @@ async def take_over(office: Office) -> None:
     await forget_unneeded(office)
     await learn_use(office)
     await learn_seats(office)
+    await learn_run_times(office)
     records = await office.store.active()
     # Who holds devices that have a number takes them up first; what others hold beside theirs is found around it.
     for record in sorted(records, key=lambda record: (_is_without_devices(record), -record.priority)):

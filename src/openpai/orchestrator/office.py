@@ -23,7 +23,7 @@ from openpai.ports.storages import StorageStore
 from openpai.ports.store import JobRecord, JobStore, Sealed
 from openpai.ports.usage import UsageStore
 from openpai.scheduler.interface import SharingScheduler
-from openpai.scheduler.model import Limit
+from openpai.scheduler.model import Limit, Order
 
 if TYPE_CHECKING:
     from openpai.orchestrator.launching import Launcher
@@ -109,6 +109,8 @@ class Sharing:
     limits: tuple[Limit, ...] = ()
     half_life_ms: int | None = -1
     """-1 until it was read."""
+    orders: dict[str, Order] = field(default_factory=dict)
+    """Who goes first, by virtual cluster."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while nodes are looked at: what is read later must not be overtaken by what was read earlier."""
 

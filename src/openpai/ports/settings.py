@@ -19,6 +19,10 @@ SEATS: Final = "seats"
 `{"gangs": {GANG: [SEAT, ...]}}`."""
 
 
+ORDERS: Final = "orders"
+"""`{"orders": {VIRTUAL_CLUSTER: "fair", "fifo" or "shortest"}}`; `fair` where none is named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A document as it was set last."""

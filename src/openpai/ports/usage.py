@@ -55,6 +55,18 @@ class UseRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTimeRow:
+    """How long the last attempt of a job ran that is over."""
+
+    user: str
+    name: str
+    virtual_cluster: str
+    gpus: int
+    submitted_at_ms: int
+    ran_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class AuditEntry:
     """Somebody did, or tried to do, something that changes the platform."""
 
@@ -133,6 +145,10 @@ class UsageStore(Protocol):
         self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()
     ) -> tuple[UseRow, ...]:
         """Return what was held between two times, by day, user and virtual cluster; what still runs counts too."""
+        ...
+
+    async def run_times(self, limit: int) -> tuple[RunTimeRow, ...]:
+        """Return how long jobs ran that are over, of the `limit` submitted last; those that ended last come last."""
         ...
 
     async def note(self, entry: AuditEntry) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from openpai.scheduler.model import Decision, Gang, Limit, Node, Refusal, Spot, Wait
+from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Refusal, Spot, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,14 @@ class SharingScheduler(Scheduler, Protocol):
 
     def set_fairness(self, half_life_ms: int | None) -> None:
         """Let use fade to a half in this time when users of a virtual cluster are compared; None compares no use."""
+        ...
+
+    def set_orders(self, orders: Mapping[str, Order]) -> None:
+        """Replace who goes first in which virtual cluster; those that are not named have `Order.FAIR`."""
+        ...
+
+    def learn_run_time(self, gang: Gang, ran_ms: int) -> None:
+        """Learn how long a gang ran that finished before this scheduler began; the latest last."""
         ...
 
     def learn_use(self, virtual_cluster: str, user: str, device_ms: float, at_ms: int) -> None:

@@ -114,6 +114,17 @@ class Why(StrEnum):
     NOT_YET_LOOKED_AT = "NOT_YET_LOOKED_AT"
 
 
+class Order(StrEnum):
+    """Who goes first in a virtual cluster among gangs of the same priority and rank."""
+
+    FAIR = "fair"
+    """Those of users who used less lately, then the older."""
+    FIFO = "fifo"
+    """The older."""
+    SHORTEST = "shortest"
+    """Those that should be done soonest, then the older; a gang that has waited long goes before all of these."""
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """When a gang may start: between these times, and what the guess rests on. None where nobody can say."""

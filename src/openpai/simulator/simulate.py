@@ -11,6 +11,7 @@ from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.interface import Scheduler
+from openpai.scheduler.model import Order
 from openpai.simulator.cluster import nodes_of, quotas_of
 from openpai.simulator.quota import QuotaScheduler
 from openpai.simulator.replay import Replay, Rules
@@ -25,14 +26,25 @@ def _by_age(config: HivedConfig) -> HivedScheduler:
     return scheduler
 
 
+def _in_order(order: Order) -> Callable[[HivedConfig], Scheduler]:
+    def made(config: HivedConfig) -> HivedScheduler:
+        scheduler = HivedScheduler(config)
+        scheduler.set_orders(dict.fromkeys(config.virtual_clusters, order))
+        return scheduler
+
+    return made
+
+
 SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
     "hived": HivedScheduler,
     "hived-by-age": _by_age,
+    "hived-fifo": _in_order(Order.FIFO),
+    "hived-shortest": _in_order(Order.SHORTEST),
     "quota": lambda config: QuotaScheduler(quotas_of(config)),
     "first-fit": lambda config: QuotaScheduler(quotas_of(config), patience_ms=None),
     "quota-spread": lambda config: QuotaScheduler(quotas_of(config), is_spreading=True),
 }
-"""By name: HiveD, with fair share between users or by age alone; quotas in GPUs on the fullest or emptiest nodes.
+"""By name: HiveD, where those who used less, the oldest or the shortest go first; quotas on full or on empty nodes.
 
 `first-fit` is quotas where the oldest job that fits always starts, however long a larger one has waited.
 """

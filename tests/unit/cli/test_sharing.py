@@ -283,6 +283,16 @@ def test_fairness_is_shown_set_and_switched_off(pai, platform):
     assert sent == [{"halfLifeHours": 1.5}, {"halfLifeHours": None}]
 
 
+def test_who_goes_first_is_shown_and_set_for_one_virtual_cluster(pai, platform):
+    orders = {"speech": "fifo"}
+    platform.on("GET", "/scheduler/orders", {"orders": orders, "version": 3}, {"orders": orders, "version": 3})
+    platform.on("PUT", "/scheduler/orders", {"orders": orders | {"vision": "shortest"}, "version": 4})
+    assert "the job that should be done soonest" in pai("vc", "order", "vision", "shortest").out
+    sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
+    assert sent == [{"orders": {"speech": "fifo", "vision": "shortest"}, "version": 3}]
+    assert pai("vc", "order", "vision", "longest").code == 2
+
+
 @pytest.mark.parametrize("hours", ["0", "-1", "nan", "inf", "soon"])
 def test_hours_are_checked_before_anything_is_sent(pai, platform, hours):
     assert pai("scheduler", "fairness", "--", hours).code == 2

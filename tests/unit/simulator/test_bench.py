@@ -48,7 +48,7 @@ def test_every_way_of_sharing_is_measured_on_the_same_jobs(
 
 
 def test_the_table_has_a_line_for_each_way(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    made = ["--synthetic", "jobs=50,days=2", "--nodes", "16", "--ways", "private,hived"]
+    made = ["--synthetic", "jobs=50,days=2", "--nodes", "16", "--ways", "private;hived"]
     monkeypatch.setattr(sys, "argv", [str(TRACES), *made])
     runpy.run_path(str(TRACES), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()

@@ -219,6 +219,15 @@ class FairnessDocument(Answer):
     changedTime: Ms | None
 
 
+class OrdersDocument(Answer):
+    """Who goes first, by virtual cluster."""
+
+    orders: dict[str, Literal["fair", "fifo", "shortest"]] = Field(examples=[{"vision": "shortest"}])
+    version: int = Field(examples=[1])
+    changedBy: UserName | None
+    changedTime: Ms | None
+
+
 class Listed(Answer):
     """A list in the shape of Kubernetes."""
 
@@ -269,6 +278,11 @@ OPERATIONS: Final[dict[str, Told]] = {
     "PUT /api/v2/scheduler/fairness": Told(
         "setFairness", "Set how past use counts", FairnessDocument, "ConflictSettingError",
         request={"halfLifeHours": 72},
+    ),
+    "GET /api/v2/scheduler/orders": Told("getOrders", "Show who goes first where", OrdersDocument),
+    "PUT /api/v2/scheduler/orders": Told(
+        "setOrders", "Set who goes first where", OrdersDocument, f"{_NO_VC} ConflictSettingError",
+        request={"orders": {"vision": "shortest"}},
     ),
     "GET /api/v2/kubernetes/nodes": Told("listKubernetesNodes", "List nodes as Kubernetes would", Listed),
     "GET /api/v2/kubernetes/pods": Told("listKubernetesPods", "List tasks as Kubernetes would", Listed),

@@ -15,9 +15,10 @@ from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
 from openpai.api.routes.clusters import SIZE_MAX, no_virtual_cluster
 from openpai.api.sessions import Caller
-from openpai.ports.settings import FAIRNESS, Setting
+from openpai.ports.settings import FAIRNESS, ORDERS, Setting
 from openpai.protocol.errors import Refused
 from openpai.scheduler.hived.fairness import HALF_LIFE_MS
+from openpai.scheduler.model import Order
 
 router = APIRouter(tags=["scheduler"])
 INSPECT: Final = "/api/v2/scheduler/inspect"
@@ -33,6 +34,15 @@ class Fairness(Body):
 
     halfLifeHours: float | None = Field(  # noqa: N815
         ge=0.01, le=24 * 365, description="After so long half of it is forgotten; null compares no use."
+    )
+    version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
+
+
+class Orders(Body):
+    """Who goes first among equally urgent jobs, by virtual cluster."""
+
+    orders: dict[str, Order] = Field(
+        description="`fair` where none is named: who used less; `fifo`: the oldest; `shortest`: by expected run time."
     )
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
 
@@ -143,6 +153,43 @@ def _fairness(setting: Setting | None) -> dict[str, Any]:
         return {"halfLifeHours": HALF_LIFE_MS / _HOUR_MS, "version": 0, "changedBy": None, "changedTime": None}
     return {
         "halfLifeHours": setting.body.get("halfLifeHours"),
+        "version": setting.version,
+        "changedBy": setting.changed_by,
+        "changedTime": setting.changed_at_ms,
+    }
+
+
+@router.get("/api/v2/scheduler/orders")
+async def orders(request: Request, caller: Annotated[Caller, doing("vc.list")]) -> Response:
+    """Return who goes first among equally urgent jobs, for the virtual clusters where that was set."""
+    return reply(_orders(await desk(request).services.cluster_settings.setting(ORDERS)))
+
+
+@router.put("/api/v2/scheduler/orders", openapi_extra=takes(Orders))
+async def set_orders(request: Request, caller: Annotated[Caller, doing("cluster.change")]) -> Response:
+    """Set who goes first among equally urgent jobs of which virtual cluster; it counts at once."""
+    wish = await read_body(request, Orders)
+    services = desk(request).services
+    known = {view.name for view in await services.platform.virtual_clusters()}
+    for name in wish.orders:
+        if name not in known:
+            raise no_virtual_cluster(name)
+    saved = await services.cluster_settings.set_setting(
+        ORDERS,
+        {"orders": {name: order.value for name, order in sorted(wish.orders.items())}},
+        by=caller.user,
+        at_ms=services.clock.now_ms(),
+        version=wish.version,
+    )
+    await services.platform.limits_changed()
+    return reply(_orders(saved))
+
+
+def _orders(setting: Setting | None) -> dict[str, Any]:
+    if setting is None:
+        return {"orders": {}, "version": 0, "changedBy": None, "changedTime": None}
+    return {
+        "orders": setting.body["orders"],
         "version": setting.version,
         "changedBy": setting.changed_by,
         "changedTime": setting.changed_at_ms,

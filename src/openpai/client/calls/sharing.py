@@ -88,6 +88,17 @@ class Sharing(Naming):
         return Call("PUT", "/scheduler/fairness", as_it_came, json={"halfLifeHours": half_life_hours})
 
     @asks
+    def orders(self) -> Call[Mapping[str, Any]]:
+        """Return who goes first among equally urgent jobs, by virtual cluster; `fair` where none is named."""
+        return Call("GET", "/scheduler/orders", as_it_came)
+
+    @asks
+    def set_orders(self, orders: Mapping[str, str], version: int | None = None) -> Call[Mapping[str, Any]]:
+        """Set who goes first in which virtual cluster: `fair`, `fifo` or `shortest`."""
+        body = {"orders": dict(orders)} | ({} if version is None else {"version": version})
+        return Call("PUT", "/scheduler/orders", as_it_came, json=body, is_repeatable=version is None)
+
+    @asks
     def change_node(
         self,
         name: str,

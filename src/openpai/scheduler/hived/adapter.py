@@ -26,7 +26,7 @@ from openpai.scheduler.hived.seating import Seating, seats_held
 from openpai.scheduler.hived.standing import Held
 from openpai.scheduler.hived.state import SchedulerState
 from openpai.scheduler.interface import Amount, Scheduler, VcView
-from openpai.scheduler.model import Decision, Gang, Limit, Node, Place, Refusal, Spot, Wait
+from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
 
 PATIENCE_MS: Final = 30 * 60 * 1000
 """A gang waits at least this long before cells are kept for it, where nothing is known of how long gangs run."""
@@ -238,6 +238,14 @@ class HivedScheduler(Scheduler):
     def set_fairness(self, half_life_ms: int | None) -> None:
         """Let use fade to a half in this time when users of a virtual cluster are compared; None compares no use."""
         self.state.standing.ledger.set_half_life(half_life_ms, self.state.now_ms)
+
+    def set_orders(self, orders: Mapping[str, Order]) -> None:
+        """Replace who goes first in which virtual cluster; those that are not named have `Order.FAIR`."""
+        self.state.set_orders(orders)
+
+    def learn_run_time(self, gang: Gang, ran_ms: int) -> None:
+        """Learn how long a gang ran that finished before this scheduler began; the latest last."""
+        self.state.standing.run_times.note(gang, ran_ms)
 
     def learn_use(self, virtual_cluster: str, user: str, device_ms: float, at_ms: int) -> None:
         """Learn what a user used before this scheduler began, faded to `at_ms` already."""

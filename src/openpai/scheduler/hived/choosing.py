@@ -23,7 +23,7 @@ from openpai.scheduler.hived.queueing import Head, Lane, Waiting
 from openpai.scheduler.hived.seating import spot_for
 from openpai.scheduler.hived.standing import Held
 from openpai.scheduler.hived.state import SchedulerState
-from openpai.scheduler.model import Decision, Gang, Place, Preempt, Spot
+from openpai.scheduler.model import Decision, Gang, Order, Place, Preempt, Spot
 
 REMIND_MS: Final = 10_000
 """Victims that have not left by then are named again, in case whoever was to stop them forgot."""
@@ -56,6 +56,7 @@ class Round:
         state.standing.settle(self._now_ms)
         if state.standing.limits.was_eased():
             state.queue.touch()
+        state.give_turns()
         self._review_kept()
         decisions = self._take_reserved(limit)
         self._look_through(decisions, limit)
@@ -132,7 +133,10 @@ class Round:
 
     def _patience_ms(self, waiting: Waiting) -> int:
         """Return how long a gang waits before cells are kept for it."""
-        patience_ms = self._state.patience_of(waiting.gang.virtual_cluster)
+        name = waiting.gang.virtual_cluster
+        if self._state.order_of(waiting.gang) is Order.SHORTEST:
+            return self._state.passed_max_ms(name)
+        patience_ms = self._state.patience_of(name)
         return patience_ms if len(waiting.gang.asks) > 1 else ALONE_AFTER * patience_ms
 
     def _is_closed(self, waiting: Waiting) -> bool:

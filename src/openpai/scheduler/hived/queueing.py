@@ -20,7 +20,7 @@ from openpai.scheduler.hived.model import Wait
 from openpai.scheduler.hived.portions import Portions
 from openpai.scheduler.model import Gang
 
-Order = tuple[int, int, int]
+Place = tuple[int, int, int, int]
 Right = tuple[int, float, int, int, int, int]
 """Smaller goes first: priority, what the virtual cluster borrows, rank, use, age, number."""
 
@@ -35,11 +35,13 @@ class Waiting:
     """Counts gangs as they came."""
     preempted_at_ms: int = 0
     """When its victims were last named."""
+    turn: int = 0
+    """What goes before age in its virtual cluster: 0 where nothing does, or for one that has waited long."""
 
     @property
-    def order(self) -> Order:
-        """Return what decides between gangs of one user in one lane: rank, then age."""
-        return -self.gang.rank, self.gang.submitted_at_ms, self.number
+    def order(self) -> Place:
+        """Return what decides between gangs of one user in one lane: rank, turn, then age."""
+        return -self.gang.rank, self.turn, self.gang.submitted_at_ms, self.number
 
     @property
     def devices(self) -> int:
@@ -53,7 +55,7 @@ class Lane:
 
     group: str
     shape: Shape
-    lines: dict[str, list[tuple[Order, Waiting]]] = field(default_factory=dict)
+    lines: dict[str, list[tuple[Place, Waiting]]] = field(default_factory=dict)
     """By user, first come first."""
     answer: Wait | None = None
     """Why the first of them found no room when it was last looked at."""
@@ -73,7 +75,7 @@ class Head(NamedTuple):
 class Stretch(NamedTuple):
     """So many gangs from the beginning of a line."""
 
-    line: Sequence[tuple[Order, Waiting]]
+    line: Sequence[tuple[Place, Waiting]]
     gangs: int
 
     @property
@@ -187,6 +189,19 @@ class Queue:
         self._seen.update(worth)
         self._touched -= worth.keys()
 
+    def waiting_in(self, group: str) -> int:
+        """Return how many gangs of a group wait."""
+        return sum(len(line) for lane in self._groups.get(group, {}).values() for line in lane.lines.values())
+
+    def give_turns(self, group: str, turn: Callable[[Waiting], int]) -> None:
+        """Give every gang of a group its turn anew, and put the lines in that order."""
+        for lane in self._groups.get(group, {}).values():
+            for user, line in lane.lines.items():
+                for _, waiting in line:
+                    waiting.turn = turn(waiting)
+                lane.lines[user] = sorted(((waiting.order, waiting) for _, waiting in line), key=_order)
+        self._touched.add(group)
+
     def ahead_of(self, waiting: Waiting, right: Callable[[Waiting], Right]) -> Iterator[Stretch]:
         """Yield the gangs of its virtual cluster that go before it."""
         owner, own = waiting.gang.virtual_cluster, right(waiting)
@@ -200,5 +215,5 @@ class Queue:
                             yield Stretch(line, count)
 
 
-def _order(item: tuple[Order, Waiting]) -> Order:
+def _order(item: tuple[Place, Waiting]) -> Place:
     return item[0]

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from openpai.scheduler.hived.limiting import gpus_of
 from openpai.scheduler.model import Gang
 
-REMEMBERED: Final = 200
+REMEMBERED: Final = 1000
 """So many of the latest run times are kept of each kind."""
 
 ENOUGH: Final = 4
@@ -30,6 +30,9 @@ KINDS_MAX: Final = 20_000
 
 CLOSE: Final = 4
 """A guess was close if the gang ran at most so many times longer or shorter; run times differ a thousandfold."""
+
+NEIGHBOURS: Final = 4
+"""A gang is compared with so many on either side that were submitted nearest to it: they often belong together."""
 
 _NUMBERS: Final = re.compile(r"[0-9]+|\b[0-9a-f]{6,}\b")
 
@@ -72,16 +75,39 @@ def kinds_of(gang: Gang) -> Iterator[Kind]:
 
 @dataclass(slots=True)
 class _Latest:
-    """The latest run times of one kind, as they came and sorted."""
+    """The latest run times of one kind: as they came, sorted, and by when the gangs were submitted."""
 
-    came: deque[int] = field(default_factory=deque)
+    came: deque[tuple[int, int]] = field(default_factory=deque)
+    """When it was submitted, and how long it ran."""
     ordered: list[int] = field(default_factory=list)
+    submitted: list[tuple[int, int]] = field(default_factory=list)
+    running: list[tuple[int, int]] = field(default_factory=list)
+    """When gangs were submitted that run now, and since when they run."""
 
-    def note(self, ran_ms: int) -> None:
+    def note(self, submitted_ms: int, ran_ms: int) -> None:
         if len(self.came) == REMEMBERED:
-            del self.ordered[bisect_left(self.ordered, self.came.popleft())]
-        self.came.append(ran_ms)
+            oldest = self.came.popleft()
+            del self.ordered[bisect_left(self.ordered, oldest[1])]
+            del self.submitted[bisect_left(self.submitted, oldest)]
+        self.came.append((submitted_ms, ran_ms))
         insort(self.ordered, ran_ms)
+        insort(self.submitted, (submitted_ms, ran_ms))
+
+    def near(self, submitted_ms: int, now_ms: int) -> int:
+        """Return the median of those submitted nearest to that time; one that runs should be half over."""
+        key = submitted_ms, 0
+        at, running_at = bisect_left(self.submitted, key), bisect_left(self.running, key)
+        found = [
+            (abs(other_ms - submitted_ms), ran_ms)
+            for other_ms, ran_ms in self.submitted[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]
+        ]
+        found += [
+            (abs(other_ms - submitted_ms), 2 * (now_ms - since_ms))
+            for other_ms, since_ms in self.running[max(0, running_at - NEIGHBOURS) : running_at + NEIGHBOURS]
+        ]
+        found.sort()
+        near = sorted([ran_ms for _, ran_ms in found[: 2 * NEIGHBOURS]])
+        return near[len(near) // 2]
 
     def longer_than(self, after_ms: int) -> tuple[int, int]:
         """Return where those begin that ran longer, and how many they are."""
@@ -106,28 +132,34 @@ class RunTimes:
     def __init__(self) -> None:
         self._kinds: dict[Kind, _Latest] = {}
         self._longest: dict[str, int] = {}
+        self._finished: dict[str, int] = {}
         self.accuracy: dict[str, Accuracy] = {}
         """By virtual cluster."""
 
-    def note(self, gang: Gang, ran_ms: int) -> None:
+    def note(self, gang: Gang, ran_ms: int, now_ms: int = 0) -> None:
         """Remember how long a gang ran that finished, and how good a guess about it would have been."""
-        self._compare(gang, ran_ms)
+        self._compare(gang, ran_ms, now_ms)
         name = gang.virtual_cluster
+        self._finished[name] = self._finished.get(name, 0) + 1
         self._longest[name] = max(ran_ms, self._longest.get(name, 0))
         for kind in kinds_of(gang):
+            # The kinds stay in the order in which gangs of them finished.
             latest = self._kinds.pop(kind, None) or _Latest()
-            latest.note(ran_ms)
+            latest.note(gang.submitted_at_ms, ran_ms)
             self._kinds[kind] = latest
-        while len(self._kinds) > KINDS_MAX:
-            del self._kinds[next(iter(self._kinds))]
+        if len(self._kinds) > KINDS_MAX:
+            oldest = next(iter(self._kinds))
+            latest = self._kinds.pop(oldest)
+            if latest.running:
+                self._kinds[oldest] = latest
 
-    def _compare(self, gang: Gang, ran_ms: int) -> None:
+    def _compare(self, gang: Gang, ran_ms: int, now_ms: int) -> None:
         found = self._enough(gang, 0)
         if found is None:
             return
         latest, _, count, _ = found
         accuracy = self.accuracy.setdefault(gang.virtual_cluster, Accuracy())
-        guess = max(1, latest.ordered[-count + count // 2])
+        guess = max(1, latest.near(gang.submitted_at_ms, now_ms))
         accuracy.guesses += 1
         accuracy.close += guess <= CLOSE * max(1, ran_ms) and ran_ms <= CLOSE * guess
         accuracy.under += ran_ms > latest.ordered[-count + count * 3 // 4]
@@ -152,6 +184,24 @@ class RunTimes:
         latest, first, count, _ = found
         return latest.ordered[first + min(count - 1, int(count * quantile))]
 
+    def begin(self, gang: Gang, since_ms: int) -> None:
+        """A gang runs: how long so far says something about those submitted with it."""
+        for kind in kinds_of(gang):
+            insort(self._kinds.setdefault(kind, _Latest()).running, (gang.submitted_at_ms, since_ms))
+
+    def end(self, gang: Gang, since_ms: int) -> None:
+        """The opposite of `begin`."""
+        for kind in kinds_of(gang):
+            latest, pair = self._kinds.get(kind), (gang.submitted_at_ms, since_ms)
+            at = bisect_left(latest.running, pair) if latest is not None else 0
+            if latest is not None and latest.running[at : at + 1] == [pair]:
+                del latest.running[at]
+
+    def expected(self, gang: Gang, now_ms: int) -> int | None:
+        """Return how long a gang should run that waits: as those like it that were submitted around the same time."""
+        found = self._enough(gang, 0)
+        return None if found is None else found[0].near(gang.submitted_at_ms, now_ms)
+
     def quartiles(self, gang: Gang, after_ms: int = 0) -> tuple[int, int, str] | None:
         """Return the quartiles of run times longer than `after_ms`, and whose they are; None if there are too few."""
         found = self._enough(gang, after_ms)
@@ -168,6 +218,10 @@ class RunTimes:
         count = len(latest.ordered)
         return latest.ordered[count // 4], latest.ordered[count * 3 // 4]
 
+    def finished(self, virtual_cluster: str) -> int:
+        """Return how many gangs of a virtual cluster have finished since this began."""
+        return self._finished.get(virtual_cluster, 0)
+
     def longest(self, virtual_cluster: str) -> int:
         """Return how long the longest gang ran that ever finished in a virtual cluster."""
         return self._longest.get(virtual_cluster, 0)
@@ -175,14 +229,19 @@ class RunTimes:
     def dump(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
-            "kinds": [[*kind, list(latest.came)] for kind, latest in self._kinds.items()],
+            "kinds": [
+                [*kind, [list(pair) for pair in latest.came]] for kind, latest in self._kinds.items() if latest.came
+            ],
             "longest": self._longest,
+            "finished": self._finished,
             "accuracy": {name: [a.guesses, a.close, a.under] for name, a in self.accuracy.items()},
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Learn what was dumped."""
         for *kind, came in data["kinds"]:
-            self._kinds[Kind(*kind)] = _Latest(deque(came), sorted(came))
+            pairs = [(submitted_ms, ran_ms) for submitted_ms, ran_ms in came]
+            self._kinds[Kind(*kind)] = _Latest(deque(pairs), sorted([ran_ms for _, ran_ms in pairs]), sorted(pairs))
         self._longest = dict(data["longest"])
+        self._finished = dict(data["finished"])
         self.accuracy = {name: Accuracy(*row) for name, row in data["accuracy"].items()}

@@ -13,7 +13,7 @@ from openpai.scheduler.hived.queueing import Waiting
 from openpai.scheduler.hived.snapshot import request_in, request_out
 from openpai.scheduler.hived.standing import Held
 from openpai.scheduler.hived.state import SchedulerState
-from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Topology
+from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology
 
 FORMAT: Final = 2
 
@@ -22,7 +22,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
     """Return the state as plain data that JSON can hold."""
     state.hear()
     standing = state.standing
-    unclear = [(gang, number) for gang, number, _ in state.unclear.values()]
+    unclear = [(gang, number, 0) for gang, number, _ in state.unclear.values()]
     return {
         "format": FORMAT,
         "core": state.core.snapshot(),
@@ -31,8 +31,8 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "patience_ms": state.patience_ms,
         "number": state.number,
         "waiting": [
-            {"gang": asdict(gang), "number": number}
-            for gang, number in [*((each.gang, each.number) for each in state.queue.all()), *unclear]
+            {"gang": asdict(gang), "number": number, "turn": turn}
+            for gang, number, turn in [*((each.gang, each.number, each.turn) for each in state.queue.all()), *unclear]
         ],
         "reserving": [
             {**_portions_out(each.gang, each.number, each.portions), "preempted_at_ms": each.preempted_at_ms}
@@ -49,6 +49,8 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         ],
         "limits": [asdict(limit) for limit in standing.limits.limits],
         "half_life_ms": standing.ledger.half_life_ms,
+        "turns_given": {name: list(given) for name, given in state.turns_given.items()},
+        "orders": {name: order.value for name, order in state.orders.items()},
         "use": standing.ledger.dump(state.now_ms),
         "kept": [kept.dump() for kept in state.kept.values()],
         "run_times": standing.run_times.dump(),
@@ -66,6 +68,8 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     standing.ledger.half_life_ms = data["half_life_ms"]
     standing.ledger.load(data["use"], state.now_ms)
     standing.run_times.load(data["run_times"])
+    state.orders = {name: Order(value) for name, value in data["orders"].items()}
+    state.turns_given = {name: (given[0], given[1]) for name, given in data["turns_given"].items()}
     state.kept = {row["virtual_cluster"]: kept_in(row) for row in data["kept"]}
     for row in data["held"]:
         gang, portions = gang_in(row["gang"]), _portions_in(row)
@@ -77,7 +81,7 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
         state.reserve(waiting)
         state.call_together(waiting.gang.id, [portion.request.id for portion in waiting.portions])
     for row in data["waiting"]:
-        state.enqueue(gang_in(row["gang"]), row["number"])
+        state.enqueue(gang_in(row["gang"]), row["number"], row["turn"])
     return state
 
 

@@ -108,6 +108,8 @@ class Standing:
         self.held[held.gang.id] = held
         if held.since_ms is None:
             self._timeless.append(held)
+        else:
+            self.run_times.begin(held.gang, held.since_ms)
         self._count(held, held.gpus(), held.devices())
 
     def leave(self, held: Held, members: Collection[int]) -> None:
@@ -120,12 +122,17 @@ class Standing:
         held = self.held.pop(gang, None)
         if held is not None:
             self._count(held, -held.gpus(), -held.devices())
+            if held.since_ms is not None:
+                self.run_times.end(held.gang, held.since_ms)
             if is_finished and held.since_ms is not None:
                 self._ended.append((held.gang, held.since_ms))
 
     def restate(self, held: Held, gang: Gang, portions: Portions) -> None:
         """A gang runs on under another description."""
         self._count(held, -held.gpus(), -held.devices())
+        if held.since_ms is not None:
+            self.run_times.end(held.gang, held.since_ms)
+            self.run_times.begin(gang, held.since_ms)
         held.restate(gang, portions)
         self._count(held, held.gpus(), held.devices())
 
@@ -133,9 +140,11 @@ class Standing:
         """Let everything that happened since the last time have happened now."""
         self.settle_use(now_ms)
         for gang, since_ms in self._ended:
-            self.run_times.note(gang, max(0, now_ms - since_ms))
+            self.run_times.note(gang, max(0, now_ms - since_ms), now_ms)
         for held in self._timeless:
             held.since_ms = now_ms
+            if self.held.get(held.gang.id) is held:
+                self.run_times.begin(held.gang, now_ms)
         self._ended, self._timeless = [], []
 
     def settle_use(self, now_ms: int) -> None:

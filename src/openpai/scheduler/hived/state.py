@@ -6,17 +6,29 @@ are reserved while others leave them; or it holds its spots, at first only as a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from openpai.scheduler.hived.backfilling import Backfilling
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.core import Hived
-from openpai.scheduler.hived.keeping import PATIENCE_MAX_MS, Kept
+from openpai.scheduler.hived.keeping import ALONE_AFTER, PATIENCE_MAX_MS, Kept
 from openpai.scheduler.hived.limiting import gpus_of
 from openpai.scheduler.hived.machines import Machines
 from openpai.scheduler.hived.portions import portions_of
 from openpai.scheduler.hived.queueing import Queue, Right, Waiting
 from openpai.scheduler.hived.restoring import Reconfigured
 from openpai.scheduler.hived.standing import Held, Standing
-from openpai.scheduler.model import Gang, Node
+from openpai.scheduler.model import Gang, Node, Order
+
+TURNS_MS: Final = 15 * 60 * 1000
+"""Where the shortest go first, turns are given anew at most so often."""
+
+TURNS_MAX_MS: Final = 6 * 60 * 60 * 1000
+"""And at least so often."""
+
+TURNS_A_FINISH: Final = 16
+"""In between, for each gang that has finished so many get their turn anew: a long queue is not sorted all the time."""
 
 
 class SchedulerState:
@@ -27,6 +39,10 @@ class SchedulerState:
         self.machines = Machines(core.cluster, nodes)
         self.standing = Standing()
         self.queue = Queue()
+        self.orders: dict[str, Order] = {}
+        """Who goes first, by virtual cluster; `Order.FAIR` where nothing is said."""
+        self.turns_given: dict[str, tuple[int, int]] = {}
+        """When the gangs of a virtual cluster got their turns, and how many had finished then."""
         self.backfilling = Backfilling()
         self.reserving: dict[str, Waiting] = {}
         """Gangs whose devices are reserved and who wait for others to leave them."""
@@ -86,14 +102,56 @@ class SchedulerState:
             for gang, number, _ in unclear.values():
                 self.enqueue(gang, number)
 
-    def enqueue(self, gang: Gang, number: int) -> None:
-        """Let a gang wait in its place."""
+    def enqueue(self, gang: Gang, number: int, turn: int | None = None) -> None:
+        """Let a gang wait in its place; `turn` is the one it had in a snapshot."""
         portions = portions_of(gang, self.machines.skus)
         if isinstance(portions, str):
             self.unclear[gang.id] = gang, number, portions
         else:
             self.unclear.pop(gang.id, None)
-            self.queue.add(Waiting(gang, portions, number))
+            waiting = Waiting(gang, portions, number)
+            if self.order_of(gang) is Order.SHORTEST:
+                waiting.turn = self.turn(waiting) if turn is None else turn
+            self.queue.add(waiting)
+
+    def set_orders(self, orders: Mapping[str, Order]) -> None:
+        """Let gangs go first in another order from now on."""
+        changed = {name for name in {*orders, *self.orders} if orders.get(name) != self.orders.get(name)}
+        self.orders = dict(orders)
+        for name in sorted(changed):
+            is_shortest = orders.get(name) is Order.SHORTEST
+            self.queue.give_turns(name, self.turn if is_shortest else lambda _: 0)
+
+    def order_of(self, gang: Gang) -> Order:
+        """Return the order in which a gang and others like it go; those without a guarantee go by use."""
+        return self.orders.get(gang.virtual_cluster, Order.FAIR) if gang.priority >= 0 else Order.FAIR
+
+    def turn(self, waiting: Waiting) -> int:
+        """Return a gang's turn where the shortest go first: by how long it should run, until it has waited long."""
+        gang = waiting.gang
+        if self.now_ms - gang.submitted_at_ms >= self.passed_max_ms(gang.virtual_cluster):
+            return 0
+        expected_ms = self.standing.run_times.expected(gang, self.now_ms)
+        limit_ms = gang.time_limit_ms
+        if expected_ms is None:
+            # Of one that is like no other nobody knows; trying it is how it becomes known.
+            expected_ms = 0 if limit_ms is None else limit_ms
+        return 1 + (expected_ms if limit_ms is None else min(expected_ms, limit_ms))
+
+    def passed_max_ms(self, virtual_cluster: str) -> int:
+        """Return after how long nobody younger goes before a gang where the shortest go first."""
+        return min(PATIENCE_MAX_MS, ALONE_AFTER * self.patience_of(virtual_cluster))
+
+    def give_turns(self) -> None:
+        """Bring up to date whose turn it is where the shortest go first, as far as more is known than the last time."""
+        for name, order in self.orders.items():
+            if order is Order.SHORTEST:
+                given_ms, finished = self.turns_given.get(name, (-TURNS_MAX_MS, 0))
+                now, passed_ms = self.standing.run_times.finished(name), self.now_ms - given_ms
+                is_worth = (now - finished) * TURNS_A_FINISH >= self.queue.waiting_in(name)
+                if passed_ms >= TURNS_MAX_MS or (passed_ms >= TURNS_MS and is_worth):
+                    self.turns_given[name] = self.now_ms, now
+                    self.queue.give_turns(name, self.turn)
 
     def dequeue(self, gang: str) -> Waiting | None:
         """Let a gang wait in the queue no longer; what was kept for it others may have."""
@@ -183,6 +241,8 @@ class SchedulerState:
             share = cluster.borrowed.get(name, 0) / max(1, sum(view.size for view in views))
         if gang.priority >= 0 and self.is_kept_for(gang.id, gang.virtual_cluster):
             use = -1  # before everybody of its priority and rank, however much its user used
+        elif (order := self.order_of(gang)) is not Order.FAIR:
+            use = waiting.turn if order is Order.SHORTEST else 0
         else:
             use = self.standing.ledger.use((gang.virtual_cluster, gang.user), self.now_ms)
         return -gang.priority, share, -gang.rank, use, gang.submitted_at_ms, waiting.number

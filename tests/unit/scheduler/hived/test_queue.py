@@ -12,7 +12,7 @@ import pytest
 from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.replaying import resume
-from openpai.scheduler.model import Ask, Gang, Limit, Node, Place, Preempt, Spot, Why
+from openpai.scheduler.model import Ask, Gang, Limit, Node, Order, Place, Preempt, Spot, Why
 
 HOUR_MS = 3_600_000
 LONG_MS = 2 * HOUR_MS
@@ -246,6 +246,92 @@ def test_nobody_is_passed_for_ever(seed: int, text_of_racks: Text) -> None:
     for name, hours in waits.items():
         # Four times the longest run time for one that needs no two nodes at once, two times for others.
         assert hours <= (4 + 1 + ahead[name] * 2) * LONGEST_H + 2, name
+
+
+def ran(scheduler: HivedScheduler, minutes: int, number: int = 4, **more: Any) -> None:
+    """Let gangs of a kind have run that long."""
+    for at in range(number):
+        scheduler.learn_run_time(gang(f"past{at}", 4, 4, submitted_at_ms=at, **more), minutes * MINUTE_MS)
+
+
+def test_the_shortest_go_first_where_that_is_set_and_the_oldest_where_that_is(scheduler: HivedScheduler) -> None:
+    ran(scheduler, 60, user="ann")
+    ran(scheduler, 5, user="bob", job="bob~quick-7")
+    ran(scheduler, 90, user="bob", job="bob~slow-7")
+    waits = [
+        gang("ann", 4, 4, user="ann", submitted_at_ms=1),
+        gang("slow", 4, 4, user="bob", job="bob~slow-8", submitted_at_ms=2),
+        gang("quick", 4, 4, user="bob", job="bob~quick-12", submitted_at_ms=3),
+        gang("limited", 4, 4, user="bob", job="bob~slow-9", submitted_at_ms=4, time_limit_ms=2 * MINUTE_MS),
+    ]
+    for order, names in ((Order.SHORTEST, "limited quick ann slow"), (Order.FIFO, "ann slow quick limited")):
+        for each in waits:
+            scheduler.add(each)
+        scheduler.set_orders({"a": order})
+        found = []
+        while names_now := placed(scheduler, 5):
+            found += names_now
+            scheduler.cancel(names_now[0])
+            scheduler.release(names_now[0])
+            scheduler.state.standing.run_times = type(scheduler.state.standing.run_times)()
+            ran(scheduler, 60, user="ann")
+            ran(scheduler, 5, user="bob", job="bob~quick-7")
+            ran(scheduler, 90, user="bob", job="bob~slow-7")
+        assert " ".join(found) == names
+
+
+def test_one_that_waited_long_goes_before_the_shortest(scheduler: HivedScheduler) -> None:
+    ran(scheduler, 60, user="ann")
+    ran(scheduler, 5, user="bob")
+    scheduler.set_orders({"a": Order.SHORTEST})
+    scheduler.add(gang("long", 4, 4, user="ann", submitted_at_ms=0))
+    for at_ms in (4 * HOUR_MS - 1, 11 * HOUR_MS):
+        scheduler.add(gang("short", 4, 4, user="bob", submitted_at_ms=at_ms))
+        first = [decision.gang for decision in scheduler.decide(at_ms, 100)]
+        # An hour is as long as any gang ran; whose turn it is is looked at every six hours if nothing finishes.
+        assert first == (["short"] if at_ms < 4 * HOUR_MS else ["long"])
+        scheduler.reject(first[0])
+        scheduler.cancel("short")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nobody_is_passed_by_the_shortest_for_longer_than_is_promised(seed: int, text_of_racks: Text) -> None:
+    dice = random.Random(seed)
+    scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK": 2}})))
+    for name in scheduler.core.cluster.boxes:
+        scheduler.set_node(Node(name, 16, 32768, 4))
+    scheduler.set_orders({"a": Order.SHORTEST})
+    ends: dict[str, int] = {}
+    waiting: dict[str, int] = {}
+    passed_h = 0
+    for hour in range(400):
+        now_ms = hour * HOUR_MS
+        for name in [name for name, end_ms in ends.items() if end_ms <= now_ms]:
+            scheduler.release(name)
+            del ends[name]
+        for number in range(dice.choice([0, 1, 1])):
+            kind = dice.choice(["quick", "slow"])
+            waiting[f"{kind}{hour}-{number}"] = hour
+            asks = (4,) * dice.choice([1, 2])
+            scheduler.add(gang(f"{kind}{hour}-{number}", *asks, submitted_at_ms=now_ms, user=kind))
+        for decision in scheduler.decide(now_ms, 100):
+            assert isinstance(decision, Place)
+            scheduler.commit(decision.gang)
+            hours = 1 if decision.gang.startswith("quick") else dice.randint(6, LONGEST_H)
+            ends[decision.gang] = now_ms + hours * HOUR_MS
+            since = waiting.pop(decision.gang)
+            older = [other for other, other_since in waiting.items() if other_since < since]
+            passed_h = max(
+                [passed_h, *(hour - waiting[other] for other in older if fits_like(scheduler, other, decision.gang))]
+            )
+    # Four times as long as the longest ran, and six hours until that is looked at.
+    assert 0 < passed_h <= 4 * LONGEST_H + 6
+
+
+def fits_like(scheduler: HivedScheduler, other: str, started: str) -> bool:
+    """Return whether a gang asks for the same as one that started, so that it could have had its place."""
+    waiting, held = scheduler.state.queue.get(other), scheduler.state.standing.held[started]
+    return waiting is not None and len(waiting.gang.asks) == len(held.gang.asks)
 
 
 def test_what_never_fits_holds_nobody_up(scheduler: HivedScheduler) -> None:
