@@ -48,6 +48,17 @@ def new(name: str, *, user: str = "ann", at_ms: int = 1000, gpus: int = 0, prior
     return NewJob(record, "config: masked\n", gpus, Event(id_, at_ms, "Submitted", "ann submitted the job", 0))
 
 
+async def test_events_are_forgotten_by_their_age_and_the_job_stays(database: Database) -> None:
+    store, queries = SqlJobStore(database), SqlJobQueries(database)
+    old, young = new("old", at_ms=7), new("young", at_ms=9)
+    await store.add_job(old, None)
+    await store.add_job(young, None)
+    assert (await store.forget_events(7), await store.forget_events(8), await store.forget_events(8)) == (0, 1, 0)
+    assert await queries.events(old.record.job.id) == ()
+    assert len(await queries.events(young.record.job.id)) == 1
+    assert await store.load(old.record.job.id) is not None
+
+
 async def test_a_key_stands_for_one_submission_until_it_is_forgotten(database: Database) -> None:
     store = SqlJobStore(database)
     first, other = (replace(new(name, at_ms=7), idempotency_key="k") for name in ("train", "other"))

@@ -212,6 +212,8 @@ def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[o
     async def keep_house() -> None:
         now_ms = rooms.clock.now_ms()
         await rooms.store.forget_keys(now_ms - KEYS_KEPT_MS)
+        if settings.event_retention_days:
+            await rooms.store.forget_events(now_ms - int(settings.event_retention_days * DAY_MS))
         if settings.audit_retention_days:
             await rooms.usage.forget_audit(now_ms - int(settings.audit_retention_days * DAY_MS))
         await retention.run_once()

@@ -111,6 +111,9 @@ def up(
     audit_retention_days: Annotated[
         float, typer.Option(help="How long entries of the audit log are kept; 0 keeps them for ever.")
     ] = AUDIT_DAYS_DEFAULT,
+    event_retention_days: Annotated[
+        float, typer.Option(help="How long events of jobs are kept, running or over; 0 keeps them as long as the job.")
+    ] = 0.0,
     log_max_mb: Annotated[
         int,
         typer.Option(
@@ -182,6 +185,7 @@ def up(
         share=share,
         identity=identity,
         audit_retention_days=audit_retention_days,
+        event_retention_days=event_retention_days,
         log_max_mb=log_max_mb,
         work_max_mb=work_max_mb,
         work_retention_hours=work_retention_hours,

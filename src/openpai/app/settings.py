@@ -78,6 +78,8 @@ class Settings:
     log_retention_days: float = LOG_DAYS_DEFAULT
     log_retention_gb: float = LOG_GB_DEFAULT
     """How much all logs together may take before the oldest go."""
+    event_retention_days: float = 0.0
+    """How long the events of jobs are kept; 0: as long as their jobs."""
     audit_retention_days: float = AUDIT_DAYS_DEFAULT
     """How long entries of the audit log are kept; 0: for ever."""
 
@@ -130,6 +132,9 @@ class Settings:
         if not 0 <= self.audit_retention_days <= DAYS_MAX:
             told = f"--audit-retention-days {self.audit_retention_days:g} is no number of days"
             raise Refused("BadConfigurationError", told, "use 0, which keeps entries for ever, or more")
+        if not 0 <= self.event_retention_days <= DAYS_MAX:
+            told = f"--event-retention-days {self.event_retention_days:g} is no number of days"
+            raise Refused("BadConfigurationError", told, "use 0, which keeps events as long as their jobs, or more")
         if not 0 <= self.log_retention_days <= DAYS_MAX:
             told = f"--log-retention-days {self.log_retention_days:g} is no number of days"
             raise Refused("BadConfigurationError", told, "use 0, which keeps logs until there are too many, or more")

@@ -165,6 +165,10 @@ class JobStore(Protocol):
         """Forget under which keys jobs were submitted before that time; return how many there were."""
         ...
 
+    async def forget_events(self, before_ms: int) -> int:
+        """Forget what happened to jobs before that time; return how many events there were."""
+        ...
+
     async def load(self, job: str) -> JobRecord | None:
         """Return one job whatever its phase, with the tasks of its current attempt."""
         ...

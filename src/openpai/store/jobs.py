@@ -29,7 +29,7 @@ from openpai.store.schema import (
     jobs,
     task_attempts,
 )
-from openpai.store.usage import audit_columns
+from openpai.store.usage import FORGOTTEN_AT_ONCE, audit_columns
 
 _ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
 _CHANGING: Final = (
@@ -139,6 +139,17 @@ class SqlJobStore(SqlLeases):
         """Forget old keys; see `JobStore.forget_keys`."""
         old = sa.delete(idempotency).where(idempotency.c.at_ms < before_ms)
         return await self._database.write(lambda connection: connection.execute(old).rowcount)
+
+    async def forget_events(self, before_ms: int) -> int:
+        """Forget old events, some at a time so that others write in between; see `JobStore.forget_events`."""
+        oldest = sa.select(events.c.id, events.c.at_ms).order_by(events.c.id).limit(FORGOTTEN_AT_ONCE).subquery()
+        old = sa.delete(events).where(events.c.id.in_(sa.select(oldest.c.id).where(oldest.c.at_ms < before_ms)))
+        forgotten = 0
+        while True:
+            gone = await self._database.write(lambda connection: connection.execute(old).rowcount)
+            forgotten += gone
+            if gone < FORGOTTEN_AT_ONCE:
+                return forgotten
 
     async def load(self, job: str) -> JobRecord | None:
         """Return one job; see `JobStore.load`."""

@@ -38,6 +38,7 @@ from openpai.runtime.script import user_script, wrapper
 AT_ONCE: Final = 8
 """How many containers are made and started at the same time; an Engine gets no quicker by more."""
 SILENCE_TRIES: Final = 5
+_STREAMS: Final = ("stdout", "stderr")
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 TOLD_TO_END: Final = ExitReport(143, ExitReason.EXITED, "told to end before it began")
 
@@ -152,6 +153,13 @@ class Launcher:
         # The image's user may be anybody. Nobody else on this machine gets past the root, which is the server's own.
         logs = self._mount_of_logs(action)
         os.chmod(logs, 0o777)  # noqa: PTH101, S103  # see above
+        for name in _STREAMS:
+            # Ours, whoever the image's user is: a server that is not root could not cut a stranger's log.
+            file = os.open(f"{logs}/{name}.log", _APPEND, 0o666)
+            try:
+                os.fchmod(file, 0o666)
+            finally:
+                os.close(file)
         directory.let_anybody_read()
         return logs
 
