@@ -206,6 +206,25 @@ echo still here""",
         # The same without the mount, as root would find it: no new privileges.
         assert await world.run("bob", f"{shared}/id -u", 2) == bob
 
+    async def test_a_personal_folder_is_closed_to_others_also_by_its_place_on_the_machine(
+        self, world: PeopleHarness, shared: Path
+    ) -> None:
+        if not has_own_mounts():
+            pytest.skip("without rights to mount, storages are links")
+        os.chmod(shared, 0o755)  # noqa: PTH101
+        for user in ("ann", "bob"):
+            mounts = (Mount("home", str(shared), f"/mnt/{shared.name}", folder=user),)
+            await world.run(user, f"umask 0; echo {user} >/mnt/{shared.name}/file", mounts=mounts)
+        said = await world.run(
+            "bob",
+            f"""exec 2>/dev/null
+cat {shared}/ann/file; ls {shared}/ann; touch {shared}/ann/x && echo wrote; chmod 777 {shared}/ann && echo opened
+mv {shared}/ann {shared}/was-ann && echo moved; ln -s / {shared}/eve && echo linked
+cat {shared}/bob/file""",
+            1,
+        )
+        assert said == "bob\n"
+
     async def test_what_left_the_session_is_gone_with_the_task(self, world: PeopleHarness) -> None:
         hides = "exec env -i setsid sh -c 'trap \"\" TERM HUP; sleep 998.321'"
         await world.run("ann", f"({hides} >/dev/null 2>&1 </dev/null &)\nuntil pgrep -f 998.32[1]; do sleep 0.02; done")

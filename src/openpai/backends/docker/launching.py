@@ -123,6 +123,8 @@ class Launcher:
 
     async def _make(self, attempt: Attempt, action: LaunchTask) -> ExitReport | None:
         name = attempt.container
+        # Again: while the image was pulled, for as long as its registry likes, a folder may have become a link.
+        await asyncio.to_thread(_find_sources, action)
         network = await self._networks.ensure(action.key.job) if self._networks is not None else HOST_NETWORK
         config = config_of(action, attempt.directory.path, self._mount_of_logs(action), self._limits, network)
         try:
@@ -144,9 +146,7 @@ class Launcher:
         directory = attempt.directory
         record = LaunchRecord(action.grant, action.node, action.devices, self._clock.now_ms(), "")
         make_directory(self._mount_of_logs(action))
-        for mount in action.mounts:
-            if not mount.filesystem:
-                local_source(mount)
+        _find_sources(action)
         directory.prepare(record, user_script(action.commands), action.hosts)
         make_directory(f"{directory.path}/{LOGS}")
         directory.write(WRAPPER_FILE, wrapper())
@@ -173,6 +173,13 @@ class Launcher:
             attempt.directory.fence()
         ticket = attempt.directory.ticket()
         return ticket is not None and ticket.pid is not None
+
+
+def _find_sources(action: LaunchTask) -> None:
+    """Raise OSError unless the directories of the storages are there, and are directories."""
+    for mount in action.mounts:
+        if not mount.filesystem:
+            local_source(mount)
 
 
 def without_passwords(error: Exception, action: LaunchTask) -> str:

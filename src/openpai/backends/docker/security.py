@@ -15,7 +15,7 @@ PIDS_DEFAULT: Final = 8192
 HOST_NETWORK: Final = "host"
 
 CAPABILITIES: Final[Mapping[str, str]] = {
-    "AUDIT_WRITE": "sshd and su write each login to the audit log, and refuse the login where they cannot",
+    "AUDIT_WRITE": "sshd, as Red Hat and others build it, writes each login to the audit log or refuses it",
     "CHOWN": "package managers and tar give files to their owners",
     "DAC_OVERRIDE": "root writes to the files of an image's other users",
     "FOWNER": "package managers set modes and times of files that are not root's",

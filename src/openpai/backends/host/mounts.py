@@ -21,7 +21,8 @@ def variable(mount: Mount) -> str:
 def local_source(mount: Mount, owner: int = -1) -> str:
     """Return the directory that a task shall see, its user's folder made if need be; raise OSError when there is none.
 
-    A folder that the server made, now or for an upload, becomes that of the user `owner`; -1 leaves it.
+    A folder that the server made, now or for an upload, becomes that of the user `owner` and closed to other users; -1
+    leaves it.
     A storage's own directory is never made: where it is not there, something is not mounted, and what a task wrote
     would fill the machine's own disk.
     """
@@ -32,9 +33,19 @@ def local_source(mount: Mount, owner: int = -1) -> str:
     folder = os.path.join(mount.source, mount.folder)  # noqa: PTH118
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder)  # noqa: PTH102
-    found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(os.lstat(folder).st_mode):
         raise NotADirectoryError(f"storage {mount.name}: {folder} is not a directory")
-    if owner != -1 and found.st_uid == os.geteuid():
-        os.chown(folder, owner, -1, follow_symlinks=False)
+    if owner != -1:
+        _give_to(folder, owner)
     return folder
+
+
+def _give_to(folder: str, owner: int) -> None:
+    # What is changed is what was looked at, whatever has that name meanwhile.
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(file).st_uid == os.geteuid():
+            os.fchmod(file, 0o700)
+            os.fchown(file, owner, -1)
+    finally:
+        os.close(file)

@@ -1,0 +1,74 @@
+"""`pai up --task-uids`: two people's jobs through the real command, and somebody who gets the name of one removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.server import PASSWORD, Person, Server, logged_in, person
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root, with setpriv, can run tasks as other users")
+    place = Path(tempfile.mkdtemp(dir="/var/lib", prefix="pai-uids-"))
+    place.chmod(0o755)
+    server = Server.start(place, 0, "--task-uids", "1900000000-1900000999")
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        shutil.rmtree(place)
+
+
+def as_user(admin: Person, home: Path, url: str, name: str) -> Person:
+    """Make an account and return somebody who is logged in with it."""
+    assert admin("user", "add", name, "--password-stdin", stdin=PASSWORD).code == 0
+    somebody = person(home, url)
+    assert somebody("login", "--user", name, "--password-stdin", stdin=PASSWORD).code == 0
+    return somebody
+
+
+def uid_in_a_job(somebody: Person, directory: Path, name: str) -> int:
+    """Run a job that says who it is, and return that."""
+    role = {"dockerImage": "any", "commands": ["id -u"], "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0}}
+    job = {
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "prerequisites": [{"type": "dockerimage", "name": "any", "uri": "any"}],
+        "taskRoles": {"main": role},
+    }
+    path = directory / f"{name}.yaml"
+    path.write_text(json.dumps(job))
+    told = somebody("job", "submit", str(path))
+    assert told.code == 0, told.err
+    assert somebody("job", "wait", name).code == 0, somebody("job", "logs", name)
+    return int(somebody("job", "logs", name).out)
+
+
+def test_people_keep_their_numbers_and_nobody_gets_that_of_another(server: Server, tmp_path: Path) -> None:
+    admin = logged_in(tmp_path / "admin", server.url)
+    ann = as_user(admin, tmp_path / "ann", server.url, "ann")
+    bob = as_user(admin, tmp_path / "bob", server.url, "bob")
+    first, second = uid_in_a_job(ann, tmp_path, "one"), uid_in_a_job(bob, tmp_path, "two")
+    assert first != second
+    server.end(signal.SIGKILL)
+    again = server.again()
+    try:
+        assert uid_in_a_job(ann, tmp_path, "three") == first
+        assert admin("user", "remove", "ann", "--yes").code == 0
+        successor = as_user(admin, tmp_path / "successor", server.url, "ann")
+        assert uid_in_a_job(successor, tmp_path, "four") not in (first, second)
+    finally:
+        assert again.end() == 0
