@@ -435,3 +435,14 @@ async def test_a_body_that_is_far_too_large_is_refused_by_the_real_server(world:
         answer = await http.post("/jobs", content=b"x" * (10 * 1024 * 1024))
         assert (answer.status_code, answer.json()["code"]) == (413, "RequestTooLargeError")
         assert (await http.get("/users/me")).status_code == 200
+
+
+async def test_lines_are_told_with_the_times_at_which_they_were_seen(world: World) -> None:
+    key = await running(world)
+    world.write(key, "stdout", b"one\ntwo\n")
+    text = (await world.ask("GET", f"{TASK}/stdout", params={"timestamps": "true"})).text
+    assert [line.partition("Z ")[2] for line in text.splitlines()] == ["one", "two"]
+    assert (await world.ask("GET", f"{TASK}/all", params={"since": "0"})).text == "one\ntwo\n"
+    for wrong in ({"follow": "true"}, {"offset": "3"}, {"tail-lines": "1"}):
+        answer = await world.ask("GET", f"{TASK}/stdout", params={"since": "5", **wrong})
+        assert answer.status_code == 400, wrong

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 from openpai.api.app import create_api
 from openpai.api.services import Services
@@ -30,6 +30,7 @@ from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.model import TASK_FINAL, AttemptKey
 from openpai.logs.files import FileLogs
 from openpai.logs.kept import KeptDirectories
+from openpai.logs.moments import Moments
 from openpai.logs.retention import Limits, Retention
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.backend import Backend
@@ -50,6 +51,8 @@ from openpai.system.supervision import supervise
 
 DAY_MS = 86_400_000
 KEYS_KEPT_MS = 7 * DAY_MS
+
+MOMENT_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -152,6 +155,7 @@ async def _leadership(
     backend = make_backend(settings, rooms.data, rooms.clock, rooms.users)
     await backend.open()
     stack.push_async_callback(backend.close)
+    _watch_moments(rooms, stack, backend)
     _guard_room(settings, rooms, stack, backend)
     if promised is not None:
         await promise(promised, rooms.kept, backend, rooms.clock)
@@ -180,6 +184,23 @@ def _guard_room(settings: Settings, rooms: _Rooms, stack: AsyncExitStack, backen
     stack.callback(guard.close)
     guarding = supervise("guard the disk", guard.run)
     stack.callback(guarding.cancel)
+
+
+def _watch_moments(rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> None:
+    moments = Moments()
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            keys = [seen.key for seen in await backend.observe() if seen.exit is None]
+            directories = [f"{rooms.data.logs}/{key.path()}" for key in keys]
+            await asyncio.to_thread(moments.look, directories, rooms.clock.now_ms())
+            # A look at thousands of logs takes a while, and is made less often.
+            await asyncio.sleep(max(MOMENT_S, 20 * (loop.time() - began_s)))
+
+    watching = supervise("note when logs grow", run)
+    stack.callback(watching.cancel)
 
 
 class _IsOver:

@@ -11,6 +11,7 @@ import typer
 
 from openpai.cli import output, session, words
 from openpai.cli.attempts import job_in, task_attempt
+from openpai.cli.filters import moment_ms
 from openpai.cli.job_submit import Name
 from openpai.protocol.errors import Refused
 
@@ -56,13 +57,45 @@ def logs(
     ] = None,
     stream: Annotated[str, typer.Option("--stream", "-s", metavar="S", help="all, stdout, stderr or runtime.")] = "all",
     tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines.")] = None,
+    all_tasks: Annotated[
+        bool, typer.Option("--all-tasks", "-a", help="Every task's, each line behind the name of its task.")
+    ] = False,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only what was written since 10m, 2h or 2026-01-31.")
+    ] = None,
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", "-t", help="Each line behind the time at which the platform saw it.")
+    ] = False,
     json: output.Json = False,
 ) -> None:
     """Print what a task wrote, or follow it with -f.
 
-    Without --role and --index this is the task that made the job fail, or the first.
+    Without --role and --index this is the task that made the job fail, or the first. Times are those at which the
+    platform saw a line in the log, looking about once a second.
     """
+    since_ms = None if since is None else moment_ms(since, time.time())
+    if follow and (timestamps or since is not None):
+        told = "--timestamps and --since do not go with --follow"
+        raise Refused("InvalidParametersError", told, "leave --follow away, or the others")
+    if since is not None and tail is not None:
+        raise Refused("InvalidParametersError", "--since does not go with --tail", "say one of the two")
+    if all_tasks and (index is not None or attempt is not None):
+        raise Refused("InvalidParametersError", "--all-tasks takes newest attempts", "leave --index and --attempt away")
     with session.connect() as pai:
+        if all_tasks and follow:
+            from openpai.cli.job_logs_all import follow_all
+
+            follow_all(pai, name, role, stream, json=json)
+            return
+        if all_tasks:
+            from openpai.cli.job_logs_all import print_all
+
+            job = job_in(pai, name, job_attempt)
+            meant = [task for task in job.tasks if role in (None, task.role)]
+            print_all(
+                pai, job, name, meant, stream=stream, tail=tail, timestamps=timestamps, since_ms=since_ms, json=json
+            )
+            return
         if follow:
             _follow(pai, name, role, index, stream, json)
             return
@@ -73,7 +106,7 @@ def logs(
         if number is None or job.attempt is None:
             raise Refused("NoTaskLogError", f"task {task.name} has not begun yet", f"see pai job why {name}")
         where = pai.logs(name, task.role, task.index, attempt=number, job_attempt=job.attempt)
-        text = where.text(stream, lines=tail)
+        text = where.text(stream, lines=tail, timestamps=timestamps, since_ms=since_ms)
     if json:
         output.json_line({"stream": stream, "offset": 0, "text": text})
         return
@@ -82,7 +115,9 @@ def logs(
 
 def _mention_others(job: JobDetail, task: TaskView, role: str | None, json: bool) -> None:
     if role is None and len(job.tasks) > 1 and not json and sys.stdout.isatty():
-        output.aside(f"log of {task.name}, 1 of {len(job.tasks)} tasks; others with --role and --index")
+        output.aside(
+            f"log of {task.name}, 1 of {len(job.tasks)} tasks; others with --role and --index, all with --all-tasks"
+        )
 
 
 def _print(piece: LogPiece, json: bool) -> None:

@@ -94,7 +94,10 @@ def run(
             refusal.message = told("the job", edited, refusal)
             refusal.advice = "see pai run --help"
             raise
-        return tell_submitted(pai, submitted, edited, watch=not detach, json=json)
+        code = tell_submitted(pai, submitted, edited, watch=not detach, json=json)
+    if not json and not detach and not in_place:
+        output.next_step(f"pai job fetch {submitted.name}")
+    return code
 
 
 run.context_settings = {"allow_interspersed_args": False}  # type: ignore[attr-defined]

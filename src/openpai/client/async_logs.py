@@ -21,9 +21,20 @@ class AsyncAttemptLogs:
     transport: AsyncTransport
     places: LogPlaces
 
-    async def text(self, stream: str = "all", *, lines: int | None = None) -> str:
-        """Return everything that is kept of a stream, or its last `lines` lines, of which 8 MiB at most are read."""
-        return (await self.transport.send(self.places.text(stream, lines))).text
+    async def text(
+        self,
+        stream: str = "all",
+        *,
+        lines: int | None = None,
+        timestamps: bool = False,
+        since_ms: int | None = None,
+    ) -> str:
+        """Return everything that is kept of a stream, or its last `lines` lines, of which 8 MiB at most are read.
+
+        With `timestamps` each line stands behind the time at which it was seen; `since_ms` leaves out older lines.
+        """
+        call = self.places.text(stream, lines, timestamps=timestamps, since_ms=since_ms)
+        return (await self.transport.send(call)).text
 
     async def tail(self, stream: str = "all") -> str:
         """Return the last 16 KiB of a stream."""

@@ -36,9 +36,12 @@ class LogPlaces:
         # A gateway's part of it is in the address of our server already.
         return _GATEWAY.sub("/", path)
 
-    def text(self, stream: str, lines: int | None = None) -> Call[str]:
-        """Return the call for everything that is kept of a stream, or for its last lines."""
-        params = {} if lines is None else {"tail-lines": str(lines)}
+    def text(
+        self, stream: str, lines: int | None = None, *, timestamps: bool = False, since_ms: int | None = None
+    ) -> Call[str]:
+        """Return the call for everything that is kept of a stream, or for its last lines, or for those since a time."""
+        asked = {"tail-lines": lines, "since": since_ms, "timestamps": "true" if timestamps else None}
+        params = {name: str(value) for name, value in asked.items() if value is not None}
         return Call("GET", self.uri(stream), as_text, params, base="")
 
     def tail(self, stream: str) -> Call[str]:

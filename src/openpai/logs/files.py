@@ -16,10 +16,11 @@ from typing import Any, Final, TypeVar
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.kept import KeptDirectories
+from openpai.logs.moments import read_moments
 from openpai.logs.reading import CHUNK_BYTES, Piece, directory_of, no_logs, path_of, read_piece
 from openpai.logs.removing import remove_logs
 from openpai.logs.watching import PERIOD_S, IsOver, Watch, Watcher
-from openpai.ports.logs import STREAMS, LogChunk
+from openpai.ports.logs import STREAMS, LogChunk, Moment
 
 T = TypeVar("T")
 
@@ -91,6 +92,10 @@ class FileLogs:
             self._watcher.leave(watch)
         if not any(watch.sizes.values()) and await self._in_thread(_streams_in, directory) is None:
             raise no_logs(key)
+
+    async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
+        """Return how the streams grew; see `LogReader.moments`."""
+        return await self._in_thread(read_moments, directory_of(self._root, key))
 
     async def remove(self, keys: Sequence[AttemptKey]) -> None:
         """Let go of the logs of these attempts; see `LogReader.remove`."""

@@ -5,7 +5,7 @@ A log is bytes in named streams. Offsets count from the first byte the task ever
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -28,6 +28,14 @@ class LogChunk:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How long the streams of an attempt were at a time."""
+
+    at_ms: int
+    sizes: Mapping[str, int]
+
+
 class LogReader(Protocol):
     """Reads logs. A stream nobody wrote to is empty; an attempt without logs raises Refused NoTaskLogError."""
 
@@ -37,6 +45,10 @@ class LogReader(Protocol):
 
     async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
         """Return at most `limit` bytes from `offset`; a negative offset counts from the end."""
+        ...
+
+    async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
+        """Return how the streams grew, as far as somebody looked, oldest first."""
         ...
 
     async def remove(self, keys: Sequence[AttemptKey]) -> None:

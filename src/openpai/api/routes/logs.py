@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import quote
@@ -17,6 +17,7 @@ from openpai.api.answers import TEXT, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import desk, doing, doing_by_ticket
 from openpai.api.histories import attempt_of, task_attempt_of
+from openpai.api.log_times import Clock, since, stamped
 from openpai.api.routes.jobs import Number
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import logs_path
@@ -52,6 +53,8 @@ class LogQuery(BaseModel):
     follow: bool = Field(False, description="Server-Sent Events until the attempt is over")
     offset: int | None = Field(None, ge=-(2**62), le=2**62, description="first byte; negative counts from the end")
     limit: int | None = Field(None, ge=0, le=2**62, description="at most so many bytes")
+    timestamps: bool = Field(False, description="each line behind the time at which it was seen to be written")
+    since: int | None = Field(None, ge=0, le=2**53, description="only what was written since then, in ms")
     ticket: str = Field("", max_length=4000, description="instead of a login: what the address of a log came with")
 
     @property
@@ -102,6 +105,8 @@ async def log(
     """Return a log as text, or follow it: `stdout`, `stderr`, `runtime`, or `all` for the first two together.
 
     Where a part of a log that grew too large was cut out, a line says so; offsets count what was cut out, too.
+    With `timestamps` each line stands behind the time at which it was first seen in the file: a task writes its log
+    itself, and the platform looks about once a second.
 
     Followed, it is a stream of events `log` with data `{stream, offset, text}` and one event `end` when the attempt
     is over; the header Last-Event-ID takes it up after that event.
@@ -114,9 +119,13 @@ async def log(
         raise invalid("offset and limit go with stdout, stderr or runtime")
     if query.tail_lines is not None and (query.follow or query.is_tail or query.offset is not None):
         raise invalid("tail-lines goes with neither follow, tail-mode nor offset")
+    is_timed = query.timestamps or query.since is not None
+    if is_timed and (query.follow or (query.since is not None and (query.is_tail or query.tail_lines or query.offset))):
+        raise invalid("timestamps and since do not go with follow, nor since with tail-mode, tail-lines or offset")
     if query.follow:
         return await _followed(request, found, streams, query, _Reader(request, caller, row.id).may_read)
-    return await _read(desk(request).services.logs, found, streams, query)
+    services = desk(request).services
+    return await _read(services.logs, found, streams, query, services.clock.now_ms())
 
 
 async def _found(
@@ -136,19 +145,37 @@ class _Part(NamedTuple):
     size: int
 
 
-async def _read(logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], query: LogQuery) -> Response:
+async def _read(
+    logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], query: LogQuery, now_ms: int
+) -> Response:
     """Return what the streams hold now, one after the other. What they say later belongs to a later request."""
+    clocks: dict[str, Clock] = {}
+    if query.timestamps or query.since is not None:
+        moments = await logs.moments(found.key)
+        clocks = {stream: Clock(moments, stream, found.ended_at_ms or now_ms) for stream in streams}
     if query.tail_lines is not None:
         parts = await _last_lines(logs, found, streams, query.tail_lines)
     else:
         parts = [await _part(logs, found, stream, query) for stream in streams]
+    if query.since is not None:
+        starts = [await since(logs, found.key, part.stream, clocks[part.stream], query.since) for part in parts]
+        parts = [part._replace(start=start) for part, start in zip(parts, starts, strict=True)]
     headers = {}
     if len(parts) == 1:
         part = parts[0]
         # Where a part was cut out, the length of the text does not tell where the next request has to begin.
         headers = {"X-Log-Offset": str(part.start), "X-Log-End": str(max(part.start, part.end))}
         headers["X-Log-Size"] = str(part.size)
-    return StreamingResponse(_contents(logs, found, parts), 200, headers, TEXT)
+    contents = _stamped(logs, found, parts, clocks) if query.timestamps else _contents(logs, found, parts)
+    return StreamingResponse(contents, 200, headers, TEXT)
+
+
+async def _stamped(
+    logs: LogReader, found: TaskAttemptRow, parts: list[_Part], clocks: Mapping[str, Clock]
+) -> AsyncGenerator[bytes, None]:
+    for part in parts:
+        async for lines in stamped(logs, found.key, part.stream, (part.start, part.end), clocks[part.stream]):
+            yield lines
 
 
 async def _last_lines(logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], lines: int) -> list[_Part]:

@@ -1,0 +1,91 @@
+"""Logs with the times of their lines, and logs since a time, by what was written down of their growth."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncGenerator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from openpai.api.sse import cut_out
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.logs import LogReader, Moment
+
+CHUNK_BYTES: Final = 64 * 1024
+_LINE_MAX: Final = 1 << 20
+_BACK: Final = 64 * 1024
+
+
+class Clock:
+    """Tells when the bytes of one stream were written."""
+
+    def __init__(self, moments: Sequence[Moment], stream: str, latest_ms: int) -> None:
+        sizes: list[int] = []
+        times: list[int] = []
+        for moment in moments:
+            size = moment.sizes.get(stream, 0)
+            if size > (sizes[-1] if sizes else 0):
+                sizes.append(size)
+                times.append(moment.at_ms)
+        self._sizes, self._times = sizes, times
+        self._latest_ms = latest_ms
+
+    def at_ms(self, offset: int) -> int:
+        """Return when the byte before `offset` had been written."""
+        place = bisect_left(self._sizes, offset)
+        return self._times[place] if place < len(self._times) else self._latest_ms
+
+    def offset(self, since_ms: int) -> int:
+        """Return where what was written since then begins, or a little before."""
+        place = bisect_right(self._times, since_ms)
+        return self._sizes[place - 1] if place else 0
+
+
+async def since(logs: LogReader, key: AttemptKey, stream: str, clock: Clock, since_ms: int) -> int:
+    """Return the offset of the first line that may have been written since a time."""
+    start = clock.offset(since_ms)
+    if start == 0:
+        return 0
+    # A look may have come in the middle of a line.
+    before = max(0, start - _BACK)
+    chunk = await logs.read(key, stream, before, start - before)
+    return chunk.offset + chunk.data.rfind(b"\n") + 1 if chunk.data else start
+
+
+async def stamped(
+    logs: LogReader, key: AttemptKey, stream: str, part: tuple[int, int], clock: Clock
+) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a part of a stream, each behind its time."""
+    at, end = part
+    rest, is_inside = b"", False
+    while at < end:
+        chunk = await logs.read(key, stream, at, min(CHUNK_BYTES, end - at))
+        if chunk.offset > at:
+            if rest:
+                yield _stamp(clock, at, is_inside) + rest + b"\n"
+            yield cut_out(min(chunk.offset, end) - at).encode()
+            at, rest, is_inside = chunk.offset, b"", False
+            continue
+        if not chunk.data:
+            break
+        offset = at - len(rest)
+        at += len(chunk.data)
+        *lines, rest = (rest + chunk.data).split(b"\n")
+        told = []
+        for line in lines:
+            offset += len(line) + 1
+            told.append(_stamp(clock, offset, is_inside) + line + b"\n")
+            is_inside = False
+        if len(rest) > _LINE_MAX:
+            told.append(_stamp(clock, at, is_inside) + rest)
+            rest, is_inside = b"", True
+        yield b"".join(told)
+    if rest:
+        yield _stamp(clock, at, is_inside) + rest
+
+
+def _stamp(clock: Clock, offset: int, is_inside: bool) -> bytes:
+    if is_inside:
+        return b""
+    at = datetime.fromtimestamp(clock.at_ms(offset) / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z ").encode()

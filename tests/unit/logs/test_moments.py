@@ -1,0 +1,95 @@
+"""When a log was written, as far as looking at its length tells."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from openpai.api.log_times import Clock, since, stamped
+from openpai.lifecycle.model import AttemptKey
+from openpai.logs import moments
+from openpai.logs.files import FileLogs
+from openpai.logs.moments import FILE, Moments, read_moments
+from openpai.ports.logs import Moment
+
+KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
+
+
+def write(root: Path, text: str, stream: str = "stdout") -> str:
+    directory = root / KEY.path()
+    directory.mkdir(exist_ok=True)
+    with (directory / f"{stream}.log").open("a") as file:
+        file.write(text)
+    return str(directory)
+
+
+def test_each_growth_is_written_down_once(tmp_path):
+    looks = Moments()
+    for at_ms, text in ((1000, "one\n"), (2000, ""), (3000, "two\nthr"), (4000, "ee\n")):
+        looks.look([write(tmp_path, text)], at_ms)
+    found = read_moments(write(tmp_path, ""))
+    assert [(one.at_ms, one.sizes["stdout"]) for one in found] == [(1000, 4), (3000, 11), (4000, 14)]
+    # A server that starts anew goes on where the last one was.
+    Moments().look([write(tmp_path, "more\n")], 9000)
+    assert read_moments(write(tmp_path, ""))[-1].at_ms == 9000
+
+
+async def test_lines_stand_behind_their_times_and_since_leaves_out_older_ones(tmp_path):
+    looks = Moments()
+    for at_ms, text in ((1000, "one\n"), (3000, "two\nthr"), (4000, "ee\n")):
+        looks.look([write(tmp_path, text)], at_ms)
+    write(tmp_path, "late")
+    logs = FileLogs(tmp_path, lambda _: True)
+    try:
+        clock = Clock(await logs.moments(KEY), "stdout", 60_000)
+        told = b"".join([piece async for piece in stamped(logs, KEY, "stdout", (0, 18), clock)]).decode()
+        assert told.splitlines() == [
+            "1970-01-01T00:00:01.000Z one",
+            "1970-01-01T00:00:03.000Z two",
+            "1970-01-01T00:00:04.000Z three",
+            "1970-01-01T00:01:00.000Z late",
+        ]
+        starts = {at_ms: await since(logs, KEY, "stdout", clock, at_ms) for at_ms in (0, 999, 1000, 3500, 9000)}
+        assert starts == {0: 0, 999: 0, 1000: 4, 3500: 8, 9000: 14}
+    finally:
+        await logs.close()
+
+
+async def test_a_log_without_line_breaks_and_one_with_a_hole_can_be_read_with_times(tmp_path):
+    write(tmp_path, "x" * 3_000_000 + "\nend\n")
+    logs = FileLogs(tmp_path, lambda _: True)
+    try:
+        clock = Clock((), "stdout", 1000)
+        told = b"".join([piece async for piece in stamped(logs, KEY, "stdout", (0, 3_000_005), clock)]).decode()
+        stamp = "1970-01-01T00:00:01.000Z "
+        assert told == f"{stamp}{'x' * 3_000_000}\n{stamp}end\n"
+    finally:
+        await logs.close()
+
+
+@pytest.mark.parametrize("kind", ["nonsense", "pipe", "link", "directory", "huge"])
+def test_what_a_task_puts_in_its_place_harms_nothing(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(moments, "BYTES_MAX", 1000)
+    directory = Path(write(tmp_path, "text\n"))
+    match kind:
+        case "nonsense":
+            (directory / FILE).write_bytes(b"\xff 5 5\n1 2\n" + b"9" * 400 + b" 1 1 1\n7 1 2 3\n")
+        case "pipe":
+            os.mkfifo(directory / FILE)
+        case "link":
+            (directory / FILE).symlink_to(tmp_path / "elsewhere")
+        case "directory":
+            (directory / FILE).mkdir()
+        case "huge":
+            (directory / FILE).write_bytes(b"1 2 3 4\n" * 10_000)
+    Moments().look([str(directory)], 5)
+    found = read_moments(str(directory))
+    assert len(found) <= 1000
+    assert not (tmp_path / "elsewhere").exists()
+    if kind == "nonsense":
+        assert found == (
+            Moment(5, {"stdout": 5, "stderr": 0, "runtime": 0}),
+            Moment(7, {"stdout": 1, "stderr": 2, "runtime": 3}),
+        )
