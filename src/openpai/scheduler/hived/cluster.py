@@ -149,9 +149,8 @@ class Cluster:
         """Remember that a gang found no room; what others free counts for it too where that may give it room."""
         # Every promise can be served somewhere whatever others do. Only where it matters which cell serves it, for a
         # gang that must lie together or on certain nodes or where hardware is bad, do others come into it.
-        is_choosy = request.nodes is not None or (request.topology is not None and request.topology.is_required)
         for chain in self.views.get(request.virtual_cluster, ()):
-            if is_choosy or self.chains[chain].bad_boxes:
+            if request.is_choosy or self.chains[chain].bad_boxes:
                 self._watching.setdefault(chain, set()).add(request.virtual_cluster)
 
     def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:

@@ -51,7 +51,7 @@ def shape_of(request: GangRequest) -> Shape:
     """Return what two gangs must have in common for the same answer to hold for both."""
     return (
         request.virtual_cluster, request.priority, request.members, request.leaf_type, request.pinned_cell,
-        request.topology, request.nodes,
+        request.topology, request.nodes, request.groups,
     )  # fmt: skip
 
 

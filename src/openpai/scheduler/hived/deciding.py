@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.grouping import in_view, on_leftovers
 from openpai.scheduler.hived.journal import Journal, Part
 from openpai.scheduler.hived.leftovers import LeftoverPlacement
 from openpai.scheduler.hived.model import OPPORTUNISTIC, GangRequest, State
@@ -137,10 +138,11 @@ def _place(
     view: View,
     request: GangRequest,
 ) -> list[Part] | None:
-    if request.topology is None and request.nodes is None:
+    if request.topology is None and request.nodes is None and not request.groups:
         return way(placement, view, None)
+    grouped = in_view(request, view, placement.journal, placement.price, may_cost=way is Placement.at_a_cost)
     for within in insides(view, request):
-        parts = way(placement, view, within)
+        parts = grouped.place(within) if request.groups else way(placement, view, within)
         if parts is not None:
             return parts
     return None
@@ -151,7 +153,10 @@ def _decide_leftover(cluster: Cluster, request: GangRequest) -> Trial | None:
     for chain in candidate_chains(cluster, request):
         for within in leftover_insides(chain, request):
             journal = Journal()
-            parts = LeftoverPlacement(request.id, sizes, journal).onto(chain, within)
+            if request.groups:
+                parts = on_leftovers(request, chain, journal).place(within)
+            else:
+                parts = LeftoverPlacement(request.id, sizes, journal).onto(chain, within)
             if parts is not None:
                 return Trial(request, chain, parts, journal, undo=journal.undo)
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -13,6 +13,24 @@ from openpai.scheduler.model import Spot, Topology
 
 OPPORTUNISTIC: Final = -1
 PRIORITY_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CellGroup:
+    """Members that must lie inside one cell of a type, and groups of members that must lie still closer together."""
+
+    cell_type: str
+    members: tuple[int, ...] = ()
+    """Their places in the gang, counted from 0; without those of its groups."""
+    groups: tuple[CellGroup, ...] = ()
+
+    def everybody(self) -> tuple[int, ...]:
+        """Return its members and those of its groups."""
+        return (*self.members, *(member for group in self.groups for member in group.everybody()))
+
+    def fits_types(self, types: Sequence[str]) -> bool:
+        """Return whether a chain of these cell types has all that it names."""
+        return self.cell_type in types and all(group.fits_types(types) for group in self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +51,14 @@ class GangRequest:
     topology: Topology | None = None
     nodes: frozenset[str] | None = None
     """Only these nodes may be used; None for all."""
+    groups: tuple[CellGroup, ...] = ()
+    """Members that must lie closer together. "Two devices in one switch" is a group of one member."""
+
+    @property
+    def is_choosy(self) -> bool:
+        """Return whether it matters to it which cells serve it."""
+        is_bound = self.topology is not None and self.topology.is_required
+        return is_bound or self.nodes is not None or bool(self.groups)
 
     def sizes(self) -> tuple[int, ...]:
         """Return how many devices each member needs, in order."""

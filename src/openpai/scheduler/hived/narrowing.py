@@ -26,11 +26,8 @@ def insides(view: View, request: GangRequest) -> Iterator[Within | None]:
     chain = view.chain
     allowed = allowed_nodes(chain, request)
     level = wished_level(chain, request)
-    need = sum(request.sizes())
-    if level and need <= chain.spec.leaves(level):
-        for cell in _cells_of(view, level, allowed):
-            if _has_room(view, level, cell, need):
-                yield from _inside(chain, level, cell, allowed)
+    if level:
+        yield from cells_within(view, level, sum(request.sizes()), allowed)
     if request.topology is None or not request.topology.is_required:
         yield allowed
 
@@ -39,11 +36,8 @@ def leftover_insides(chain: Chain, request: GangRequest) -> Iterator[Within | No
     """Yield the sets of nodes to try for a gang without a guarantee; None for all nodes."""
     allowed = allowed_nodes(chain, request)
     level = wished_level(chain, request)
-    need = sum(request.sizes())
-    if level and need <= chain.spec.leaves(level):
-        for cell in range(chain.spec.count(level)):
-            if _free_in(chain, level, cell) >= need:
-                yield from _inside(chain, level, cell, allowed)
+    if level:
+        yield from leftover_cells_within(chain, level, sum(request.sizes()), allowed)
     if request.topology is None or not request.topology.is_required:
         yield allowed
 
@@ -59,11 +53,34 @@ def allowed_nodes(chain: Chain, request: GangRequest) -> Within | None:
     return Within(chain, bits)
 
 
+def cells_within(view: View, level: int, need: int, within: Within | None) -> Iterator[Within]:
+    """Yield the cells of a level, inside a set of nodes, where a view has or could get so many devices."""
+    chain = view.chain
+    if need <= chain.spec.leaves(level):
+        for cell in _cells_of(view, level, within):
+            if _has_room(view, level, cell, need):
+                yield from _inside(chain, level, cell, within)
+
+
+def leftover_cells_within(chain: Chain, level: int, need: int, within: Within | None) -> Iterator[Within]:
+    """Yield the cells of a level, inside a set of nodes, where so many devices may be in nobody's use."""
+    if need <= chain.spec.leaves(level):
+        usable = -1 if within is None else within.cells(level)
+        for cell in range(chain.spec.count(level)):
+            if usable >> cell & 1 and _free_in(chain, level, cell) >= need:
+                yield from _inside(chain, level, cell, within)
+
+
 def _inside(chain: Chain, level: int, cell: int, allowed: Within | None) -> Iterator[Within]:
     """Yield the nodes, or the devices, of a cell that may be used, if there are any."""
+    if allowed is not None and allowed.mask != -1 and level >= chain.node_level:
+        yield allowed
+        return
     if level < chain.node_level:
-        at = cell // chain.per_box(level)
-        if allowed is None or allowed.bits >> at & 1:
+        at, mask = cell // chain.per_box(level), chain.mask_in_box(level, cell)
+        if allowed is not None and allowed.mask != -1 and not allowed.mask & ~mask:
+            yield allowed  # the cell around is smaller than this one
+        elif allowed is None or (allowed.bits >> at & 1 and not mask & ~allowed.mask):
             yield Within(chain, 1 << at, (at, 1), chain.mask_in_box(level, cell))
         return
     inside = Within.cell(chain, chain.boxes_per[level], cell)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from openpai.scheduler.hived.box import Box
 from openpai.scheduler.hived.cluster import Cluster
+from openpai.scheduler.hived.grouping import in_view
 from openpai.scheduler.hived.journal import Journal, Part, Right, unit_at
 from openpai.scheduler.hived.model import GangRecord, GangRequest, State
 from openpai.scheduler.hived.narrowing import insides
@@ -59,7 +60,7 @@ class Preemption:
     def place(self) -> list[Part] | None:
         """Claim devices for every member; None, without a trace, if even this makes no room."""
         request = self._request
-        if request.topology is None and request.nodes is None:
+        if request.topology is None and request.nodes is None and not request.groups:
             placed = self._place_each(request.sizes())
             if placed is not None:
                 return placed
@@ -86,8 +87,12 @@ class Preemption:
             self._evict(gang)
         request = self._request
         placement = Placement(request.id, request.priority, sizes, self.journal, self._price)
+        grouped = in_view(request, self._view, self.journal, self._price, may_cost=True)
         for within in insides(self._view, request):
-            placed = placement.without_loss(self._view, within) or placement.at_a_cost(self._view, within)
+            if request.groups:
+                placed = grouped.place(within)
+            else:
+                placed = placement.without_loss(self._view, within) or placement.at_a_cost(self._view, within)
             if placed is not None:
                 self._sort_out(placed)
                 return placed

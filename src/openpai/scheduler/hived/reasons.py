@@ -44,8 +44,9 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
         which = f"{bad} of them" if bad else "nodes it could use"
         told = f"{left}, but {which} are bad or drained; this needs {number(need)}"
         return Wait(request.id, Code.BAD_HARDWARE, told, "bad and drained hardware coming back", counts, spoilt)
-    if (request.topology is not None and request.topology.is_required) or request.nodes is not None:
-        where = f"one {request.topology.cell_type}" if request.topology else "the nodes it may use"
+    if request.is_choosy:
+        where = "the nodes it may use" if request.nodes is not None else "the cells its groups must stay inside"
+        where = f"one {request.topology.cell_type}" if request.topology else where
         told = f"{left}, but too few of them inside {where}; this needs {number(need)}"
         return Wait(request.id, Code.OUTSIDE_TOPOLOGY, told, f"jobs inside {where} ending", counts, spoilt)
     largest = _largest(request)

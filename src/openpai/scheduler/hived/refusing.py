@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from openpai.scheduler.hived.chain import Chain
 from openpai.scheduler.hived.cluster import Cluster
-from openpai.scheduler.hived.model import OPPORTUNISTIC, PRIORITY_MAX, GangRequest
+from openpai.scheduler.hived.model import OPPORTUNISTIC, PRIORITY_MAX, CellGroup, GangRequest
 from openpai.scheduler.hived.view import View
 from openpai.scheduler.model import Spot
+
+GROUP_TOO_LARGE: Final = "a group of the gang needs more devices than a cell of the type it must stay inside has"
+
+GROUPS_DEEP_MAX: Final = 8
+"""So deep groups may lie in one another."""
 
 
 def refusal(cluster: Cluster, request: GangRequest) -> str | None:
@@ -30,11 +36,32 @@ def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
         told = _pin_fault(cluster, request)
     elif request.leaf_type is not None:
         told = _type_fault(cluster, request)
+    if told is None and request.groups:
+        told = _group_fault(cluster, request)
     if told is None and request.topology is not None:
         types = {name for chain in cluster.chains.values() for name in chain.spec.types}
         if request.topology.cell_type not in types:
             told = f"there is no cell type {request.topology.cell_type!r} to stay inside; there are {_list(types)}"
     return told
+
+
+def _group_fault(cluster: Cluster, request: GangRequest) -> str | None:
+    types = {name for chain in cluster.chains.values() for name in chain.spec.types}
+    members = sum(count for count, _ in request.members)
+    seen: set[int] = set()
+    left = [(group, 1) for group in request.groups]
+    while left:
+        group, depth = left.pop()
+        if depth > GROUPS_DEEP_MAX:
+            return f"groups lie more than {GROUPS_DEEP_MAX} deep in one another"
+        if group.cell_type not in types:
+            return f"there is no cell type {group.cell_type!r} to put a group into; there are {_list(types)}"
+        for member in group.members:
+            if member in seen or not 0 <= member < members:
+                return f"member {member} is in two groups, or is not there; let each be in one group"
+            seen.add(member)
+        left += [(inner, depth + 1) for inner in group.groups]
+    return None
 
 
 def restore_fault(request: GangRequest, spots: Sequence[Spot | None]) -> str | None:
@@ -89,6 +116,8 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
             return None
         if request.topology is not None and any(_fits_boxes(chain, request) for chain in chains):
             return _outside(chains, request.topology.cell_type, need)
+        if request.groups and any(_fits_boxes(chain, request) for chain in chains):
+            return GROUP_TOO_LARGE
         most = max((len(chain.boxes) * chain.shape.leaves for chain in chains), default=0)
         return f"the gang needs {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
     if request.pinned_cell is not None:
@@ -103,6 +132,8 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
         return None
     if request.topology is not None and any(_is_large_enough(view, request) for view in views):
         return _outside([view.chain for view in views], request.topology.cell_type, need)
+    if request.groups and any(_is_large_enough(view, request) for view in views):
+        return GROUP_TOO_LARGE
     if not any(view.size for view in views):
         return f"virtual cluster {request.virtual_cluster!r} was promised nothing: only opportunistic jobs run in it"
     size = max((view.size for view in views), default=0)
@@ -145,8 +176,23 @@ def _is_large_enough(view: View, request: GangRequest) -> bool:
     return count <= places_in(view, largest)
 
 
+def _fits_groups(chain: Chain, request: GangRequest) -> bool:
+    """Return whether cells of the types that groups must stay inside are large enough for them."""
+    sizes = request.sizes()
+    types = chain.spec.types
+
+    def fits(group: CellGroup) -> bool:
+        need = sum(sizes[member] for member in group.everybody())
+        level = types.index(group.cell_type) + 1 if group.cell_type in types else 0
+        return level > 0 and need <= chain.spec.leaves(level) and all(fits(inner) for inner in group.groups)
+
+    return all(fits(group) for group in request.groups)
+
+
 def _fits_wish(chain: Chain, request: GangRequest) -> bool:
     """Return whether a cell of the type the gang must stay inside is large enough for it."""
+    if not _fits_groups(chain, request):
+        return False
     wish = request.topology
     if wish is None or not wish.is_required:
         return True

@@ -11,7 +11,7 @@ from openpai.scheduler.hived.box import Holding
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.journal import Part, Right, reclaim
-from openpai.scheduler.hived.model import GangRecord, GangRequest, NodeHealth, State
+from openpai.scheduler.hived.model import CellGroup, GangRecord, GangRequest, NodeHealth, State
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.view import View
 from openpai.scheduler.model import Spot, Topology
@@ -101,6 +101,7 @@ def request_out(request: GangRequest) -> dict[str, Any]:
         "is_lazily_preemptible": request.is_lazily_preemptible,
         "topology": None if topology is None else [topology.cell_type, topology.is_required],
         "nodes": None if request.nodes is None else sorted(request.nodes),
+        "groups": [_group_out(group) for group in request.groups],
     }
 
 
@@ -121,7 +122,18 @@ def request_in(data: dict[str, Any]) -> GangRequest:
         data.get("is_lazily_preemptible", False),
         None if topology is None else Topology(topology[0], topology[1]),
         None if nodes is None else frozenset(nodes),
+        tuple([_group_in(group) for group in data.get("groups", ())]),
     )
+
+
+def _group_out(group: CellGroup) -> dict[str, Any]:
+    inner = [_group_out(each) for each in group.groups]
+    return {"cell_type": group.cell_type, "members": list(group.members), "groups": inner}
+
+
+def _group_in(data: dict[str, Any]) -> CellGroup:
+    members = tuple([_whole(member) for member in data.get("members", ())])
+    return CellGroup(str(data["cell_type"]), members, tuple([_group_in(each) for each in data.get("groups", ())]))
 
 
 def _whole(value: object) -> int:
