@@ -56,9 +56,14 @@ def encoded_with(document: Mapping[str, Any], key: str, value: bytes) -> bytes:
 
 
 async def encoded_list(rows: Sequence[T], shape: Callable[[T], Any]) -> bytes:
-    """Return a long list as JSON, each row in its shape, letting others have their turn in between."""
+    """Return a long list as JSON, each row in its shape, letting others have their turn in between.
+
+    A row whose shape is None is left out.
+    """
     parts: list[bytes] = []
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        parts.append(encoded([shape(row) for row in rows[start : start + _ROWS_AT_ONCE]])[1:-1])
+        shaped = [found for row in rows[start : start + _ROWS_AT_ONCE] if (found := shape(row)) is not None]
+        if shaped:
+            parts.append(encoded(shaped)[1:-1])
         await asyncio.sleep(0)
     return b"[" + b",".join(parts) + b"]"

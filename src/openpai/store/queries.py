@@ -140,7 +140,7 @@ class SqlJobQueries:
         query = query.order_by(t.job, t.role, t.task_index)
 
         def work(connection: sa.Connection) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
-            found = [_task_row(dict(row)) for row in connection.execute(query).mappings()]
+            found = [_task_row(row) for row in _plain(connection, query, {})]
             ids = list(dict.fromkeys(row.key.job for row in found))
             rows_by_id = {row.id: row for row in _shown(connection, ids)}
             return tuple((rows_by_id[row.key.job], row) for row in found)

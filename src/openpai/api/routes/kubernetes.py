@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from openpai.api.answers import reply
+from openpai.api.answers import JSON, encoded_list, encoded_with, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import desk, doing
 from openpai.api.sessions import Caller
@@ -42,7 +42,11 @@ async def pods(
 ) -> Response:
     """Return every task attempt that holds something as a Kubernetes PodList."""
     running = await desk(request).services.jobs.running()
-    return reply(shapes.pod_list(running, namespace, _labels(selector)))
+    wanted = _labels(selector)
+    if namespace not in ("", shapes.NAMESPACE):
+        running = ()
+    items = await encoded_list(running, lambda row: shapes.pod(row, wanted))
+    return Response(encoded_with(shapes.POD_LIST, "items", items), media_type=JSON)
 
 
 def _labels(selector: str) -> dict[str, str | None]:

@@ -26,13 +26,13 @@ def node_list(views: Iterable[NodeView]) -> Document:
     return {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [_node(view) for view in views]}
 
 
-def pod_list(
-    running: Iterable[tuple[JobRow, TaskAttemptRow]], namespace: str, wanted: Mapping[str, str | None]
-) -> Document:
-    """Return task attempts as a PodList, of a namespace (empty: any) with all labels wanted (None: any value)."""
-    pods = (_pod(job, row) for job, row in running if namespace in ("", NAMESPACE))
-    found = [pod for pod in pods if _carries(pod["metadata"]["labels"], wanted)]
-    return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": found}
+POD_LIST: Final[Document] = {"kind": "PodList", "apiVersion": "v1", "metadata": {}}
+
+
+def pod(of: tuple[JobRow, TaskAttemptRow], wanted: Mapping[str, str | None]) -> Document | None:
+    """Return a task attempt as an item of a PodList; None without all labels wanted (None: any value)."""
+    found = _pod(*of)
+    return found if _carries(found["metadata"]["labels"], wanted) else None
 
 
 def _carries(labels: Mapping[str, str], wanted: Mapping[str, str | None]) -> bool:
