@@ -121,19 +121,21 @@ def _files(source: Path) -> Iterator[tuple[Path, str]]:
         return
     if not source.is_dir():
         raise Refused("NoFileError", f"there is no file or directory {source}", "check the path")
-    for directory, below, names in os.walk(source, onerror=_stop):
-        below.sort()
-        links = [one for one in below if Path(directory, one).is_symlink()]
-        for file in sorted((*names, *links)):
-            path = Path(directory, file)
+    top = Path(whole.resolve().name)
+    waiting = [source]
+    # Not `os.walk`: before Python 3.12 it calls itself for each level, and a deep directory ends the program's stack.
+    while waiting:
+        with os.scandir(waiting.pop()) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        for entry in entries:
+            path = Path(entry.path)
+            if entry.is_dir(follow_symlinks=False):
+                continue
             if path.is_file():
-                yield path, str(Path(whole.resolve().name) / path.relative_to(source))
+                yield path, str(top / path.relative_to(source))
             else:
                 output.warn(f"{path} is left out: only files and directories are uploaded, and links to files")
-
-
-def _stop(error: OSError) -> None:
-    raise error
+        waiting += [Path(entry.path) for entry in reversed(entries) if entry.is_dir(follow_symlinks=False)]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,76 @@
+"""A real task that writes without end, on each backend that runs shells: its log stays small, whole at both ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from openpai.app.room import RoomGuard
+from openpai.lifecycle.model import AttemptKey
+from tests.contracts.harness import Harness
+from tests.contracts.process_harness import ProcessHarness
+from tests.contracts.seen import Watch, a_key, a_launch
+
+MIB = 1 << 20
+CAP = 8 * MIB
+LINES = 1600
+WRITES = f"""x=0123456789abcdef
+while [ ${{#x}} -lt 65000 ]; do x=$x$x; done
+echo first
+i=0
+while [ $i -lt {LINES} ]; do echo $x; echo $x >&2; i=$((i + 1)); done
+echo last
+exit 3
+"""
+
+
+@pytest_asyncio.fixture(params=["process", "docker"])
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
+    """Give an empty world of a backend."""
+    kind: type[Harness] = ProcessHarness
+    if request.param == "docker":
+        if find_spec("aiodocker") is None:
+            pytest.skip("the docker backend needs the package 'aiodocker', which is not installed")
+        from tests.contracts.docker_harness import DockerHarness
+
+        kind = DockerHarness
+    why_not = kind.why_not()
+    if why_not:
+        pytest.skip(why_not)
+    made = kind(tmp_path)
+    try:
+        yield made
+    finally:
+        await made.destroy()
+
+
+async def test_the_log_of_a_task_that_writes_without_end_stays_small(harness: Harness) -> None:
+    backend = await harness.start()
+
+    async def running() -> list[AttemptKey]:
+        return [seen.key for seen in await backend.observe()]
+
+    guard = RoomGuard(harness.logs, harness.logs, CAP, running)
+    guarding = asyncio.create_task(guard.run())
+    try:
+        await backend.apply([a_launch(harness, a_key(), WRITES)])
+        (report,) = await Watch(backend).until_over(a_key(), patience_s=120)
+        await guard.round(is_scarce=False)
+    finally:
+        guarding.cancel()
+        guard.close()
+    assert report.code == 3
+    logs = harness.logs / a_key().path()
+    assert sum(file.stat().st_blocks * 512 for file in logs.iterdir()) <= CAP
+    stdout = logs / "stdout.log"
+    # The program noticed nothing: the file is as long as what it wrote.
+    assert stdout.stat().st_size == LINES * (65536 + 1) + len("first\nlast\n")
+    with stdout.open("rb") as file:
+        assert file.read(22) == b"first\n0123456789abcdef"
+        file.seek(-22, 2)
+        assert file.read() == b"0123456789abcdef\nlast\n"
