@@ -176,6 +176,18 @@ done""",
         said = await world.run("bob", "exec 2>/dev/null\n" + "\n".join(attempts))
         assert said == ""
 
+    async def test_no_hard_link_brings_a_file_of_the_machine_to_where_the_server_reads(
+        self, world: PeopleHarness
+    ) -> None:
+        data = world.root.parent.parent
+        outside = (data / "secret.key", world.root / ".grants", Path(world.directory("bob"), "exit"), data / "lock")
+        await world.begin("bob", "")
+        said = await world.run("ann", "\n".join(f"ln {file} x 2>&1" for file in outside))
+        # Checked before whose the file is, so it holds also where the system lets everybody link everything.
+        assert said.count("cross-device link") == 3, said
+        assert "bob" not in said or "Permission denied" in said
+        assert len(said.splitlines()) == 4
+
     async def test_a_task_cannot_change_what_the_server_believes_of_it(self, world: PeopleHarness) -> None:
         logs = world.logs / job_of("ann").path()
         said = await world.run(

@@ -46,6 +46,8 @@ case $dir in
     try "$mount" -c -o bind ../.. "${dir%/*}"
     ;;
 esac
+# No hard link leads across mounts: a task must not put other files of this disk where the server will read its files.
+try "$mount" -c -o bind .. "$dir"
 cd "$dir/work" || fail "the working directory is gone"
 @CHANGE@ "$@"
 exit $?
