@@ -7,8 +7,8 @@ together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase, Tasks
@@ -108,7 +108,7 @@ def describe(record: JobRecord, members: Members, spec: JobSpec | None = None) -
         sku_type=alone.sku_type,
         pinned_cell=alone.pinned_cell,
         is_lazily_preemptible=wish.is_lazily_preemptible,
-        groups=groups if len(groups) > 1 else (),
+        groups=groups if len(groups) > 1 or alone.cell_type or alone.cell_types else (),
         topology=Topology(wish.cell_type, wish.is_cell_required) if wish.cell_type else None,
         rank=record.rank,
         time_limit_ms=record.time_limit_ms,
@@ -127,8 +127,21 @@ def _groups(placement: Placement, tasks: tuple[TaskId, ...]) -> tuple[Group, ...
         return ()
     members: dict[RoleWish, list[int]] = {}
     for place, task in enumerate(tasks):
-        members.setdefault(placement.roles.get(task.role, NO_WISH), []).append(place)
-    return tuple(Group(tuple(found), wish.sku_type, wish.pinned_cell, wish.group) for wish, found in members.items())
+        wish = placement.roles.get(task.role, NO_WISH)
+        members.setdefault(replace(wish, cell_type=None), []).append(place)
+    types = {role: wish.cell_type for role, wish in placement.roles.items() if wish.cell_type is not None}
+    return tuple(
+        Group(
+            tuple(found), wish.sku_type, wish.pinned_cell, wish.group,
+            _cell_types([tasks[place].role for place in found], types), wish.group_cell_type,
+        )
+        for wish, found in members.items()
+    )  # fmt: skip
+
+
+def _cell_types(roles: Sequence[str], types: Mapping[str, str]) -> tuple[str | None, ...]:
+    """Return the type of cell each member of a group must be inside of; nothing if none has such a wish."""
+    return tuple([types.get(role) for role in roles]) if any(role in types for role in roles) else ()
 
 
 @lru_cache(maxsize=KEPT_MAX)

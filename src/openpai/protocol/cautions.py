@@ -21,12 +21,13 @@ _NOTIFICATION: Final = "jobStatusChangeNotification"
 _HIVED_KEYS: Final = (
     "jobPriorityClass",
     "taskRoles",
+    "affinityGroups",
     "topology",
     "gangReleaseEnable",
     "lazyPreemptionEnable",
     "ignoreK8sSuggestedNodes",
 )
-_HIVED_ROLE_KEYS: Final = ("skuType", "pinnedCellId", "affinityGroupName", "skuNum", "skuNumber")
+_HIVED_ROLE_KEYS: Final = ("skuType", "pinnedCellId", "affinityGroupName", "cellType", "skuNum", "skuNumber")
 
 
 def cautions(spec: JobSpec) -> Iterator[Finding]:

@@ -22,6 +22,10 @@ class RoleWish:
     sku_type: str | None = None
     pinned_cell: str | None = None
     group: str = ""
+    cell_type: str | None = None
+    """Each of its tasks stays inside one cell of this type."""
+    group_cell_type: str | None = None
+    """All tasks of its group stay inside one cell of this type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +50,24 @@ def placement_of(spec: JobSpec) -> Placement:
     if not hived:
         return ANYWHERE
     topology = mapping(hived.get("topology"))
+    groups = mapping(hived.get("affinityGroups"))
     return Placement(
-        {name: _role_wish(mapping(wish)) for name, wish in mapping(hived.get("taskRoles")).items()},
+        {name: _role_wish(mapping(wish), groups) for name, wish in mapping(hived.get("taskRoles")).items()},
         hived.get("lazyPreemptionEnable") is True,
         topology.get("cellType") or None,
         topology.get("required") is True,
     )
 
 
-def _role_wish(wish: Mapping[str, Any]) -> RoleWish:
-    return RoleWish(wish.get("skuType") or None, wish.get("pinnedCellId") or None, wish.get("affinityGroupName") or "")
+def _role_wish(wish: Mapping[str, Any], groups: Mapping[str, Any]) -> RoleWish:
+    group = wish.get("affinityGroupName") or ""
+    return RoleWish(
+        wish.get("skuType") or None,
+        wish.get("pinnedCellId") or None,
+        group,
+        wish.get("cellType") or None,
+        mapping(groups.get(group)).get("cellType") or None,
+    )
 
 
 def time_limit_ms(extras: Mapping[str, Any]) -> int | None:

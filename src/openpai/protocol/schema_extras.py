@@ -44,6 +44,7 @@ class HivedRole(_Open):
     sku_type: str | None = _field("Kind of SKU, as the cluster names it.", "V100-GPU")
     pinned_cell_id: str | None = _field("A cell that is pinned for the virtual cluster; not with skuType.", "rack-7")
     affinity_group_name: str | None = _field("Roles of the same group are placed together.", "training")
+    cell_type: str | None = _field("Each task stays inside one cell of this type.", "V100-SWITCH")
     sku_num: Annotated[int, Field(ge=0)] | None = _field("SKUs for each task; worked out by the platform.", 1)
     sku_number: Annotated[int, Field(ge=0)] | None = _field("Another spelling of skuNum.", 1)
 
@@ -59,12 +60,21 @@ class TopologyWish(_Open):
     required: bool | None = _field("Rather wait than run apart; false unless given.", True)
 
 
+class AffinityGroup(_Open):
+    """How close together the tasks of one group of roles are placed."""
+
+    cell_type: str | None = _field("All tasks of the group stay inside one cell of this type.", "V100-NODE")
+
+
 class HivedScheduler(_Open):
     """Wishes to the scheduler."""
 
     job_priority_class: PriorityClass | None = _field("How urgent the job is; test unless given.", "prod")
     task_roles: dict[str, HivedRole | None] | None = _field(
         "Wishes of each task role.", {"worker": {"skuType": "V100-GPU"}}
+    )
+    affinity_groups: dict[str, AffinityGroup | None] | None = _field(
+        "Wishes of the groups that roles name as affinityGroupName.", {"training": {"cellType": "V100-NODE"}}
     )
     topology: TopologyWish | None = _field("Keep the job's tasks together.", {"cellType": "RACK", "required": True})
     gang_release_enable: bool | None = _field("Whether resources are returned all at once.", False)

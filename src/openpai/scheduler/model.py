@@ -37,6 +37,10 @@ class Group:
     sku_type: str | None = None
     pinned_cell: str | None = None
     name: str = ""
+    cell_types: tuple[str | None, ...] = ()
+    """By member, the type of the cell that its devices must be inside of; empty where none has such a wish."""
+    cell_type: str | None = None
+    """The type of the cell that all of its members must be inside of."""
 
 
 @dataclass(frozen=True, slots=True)

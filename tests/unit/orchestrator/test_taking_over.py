@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from openpai.orchestrator.gangs import job_of
 from openpai.ports.settings import SEATS
+from openpai.protocol.errors import Refused
 from tests.unit.orchestrator.house import House, live
 
 CLUSTER = """
@@ -21,6 +24,40 @@ virtualClusters:
   default:
     virtualCells: [{cellType: K80-NODE, cellNumber: 1}, {cellType: K80-NODE.K80-HALF, cellNumber: 1}]
 """
+
+
+HALVES = {
+    "hivedScheduler": {
+        "taskRoles": {
+            "trainer": {"affinityGroupName": "training", "cellType": "K80-HALF"},
+            "server": {"affinityGroupName": "training"},
+            "watcher": {},
+        },
+        "affinityGroups": {"training": {"cellType": "K80-NODE"}},
+    }
+}
+
+
+def test_tasks_and_groups_of_tasks_stay_inside_the_cells_they_wish_for() -> None:
+    async def story(house: House) -> None:
+        text = CLUSTER.replace("cellType: K80-NODE, cellNumber: 1", "cellType: K80-NODE, cellNumber: 3")
+        await house.wishes.configure(wishes=None, hived=text, version=0, by="root")
+        await house.submit("first", gpus=1)
+        await house.in_phase("first", "running")
+        roles = {"trainer": {"instances": 1}, "server": {"instances": 2}, "watcher": {"instances": 1}}
+        gpus = {"cpu": 1, "memoryMB": 64, "gpu": 2}
+        roles["trainer"]["resourcePerInstance"] = gpus  # type: ignore[assignment]
+        await house.submit("job", roles=roles, extras=HALVES)
+        await house.in_phase("job", "running")
+        record = next(each for each in house.office.desk.records.values() if each.name == "job")
+        slots = {(id_.role, id_.index): slot for id_, slot in record.slots.items()}
+        assert slots["trainer", 0].devices in ((0, 1), (2, 3))
+        assert len({slots[key].node for key in slots if key[0] != "watcher"}) == 1
+        nowhere = {"hivedScheduler": {"taskRoles": {"worker": {"cellType": "NOWHERE"}}}}
+        with pytest.raises(Refused, match="no cell type 'NOWHERE'"):
+            await house.submit("nowhere", extras=nowhere)
+
+    live(story)
 
 
 def shares(house: House) -> tuple[int, int]:

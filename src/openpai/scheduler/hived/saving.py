@@ -88,11 +88,15 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
 def gang_in(row: Mapping[str, Any]) -> Gang:
     """Return the gang that was written down as plain data."""
     topology = row["topology"]
-    groups = tuple([Group(**{**group, "members": tuple(group["members"])}) for group in row["groups"]])
+    groups = tuple([_group_in(group) for group in row["groups"]])
     asks = tuple([Ask(**ask) for ask in row["asks"]])
     return Gang(
         **{**row, "asks": asks, "groups": groups, "topology": None if topology is None else Topology(**topology)}
     )
+
+
+def _group_in(row: Mapping[str, Any]) -> Group:
+    return Group(**{**row, "members": tuple(row["members"]), "cell_types": tuple(row.get("cell_types", ()))})
 
 
 def _portions_out(gang: Gang, number: int, portions: Portions) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import SkuSpec
-from openpai.scheduler.hived.model import GangRequest
+from openpai.scheduler.hived.model import CellGroup, GangRequest
 from openpai.scheduler.model import Ask, Gang, Group, Node
 
 
@@ -110,8 +110,18 @@ class Skus:
                 members.append((1, devices))
         return GangRequest(
             name, gang.virtual_cluster, tuple(members), gang.priority,
-            kind, pin, gang.is_lazily_preemptible, gang.topology,
+            kind, pin, gang.is_lazily_preemptible, gang.topology, groups=_cell_groups(group),
         )  # fmt: skip
+
+
+def _cell_groups(group: Group) -> tuple[CellGroup, ...]:
+    """Return which members of a group must lie inside one cell, each for itself or all together."""
+    own = tuple([CellGroup(kind, (at,)) for at, kind in enumerate(group.cell_types) if kind is not None])
+    if group.cell_type is None:
+        return own
+    bound = {member for each in own for member in each.members}
+    rest = tuple([at for at in range(len(group.members)) if at not in bound])
+    return (CellGroup(group.cell_type, rest, own),)
 
 
 def _can_serve(ask: Ask, sku: SkuSpec) -> bool:
