@@ -62,7 +62,11 @@ class Room:
 
     def check(self) -> None:
         """Raise Unavailable when there is too little room for new jobs."""
-        space = space_of(self._root)
+        try:
+            space = space_of(self._root)
+        except OSError:
+            # Whatever became of the directory, whoever needs it next says so.
+            return
         least = scarce_below(space.total)
         if space.free < least:
             raise Unavailable(

@@ -65,14 +65,19 @@ def _taken(path: str) -> int:
         found = os.lstat(path)
     except OSError:
         return 0
-    return found.st_blocks * 512 if stat.S_ISREG(found.st_mode) else 0
+    return found.st_blocks * 512 if _is_ours(found) else 0
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    """Return whether it is a file with no other name: a task may have given a file of somebody else's this one."""
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
 def _cut(path: str, keep: int) -> int:
     file = os.open(path, _FLAGS)
     try:
         found = os.fstat(file)
-        if stat.S_ISREG(found.st_mode) and (cut := hole(found.st_size, keep)) is not None:
+        if _is_ours(found) and (cut := hole(found.st_size, keep)) is not None:
             punch_hole(file, *cut)
         return os.fstat(file).st_blocks * 512
     finally:

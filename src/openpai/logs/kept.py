@@ -15,23 +15,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import structlog
-
 from openpai.lifecycle.model import AttemptKey
+from openpai.logs.removing import remove_leftovers, remove_logs
 from openpai.ports.clock import Clock
 from openpai.ports.work import WorkKept
 from openpai.protocol.errors import Refused
-from openpai.system.removal import TreeRemoval
 
 LEVELS_MAX: Final = 64
 FILES_MAX: Final = 100_000
 """How many files of one task are counted, and given out."""
 _PIECE: Final = 1 << 18
 _BLOCK: Final = 512
-_REMOVED_AT_ONCE: Final = 50_000
+_MINUTE_MS: Final = 60_000
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_log: Final = structlog.get_logger(__name__)
 
 
 class _Found(NamedTuple):
@@ -75,6 +72,8 @@ class KeptDirectories:
 
     def expire(self, *, is_scarce: bool = False) -> int:
         """Remove what was kept for long enough, or all of it when the disk is full; return how many. Blocks."""
+        with contextlib.suppress(FileNotFoundError):
+            remove_leftovers(self._root)
         before_ms = self._clock.now_ms() - (0 if is_scarce else self._kept_ms)
         old = [name for name, since_ms in self._names() if since_ms <= before_ms]
         for name in old:
@@ -94,21 +93,18 @@ class KeptDirectories:
         return tuple(sorted(kept, key=lambda one: one.key))
 
     def _names(self) -> Iterator[tuple[str, int]]:
-        """Yield what is there, and since when."""
+        """Yield what is there, and since when. A process of the task may have set any time before it was found."""
+        latest_ms = self._clock.now_ms() + _MINUTE_MS
         with contextlib.suppress(FileNotFoundError), os.scandir(self._root) as found:
             for entry in found:
+                if entry.name.startswith("."):
+                    continue
                 with contextlib.suppress(FileNotFoundError):
-                    yield entry.name, entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
+                    since_ms = entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
+                    yield entry.name, since_ms if since_ms <= latest_ms else 0
 
     def _remove(self, name: str) -> None:
-        removal = TreeRemoval(f"{self._root}/{name}", opens_closed=True)
-        try:
-            # The rest of a very large one goes the next time.
-            removal.remove_some(_REMOVED_AT_ONCE)
-        except OSError as error:
-            _log.warning("what a task left cannot be removed", path=f"{self._root}/{name}", error=str(error))
-        finally:
-            removal.close()
+        remove_logs(f"{self._root}/{name}")
 
 
 def _files(top: str, wanted: Sequence[str]) -> Iterator[_Found]:

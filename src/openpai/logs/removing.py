@@ -1,4 +1,4 @@
-"""Removes the logs of an attempt: out of sight at once, off the disk as soon as possible.
+"""Removes the logs of an attempt, or what it left: out of sight at once, off the disk as soon as possible.
 
 A task of a container may have put millions of files beside its logs. Who deletes a job waits for a bounded part of the
 removal only; the rest goes with the next housekeeping, also after a restart.

@@ -19,6 +19,7 @@ from typing import Any, Final
 import structlog
 
 AGAIN_S: Final = 1.0
+AGAIN_MAX_S: Final = 60.0
 ENDINGS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """What ends a task or the process on purpose."""
 
@@ -44,7 +45,10 @@ def note_failure(name: str, error: BaseException) -> None:
 def supervise(
     name: str, loop: Callable[[], Coroutine[Any, Any, None]], *, again_s: float = AGAIN_S
 ) -> asyncio.Task[None]:
-    """Run `loop` as a task until it returns or is cancelled; after an error begin it again `again_s` later."""
+    """Run `loop` as a task until it returns or is cancelled; after an error begin it again `again_s` later.
+
+    One that fails again and again waits twice as long each time, a minute at most.
+    """
     return asyncio.create_task(_supervised(name, loop, again_s), name=name)
 
 
@@ -58,8 +62,9 @@ def count_what_nobody_catches(loop: asyncio.AbstractEventLoop) -> None:
 
     def on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if error is None:
-            _log.warning("the event loop complains", told=str(context.get("message")))
+        # A connection that breaks is no bug of ours.
+        if error is None or isinstance(error, OSError):
+            _log.warning("the event loop complains", told=str(context.get("message")), error=str(error or ""))
         else:
             note_failure("event loop", error)
 
@@ -67,10 +72,16 @@ def count_what_nobody_catches(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _supervised(name: str, loop: Callable[[], Coroutine[Any, Any, None]], again_s: float) -> None:
+    now_s = asyncio.get_running_loop().time
+    pause_s = again_s
     while True:
+        began_s = now_s()
         if await _survived(name, loop()):
             return
-        await asyncio.sleep(again_s)
+        # What fails at once, again and again, must not fill the disk with messages about it.
+        pause_s = again_s if now_s() - began_s > AGAIN_MAX_S else pause_s
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, AGAIN_MAX_S)
 
 
 async def _noted(name: str, work: Coroutine[Any, Any, None]) -> None:

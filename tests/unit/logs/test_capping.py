@@ -135,6 +135,15 @@ def test_a_link_in_place_of_a_log_is_left_alone(directory: Path, tmp_path: Path)
     assert treasure.read_bytes() == before
 
 
+def test_a_file_that_has_another_name_too_is_left_alone(directory: Path, tmp_path: Path) -> None:
+    treasure = tmp_path / "treasure"
+    treasure.write_bytes(os.urandom(4 * MIB))
+    before = treasure.read_bytes()
+    (directory / "stdout.log").hardlink_to(treasure)
+    cap_logs(str(directory), MIB)
+    assert treasure.read_bytes() == before
+
+
 def test_a_log_that_grows_and_grows_stays_small(directory: Path) -> None:
     for turn in range(20):
         write(directory, 1 << 15, "stdout", turn << 15)

@@ -99,6 +99,12 @@ async def test_what_is_kept_is_told_and_goes_in_time(tmp_path: Path, kept: KeptD
     assert [*(tmp_path / "kept").iterdir()] == []
 
 
+async def test_a_time_to_come_keeps_nothing_for_longer(tmp_path: Path, kept: KeptDirectories, clock: Clock) -> None:
+    top = leave(tmp_path, a=b"12")
+    os.utime(top, (clock.at_ms, clock.at_ms))
+    assert kept.expire() == 1
+
+
 async def test_nothing_is_kept_on_a_full_disk(tmp_path: Path, kept: KeptDirectories) -> None:
     leave(tmp_path, a=b"12")
     assert kept.expire(is_scarce=True) == 1

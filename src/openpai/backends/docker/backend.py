@@ -264,7 +264,8 @@ class DockerBackend:
                 await self._engine.signal(attempt.container, signal)
                 if signal == "SIGTERM":
                     # Somebody may have stopped the wrapper, which passes the signal on.
-                    await self._engine.signal(attempt.container, "SIGCONT")
+                    with contextlib.suppress(EngineError):
+                        await self._engine.signal(attempt.container, "SIGCONT")
             except Exception as error:
                 # A container that is not told to end runs on for ever.
                 if not isinstance(error, EngineError):
