@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from openpai.backends.docker.security import Allowed
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.logs.files import FileLogs
 from openpai.ports.backend import Backend, KillTask
 from tests.contracts.seen import Watch, a_key, a_launch, forget
 from tests.integration.docker_engine import another_engine, ask, build, engine, root_files, socket_at_engine
@@ -24,6 +25,7 @@ pytest.importorskip("aiodocker", reason="the docker backend needs the package 'a
 
 from openpai.app.world import SystemClock
 from openpai.backends.docker.backend import DockerBackend
+from openpai.backends.docker.containers import MOUNT
 from openpai.backends.docker.engine import Engine
 from tests.contracts.docker_harness import DockerHarness
 
@@ -308,6 +310,36 @@ async def test_a_port_that_the_engine_finds_taken_is_the_platforms_fault(world: 
         await backend.apply([a_launch(world, a_key(), "exit 0", ports=(port,))])
         (report,) = await Watch(backend).until_over(a_key())
     assert report.reason is ExitReason.PORT_TAKEN, report
+
+
+async def test_links_and_pipes_in_place_of_what_the_server_reads_lead_nowhere(
+    world: HostileHarness, tmp_path: Path
+) -> None:
+    """Hold against a root who replaces everything in the directory and the logs of its task."""
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "secret").write_text("the secret of the machine")
+    for index, replace in enumerate(("busybox ln -s {victim}/secret {name}", "busybox mkfifo {name}", "mkdir {name}")):
+        places = [f"{MOUNT}/{name}" for name in ("exit", "ticket", "task.json", "grace", "user.sh")]
+        places += [f"{MOUNT}/logs/{name}.log" for name in ("stdout", "stderr", "runtime")]
+        attack = "\n".join(f"busybox rm -rf {name}; {replace.format(victim=victim, name=name)}" for name in places)
+        backend = world._backend or await world.start()
+        key = a_key(index)
+        commands = f"set +e\n{attack}\nbusybox ln -s {victim} {MOUNT}/link\nexit 7"
+        await backend.apply([a_launch(world, key, commands, grace_s=0.5)])
+        (report,) = await Watch(backend).until_over(key)
+        assert report.code == 7, (replace, report)
+        logs = FileLogs(world.logs, lambda _: True)
+        try:
+            for stream in ("stdout", "stderr", "runtime"):
+                assert b"secret" not in (await logs.read(key, stream, 0, 1000)).data
+        finally:
+            await logs.close()
+        await forget(backend, key)
+    await world.stop()
+    await world.start()
+    assert (victim / "secret").read_text() == "the secret of the machine"
+    assert list(victim.iterdir()) == [victim / "secret"]
 
 
 @pytest.mark.parametrize("allowed", [False, True])
