@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ from sqlalchemy.pool import StaticPool
 
 from openpai.protocol.errors import Refused
 from openpai.store.complaints import Outage
+from openpai.store.files import OpenFiles
 from openpai.store.writer import AT_ONCE, Work, Writer, run_alone
 
 T = TypeVar("T")
@@ -50,7 +52,8 @@ class Database:
         self._reading_engine = self.engine.execution_options(**one_moment)
         self._readers = None if inline else ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._reading, self._writing = Outage("read"), Outage("written")
-        self._writer = None if inline else Writer(self.engine, self._writing, is_far=not self.is_sqlite)
+        self.check_files = _watched(self.url, self.engine)
+        self._writer = None if inline else Writer(self.engine, self._writing, self.check_files, self.is_sqlite)
 
     async def write(self, work: Work[T], lock: str = "", *, is_long: bool = False) -> T:
         """Run `work` in a transaction; its effects are durable when this returns. Raises Unavailable on a bad disk.
@@ -61,7 +64,7 @@ class Database:
         if self._writer is not None:
             return await self._writer.write(work, lock, is_long=is_long)
         try:
-            return run_alone(self.engine, work, lock)
+            return run_alone(self.engine, work, lock, self.check_files)
         except exc.DBAPIError as error:
             raise self._writing.met(error) from error
 
@@ -154,6 +157,17 @@ def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
     sa.event.listen(engine, "connect", _tune_sqlite)
     sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _watched(url: sa.URL, engine: sa.Engine) -> Callable[[], None]:
+    """Return what raises Unavailable once the files of a database are not where they were opened."""
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        return lambda: None
+    files = OpenFiles(str(url.database))
+    # Another connection would make an empty database of what was removed.
+    sa.event.listen(engine, "do_connect", lambda *_: files.check())
+    sa.event.listen(engine, "connect", lambda *_: files.opened())
+    return files.check
 
 
 def _make_private(path: str) -> None:

@@ -41,6 +41,7 @@ class Pulse:
 
     async def _ask(self) -> PaiError | None:
         try:
+            self._database.check_files()
             async with asyncio.timeout(PATIENCE_S):
                 at = await self._database.read(lambda connection: connection.execute(_SCHEMA).scalar())
         except TimeoutError:

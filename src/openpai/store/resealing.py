@@ -105,7 +105,7 @@ def _read(database: Database, work: Callable[[sa.Connection], T]) -> T:
 
 def _write(database: Database, work: Callable[[sa.Connection], T]) -> T:
     try:
-        return run_alone(database.engine, work)
+        return run_alone(database.engine, work, "", database.check_files)
     except exc.DBAPIError as error:
         raise told(error) from error
 

@@ -62,12 +62,16 @@ class _Write:
 
 
 class Writer:
-    """Commits writes in groups. `is_far` says that every statement waits for somebody else."""
+    """Commits writes in groups. `check` raises Unavailable when what is written would be lost.
 
-    def __init__(self, engine: sa.Engine, outage: Outage, *, is_far: bool) -> None:
+    Unless the database `is_near`, every statement waits for somebody else.
+    """
+
+    def __init__(self, engine: sa.Engine, outage: Outage, check: Callable[[], None], is_near: bool) -> None:
         self._engine = engine
         self._outage = outage
-        self._is_far = is_far
+        self._check = check
+        self._is_far = not is_near
         self._waiting: list[_Write] = []
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
@@ -117,7 +121,7 @@ class Writer:
             return
         for write in group:
             try:
-                write.result = await self._in_thread(run_alone, self._engine, write.work, write.lock)
+                write.result = await self._in_thread(run_alone, self._engine, write.work, write.lock, self._check)
             except Exception as own_error:
                 write.error = own_error
 
@@ -133,26 +137,34 @@ class Writer:
             try:
                 for write in group:
                     write.result = write.work(connection)
+                self._check()
             except BaseException:
                 transaction.rollback()
                 raise
             await self._in_thread(transaction.commit)
+        # Somebody is told that it is written only after it was: what is removed later was there.
+        self._check()
 
     def _write(self, group: list[_Write]) -> None:
         with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
             _take(connection, (write.lock for write in group))
             for write in group:
                 write.result = write.work(connection)
+            self._check()
+        self._check()
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
 
-def run_alone(engine: sa.Engine, work: Work[T], lock: str = "") -> T:
-    """Run `work` in a transaction of its own."""
+def run_alone(engine: sa.Engine, work: Work[T], lock: str, check: Callable[[], None]) -> T:
+    """Run `work` in a transaction of its own. `check` raises Unavailable when what is written would be lost."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         _take(connection, (lock,))
-        return work(connection)
+        result = work(connection)
+        check()
+    check()
+    return result
 
 
 def _take(connection: sa.Connection, locks: Iterable[str]) -> None:

@@ -1,0 +1,71 @@
+"""Whether the files of a SQLite database are still where they were opened.
+
+SQLite writes on into a file that was deleted, moved away or replaced, and everything is gone at the next start. So
+nothing is taken for written unless the files that are open are those that lie at their places.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Final
+
+from openpai.protocol.errors import Unavailable
+
+_BESIDE: Final = ("-wal", "-shm")
+_OPEN: Final = Path("/proc/self/fd")
+_Identity = tuple[int, int] | None
+
+
+class OpenFiles:
+    """Remembers which files a database was opened from, and compares them with what lies there now."""
+
+    def __init__(self, path: str) -> None:
+        # As /proc writes it.
+        self._path = Path(path).resolve()
+        self._database: _Identity = None
+        self._known: dict[str, _Identity] = {}
+
+    def opened(self) -> None:
+        """Remember the file of the database: a connection was just made to it."""
+        self._database = self._database or _identity(self._path)
+
+    def check(self) -> None:
+        """Raise Unavailable unless what is open lies where it was opened. Costs three looks at the file system."""
+        if self._database is None:
+            return
+        if _identity(self._path) != self._database:
+            raise self._gone(self._path)
+        for suffix in _BESIDE:
+            path = self._path.with_name(self._path.name + suffix)
+            found = _identity(path)
+            if found is None or found != self._known.get(suffix):
+                # These come and go with the connections, so one that is new may be our own.
+                if _is_open_and_gone(path):
+                    raise self._gone(path)
+                self._known[suffix] = found
+
+    def _gone(self, path: Path) -> Unavailable:
+        return Unavailable(
+            f"{path} was removed or replaced while the server runs; nothing was changed",
+            "put the files of the database back, or restart the server: it then uses what lies there",
+        )
+
+
+def _identity(path: Path) -> _Identity:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_open_and_gone(path: Path) -> bool:
+    """Return whether this process holds a file open that had this name and has it no more."""
+    gone = f"{path} (deleted)"
+    with contextlib.suppress(OSError):
+        for file in _OPEN.iterdir():
+            with contextlib.suppress(OSError):
+                if str(file.readlink()) == gone:
+                    return True
+    return False
