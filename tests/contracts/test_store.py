@@ -149,7 +149,8 @@ async def test_a_device_that_is_granted_is_refused_and_free_again_when_given_bac
 
 
 async def test_only_the_newest_lease_may_write(database: Database) -> None:
-    store = SqlJobStore(database)
+    steady_ms = 0
+    store = SqlJobStore(database, lambda: steady_ms)
     job = await submitted(store, "train")
     assert await store.lease("here/1", 0, 100) == 1
     assert await store.lease("there/1", 50, 100) is None
@@ -159,9 +160,32 @@ async def test_only_the_newest_lease_may_write(database: Database) -> None:
         await store.save([change(job, StopRequested(1, "x"))], 1)
     assert await store.load(job.job.id) == job
     assert await store.save([change(job, StopRequested(1, "x"))], 2) == (Saved.YES,)
-    assert await store.lease("there/1", 161, 100) == 3
+    assert await store.lease("there/1", 60, 100) is None
+    steady_ms = 99
+    assert await store.lease("there/1", 159, 100) is None
+    steady_ms = 100
+    assert await store.lease("there/1", 160, 100) == 3
     await store.release_lease("there/1")
     assert await store.lease("here/2", 162, 100) == 4
+
+
+async def test_a_lease_is_watched_and_clocks_are_not_compared(database: Database) -> None:
+    steady_ms, hour = 0, 3_600_000
+    here, there = SqlJobStore(database, lambda: steady_ms), SqlJobStore(database, lambda: steady_ms + 7)
+    assert await here.lease("here/1", 0, 100, "http://here") == 1
+    for wall_ms in (hour, -hour, 0, 0, 0):
+        # One that is hours ahead or behind takes nothing from a leader that renews, whose clock may stand.
+        assert await there.lease("there/1", wall_ms, 100) is None
+        assert await there.leader_url(100) == "http://here"
+        steady_ms += 60
+        assert await here.lease("here/1", 0, 100, "http://here") == 1
+    assert await there.lease("there/1", 0, 100) is None
+    steady_ms += 99
+    assert await there.leader_url(100) == "http://here"
+    steady_ms += 1
+    assert await there.leader_url(100) == ""
+    # A leader that died is followed, though its clock was an hour ahead.
+    assert await there.lease("there/1", -hour, 100) == 2
 
 
 async def test_the_inbox_names_each_touched_job_once(database: Database) -> None:
@@ -179,6 +203,7 @@ async def test_a_leader_that_was_replaced_neither_keeps_a_submission_nor_takes_t
     assert await store.lease("here/1", 0, 100) == 1
     first, second = new("first"), new("second")
     await store.add_job(first, 1)
+    await store.release_lease("here/1")
     assert await store.lease("there/1", 200, 100) == 2
     await store.add_job(second, 1)
     with pytest.raises(LeaseLost):

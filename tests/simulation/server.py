@@ -63,7 +63,7 @@ class Server:
         def through(name: str, port: Any) -> Any:
             return Through(name, port, self.turnstile, lambda what: look(f"{self.name} {what}"))
 
-        store = through("store", SqlJobStore(database))
+        store = through("store", SqlJobStore(database, clock.now_ms))
         vault = Vault(KEY)
         settings = through("settings", SqlSettingsStore(database))
         usage = through("usage", SqlUsageStore(database))

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from openpai.app.loops import LEASE_MS, PAUSE_AFTER_ERROR_S, RENEW_EVERY_S, Resync, lead
+from openpai.app.loops import PAUSE_AFTER_ERROR_S, RENEW_EVERY_S, Resync, lead
 from openpai.orchestrator.leading import take_over
 from openpai.orchestrator.office import Office, Secrets
 from openpai.orchestrator.wishes import Wishes
@@ -18,7 +18,7 @@ from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
 from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import StorageStore
-from openpai.ports.store import JobStore, LeaseLost
+from openpai.ports.store import LEASE_MS, JobStore, LeaseLost
 from openpai.ports.usage import UsageStore
 from openpai.protocol.errors import Unavailable
 from openpai.scheduler.interface import SharingScheduler

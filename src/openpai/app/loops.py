@@ -19,14 +19,13 @@ from openpai.orchestrator.office import Office
 from openpai.orchestrator.surveying import look_at_nodes
 from openpai.orchestrator.timing import retry_due
 from openpai.orchestrator.turning import turn
-from openpai.ports.store import LeaseLost
+from openpai.ports.store import LEASE_MS, LeaseLost
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import ENDINGS, note_failure
 
 AUDIT_EVERY_S: Final = 30.0
 NODES_EVERY_S: Final = 10.0
 INBOX_EVERY_S: Final = 1.0
-LEASE_MS: Final = 15_000
 RENEW_EVERY_S: Final = 5.0
 PAUSE_AFTER_ERROR_S: Final = 1.0
 log: Final = structlog.get_logger(__name__)
@@ -84,8 +83,8 @@ async def _news(office: Office) -> None:
 
 async def _timers(office: Office) -> None:
     while True:
-        due_ms = await _guarded(office, retry_due(office))
-        wait_s = None if due_ms is None else max(0.0, (due_ms - office.clock.now_ms()) / 1000)
+        left_ms = await _guarded(office, retry_due(office))
+        wait_s = None if left_ms is None else left_ms / 1000
         with contextlib.suppress(TimeoutError):
             # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with the nudge.
             async with asyncio.timeout(wait_s):

@@ -365,9 +365,18 @@ class TimeLimitReached:
 
 @dataclass(frozen=True, slots=True)
 class RetryDue:
-    """The time to try again has come for everything that backs off and is due by `at_ms`."""
+    """The time to try again has come for what backs off until one of the times `due`.
+
+    Whoever waited for them waited by a clock that is never set, so they may lie before or after `at_ms`. None: for
+    everything that backs off until `at_ms`.
+    """
 
     at_ms: int
+    due: frozenset[int] | None = None
+
+    def is_for(self, retry_at_ms: int | None) -> bool:
+        """Return whether what backs off until then is due."""
+        return (retry_at_ms or 0) <= self.at_ms if self.due is None else retry_at_ms in self.due
 
 
 Fact = (

@@ -117,7 +117,7 @@ class _Draft:
             case TimeLimitReached():
                 self._time_is_up(fact)
             case RetryDue():
-                self._retry_due()
+                self._retry_due(fact)
 
     def stepped(self) -> Stepped:
         if self.tasks is not self.job.tasks:
@@ -225,13 +225,13 @@ class _Draft:
             told = f"it ran for {minutes}, as long as its time limit allows"
             self._conclude(Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, time_limit_reached(), message=told))
 
-    def _retry_due(self) -> None:
+    def _retry_due(self, fact: RetryDue) -> None:
         if self.job.phase is JobPhase.BACKING_OFF:
-            if (self.job.retry_at_ms or 0) <= self.now_ms:
+            if fact.is_for(self.job.retry_at_ms):
                 self._new_attempt(JobEvent.RETRY_DUE)
             return
         for task in list(self.tasks.values()):
-            if task.phase is TaskPhase.BACKING_OFF and (task.retry_at_ms or 0) <= self.now_ms:
+            if task.phase is TaskPhase.BACKING_OFF and fact.is_for(task.retry_at_ms):
                 self._put(replace(task, phase=task_goal(task.phase, TaskEvent.RETRY_DUE), retry_at_ms=None))
 
     # What follows from them.

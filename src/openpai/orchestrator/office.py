@@ -15,6 +15,7 @@ from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, Job, TaskId
 from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy
 from openpai.orchestrator.ports import PortBook
+from openpai.orchestrator.waiting import Waits
 from openpai.ports.backend import Backend, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
@@ -137,6 +138,7 @@ class Office:
     nodes: dict[str, NodeSeen] = field(default_factory=dict)
     sharing: Sharing = field(default_factory=Sharing)
     nudges: Nudges = field(default_factory=Nudges)
+    waits: Waits = field(default_factory=Waits)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a step is saved: one step of a job at a time."""
     grants_given: int = 0

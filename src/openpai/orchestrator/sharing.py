@@ -21,7 +21,7 @@ from openpai.orchestrator.surveying import look_at_nodes
 from openpai.ports.clock import Clock
 from openpai.ports.platform import ClusterConfig, Holding, NodeView, NodeWish, NotLeading
 from openpai.ports.settings import CLUSTER, NodeNote, SettingsStore
-from openpai.ports.store import JobStore
+from openpai.ports.store import LEASE_MS, JobStore
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.interface import Amount, VcView
@@ -42,7 +42,7 @@ class SharingWishes:
     async def _leading(self) -> Office:
         """Return the office; raise NotLeading, with the place where it is, on any other server."""
         if self.office is None:
-            raise NotLeading(await self._store.leader_url(self._clock.now_ms()))
+            raise NotLeading(await self._store.leader_url(LEASE_MS))
         return self.office
 
     async def _known_clusters(self) -> frozenset[str]:

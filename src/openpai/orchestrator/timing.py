@@ -3,35 +3,54 @@ drained nodes are left."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Final
 
 from openpai.lifecycle.model import Job, JobPhase, RetryDue, TaskPhase, TimeLimitReached
+from openpai.lifecycle.policy import RetryPolicy
 from openpai.orchestrator.draining import leaving
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.recording import News, record
+from openpai.orchestrator.waiting import Wait
 from openpai.ports.store import JobRecord
 
 _MINUTE_MS: Final = 60_000
 
 
 async def retry_due(office: Office) -> int | None:
-    """Do everything that is due; return when the next is due, None when nothing waits."""
+    """Do everything that is due; return in how many milliseconds the next is due, None when nothing waits."""
     office.nudges.timers.clear()
     now_ms = office.clock.now_ms()
-    due: dict[str, News] = {}
-    for id_, found in office.desk.records.items():
-        if any(at_ms <= now_ms for at_ms in _times(found.job)):
-            due[id_] = News((RetryDue(now_ms),))
-        elif (ends_ms := _ends_ms(found)) is not None and ends_ms <= now_ms:
-            due[id_] = _time_is_up(found, now_ms)
+    over = [wait for wait, left_ms in _left(office, now_ms).items() if left_ms <= 0]
+    retries: dict[str, frozenset[int]] = {}
+    for wait in over:
+        if not wait.is_limit:
+            retries[wait.job] = retries.get(wait.job, frozenset()) | {wait.at_ms}
+    due = {wait.job: _time_is_up(office.desk.records[wait.job], now_ms) for wait in over if wait.is_limit}
+    # A job of which something tries again now meets its time limit in the next pass.
+    due |= {job: News((RetryDue(now_ms, stamps),)) for job, stamps in retries.items()}
     due = {**leaving(office, now_ms), **due}
     if due:
         await record(office, due)
-    deadlines = (at_ms for at_ms in office.sharing.deadlines.values() if at_ms > now_ms)
-    of_jobs = (at_ms for found in office.desk.records.values() for at_ms in (*_times(found.job), _ends_ms(found)))
-    found_times = (*of_jobs, *deadlines)
-    return min((at_ms for at_ms in found_times if at_ms is not None), default=None)
+    # Somebody said until what o'clock a node is drained: that is a matter of the wall clock, which may be set.
+    deadlines = (min(at_ms - now_ms, _MINUTE_MS) for at_ms in office.sharing.deadlines.values() if at_ms > now_ms)
+    return min((*(max(left_ms, 0) for left_ms in _left(office, now_ms).values()), *deadlines), default=None)
+
+
+def _left(office: Office, now_ms: int) -> dict[Wait, int]:
+    """Return what is waited for and how long it still takes."""
+    waits = (wait for found in office.desk.records.values() for wait in _waits_of(found, office.policy))
+    return office.waits.left_ms(waits, now_ms, round(asyncio.get_running_loop().time() * 1000))
+
+
+def _waits_of(found: JobRecord, policy: RetryPolicy) -> Iterator[Wait]:
+    longest_ms = max(policy.delay_max_ms, policy.conflict_delay_max_ms)
+    for at_ms in _times(found.job):
+        yield Wait(found.job.id, False, at_ms, longest_ms)
+    ends_ms = _ends_ms(found)
+    if ends_ms is not None:
+        yield Wait(found.job.id, True, ends_ms, found.time_limit_ms or 0)
 
 
 def _times(job: Job) -> Iterator[int]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.ports.usage import AuditEntry, Quota
+
+LEASE_MS: Final = 15_000
+"""How long the right to lead lasts after its last renewal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +206,17 @@ class JobStore(Protocol):
         `url` is where other servers reach the holder.
 
         A holder is `PLACE/PROCESS`. Only one process may use a place at a time, so a second process of the same
-        place takes over at once; those of other places wait until the lease runs out.
+        place takes over at once. Those of other places wait until they have seen no renewal for `ttl_ms`, by a clock
+        of their own that is never set: the wall clocks of two servers are never compared. `now_ms` is written down
+        for people.
         """
         ...
 
-    async def leader_url(self, now_ms: int) -> str:
-        """Return where the server is that leads now, nothing when nobody does or it did not say."""
+    async def leader_url(self, ttl_ms: int) -> str:
+        """Return where the server is that leads, nothing when nobody does or it did not say.
+
+        A leader whose lease was not seen to be renewed for `ttl_ms` leads no longer.
+        """
         ...
 
     async def check_lease(self, epoch: int) -> None:

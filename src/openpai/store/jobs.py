@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -87,8 +87,8 @@ class _Stale(Exception):
 class SqlJobStore(SqlLeases):
     """`ports.store.JobStore` over SQLite or PostgreSQL."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
+    def __init__(self, database: Database, steady_ms: Callable[[], int] | None = None) -> None:
+        super().__init__(database, steady_ms)
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._upsert_task = _upsert(dialect, task_attempts, _TASK_KEY)
         self._upsert_attempt = _upsert(dialect, job_attempts, ("job", "attempt"))

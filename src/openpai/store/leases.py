@@ -1,7 +1,13 @@
-"""The right to lead: one server has it at a time, and each change of hands has a number, the epoch."""
+"""The right to lead: one server has it at a time, and each change of hands has a number, the epoch.
+
+Servers do not compare their wall clocks: one that is ahead would take the lease from whoever holds it. A lease is over
+for a server that has watched it for as long as it lasts, by a clock that is never set, and saw nobody renew it.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -19,8 +25,11 @@ _LOCKED_EPOCH: Final = _EPOCH.with_for_update(read=True)
 class SqlLeases:
     """The part of `ports.store.JobStore` that says who leads."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, steady_ms: Callable[[], int] | None = None) -> None:
         self._database = database
+        self._steady_ms = steady_ms or _monotonic_ms
+        self._seen: tuple[Any, ...] = ()
+        self._seen_at_ms = 0
 
     async def lease(self, holder: str, now_ms: int, ttl_ms: int, url: str = "") -> int | None:
         """Take or renew the right to lead; see `JobStore.lease`."""
@@ -31,21 +40,23 @@ class SqlLeases:
                 first = {"name": LEADER, "holder": holder, "epoch": 1, "until_ms": now_ms + ttl_ms, "url": url}
                 connection.execute(lease.insert(), first)
                 return 1
-            if not _is_free(row, holder, now_ms):
+            if not _is_free(row, holder) and self._is_alive(row, ttl_ms):
                 return None
             epoch = int(row.epoch) if row.holder == holder else int(row.epoch) + 1
-            renewed = {"holder": holder, "epoch": epoch, "until_ms": now_ms + ttl_ms, "url": url}
+            until_ms = now_ms + ttl_ms
+            # A renewal has to be seen, also if a clock that was set back says the same time again.
+            until_ms += row.until_ms == until_ms
+            renewed = {"holder": holder, "epoch": epoch, "until_ms": until_ms, "url": url}
             connection.execute(sa.update(lease).where(lease.c.name == LEADER).values(renewed))
             return epoch
 
         return await self._database.write(work)
 
-    async def leader_url(self, now_ms: int) -> str:
+    async def leader_url(self, ttl_ms: int) -> str:
         """Return where the leading server is; see `JobStore.leader_url`."""
-        query = sa.select(lease.c.url).where(
-            lease.c.name == LEADER, lease.c.holder.is_not(None), lease.c.until_ms > now_ms
-        )
-        return await self._database.read(lambda connection: connection.execute(query).scalar()) or ""
+        query = sa.select(lease).where(lease.c.name == LEADER, lease.c.holder.is_not(None))
+        row = await self._database.read(lambda connection: connection.execute(query).first())
+        return row.url or "" if row is not None and self._is_alive(row, ttl_ms) else ""
 
     async def check_lease(self, epoch: int) -> None:
         """Raise LeaseLost when another server leads; see `JobStore.check_lease`."""
@@ -55,6 +66,13 @@ class SqlLeases:
         """Give the right to lead back; see `JobStore.release_lease`."""
         mine = sa.update(lease).where(lease.c.name == LEADER, lease.c.holder == holder).values(holder=None, until_ms=0)
         await self._database.write(lambda connection: connection.execute(mine))
+
+    def _is_alive(self, row: Any, ttl_ms: int) -> bool:
+        """Return whether a lease may have been renewed within `ttl_ms`, as far as this server has watched it."""
+        seen, steady_ms = (row.holder, row.epoch, row.until_ms), self._steady_ms()
+        if seen != self._seen:
+            self._seen, self._seen_at_ms = seen, steady_ms
+        return steady_ms - self._seen_at_ms < ttl_ms
 
     def _check_lease(self, connection: sa.Connection, epoch: int) -> None:
         newest = self._newest_epoch(connection)
@@ -66,8 +84,12 @@ class SqlLeases:
         return None if newest is None else int(newest)
 
 
-def _is_free(row: Any, holder: str, now_ms: int) -> bool:
-    if row.holder is None or row.holder == holder or row.until_ms <= now_ms:
+def _is_free(row: Any, holder: str) -> bool:
+    if row.holder is None or row.holder == holder:
         return True
     # Only one process at a time may use a place, so another one there is dead: no need to wait for its lease.
     return str(row.holder).rpartition("/")[0] == holder.rpartition("/")[0] != ""
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -90,12 +90,7 @@ async def test_a_loop_that_is_nudged_while_it_is_cancelled_ends(monkeypatch: pyt
         waits.set()
         return 100_000
 
-    class Clock:
-        def now_ms(self) -> int:
-            return 0
-
     office = WholeOffice()
-    office.clock = Clock()  # type: ignore[attr-defined]
     monkeypatch.setattr(loops, "retry_due", due_later)
     running = asyncio.create_task(loops._timers(cast("Office", office)))
     await waits.wait()

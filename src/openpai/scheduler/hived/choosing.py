@@ -250,7 +250,8 @@ class Round:
             records = [gangs.get(portion.request.id) for portion in waiting.portions]
             victims = sorted({victim for record in records if record is not None for victim in record.victims})
             if victims and None not in records:
-                if self._now_ms - waiting.preempted_at_ms >= REMIND_MS:
+                # Also after the clock was set back.
+                if not 0 <= self._now_ms - waiting.preempted_at_ms < REMIND_MS:
                     decisions.append(self._preempt(waiting, victims))
                 continue
             if len(records) > 1 and not all(self._is_sound(record) for record in records):
