@@ -208,10 +208,14 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(root: Path, **settings: Any) -> AsyncIterator[World]:
-    """Open a platform with one node of 4 CPUs and 2 GPUs and the users root (an administrator), ann and bob."""
-    database = Database(f"sqlite:///{root / 'pai.db'}")
-    fill(database)
+async def open_world(root: Path, database_url: str = "", **settings: Any) -> AsyncIterator[World]:
+    """Open a platform with one node of 4 CPUs and 2 GPUs and the users root (an administrator), ann and bob.
+
+    `database_url` names a database of the newest schema; without one there is a new one of SQLite.
+    """
+    database = Database(database_url or f"sqlite:///{root / 'pai.db'}")
+    if not database_url:
+        fill(database)
     clock, over = HandClock(), set[AttemptKey]()
     store, queries, users = SqlJobStore(database), SqlJobQueries(database), SqlAccountStore(database)
     for name in ("root", "ann", "bob"):

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from openpai.protocol.characters import unfit_texts
 from openpai.protocol.errors import Refused
 
 FIELDS_MAX: Final = 100
@@ -44,11 +45,18 @@ async def read_body(request: Request, model: type[B]) -> B:
 def _strictly(content: bytes, model: type[B]) -> B:
     try:
         values = json.loads(content.decode(), parse_float=_number, parse_constant=_no_number)
+        _refuse_unfit(values)
         # Only what is read as JSON may say numbers for numbers and objects for models, and nothing else for either.
         written = json.dumps(values, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise invalid("the body is not valid JSON") from None
     return model.model_validate_json(written, strict=True)
+
+
+def _refuse_unfit(values: Any) -> None:
+    for path, wrong in unfit_texts(values):
+        place = ".".join(str(part) for part in path)
+        raise invalid(f"{place}: {wrong}" if place else f"the body {wrong}")
 
 
 def _number(text: str) -> float:
@@ -65,9 +73,11 @@ def _no_number(text: str) -> float:
 
 def _form(content: bytes) -> dict[str, str]:
     try:
-        return dict(parse_qsl(content.decode(), max_num_fields=FIELDS_MAX))
+        fields = dict(parse_qsl(content.decode(), max_num_fields=FIELDS_MAX))
     except ValueError:
         raise invalid("the body is not a valid form") from None
+    _refuse_unfit(fields)
+    return fields
 
 
 def invalid(message: str) -> Refused:

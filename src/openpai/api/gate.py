@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import structlog
 from starlette.requests import ClientDisconnect
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openpai.api.addresses import as_described, is_file
 from openpai.api.answers import refusal
+from openpai.api.bodies import invalid
 from openpai.api.limits import Buckets, TooMany, place_of
 from openpai.api.origins import address_of, with_origin
 from openpai.api.sessions import Sessions
@@ -73,6 +75,7 @@ class Gate:
                 left = self._requests.take(self._client(passage))
                 passage.tell_limit(self._requests.rate.burst, left)
             passage.check_announced_length()
+            _refuse_nul(scope)
             await self._app(scope, passage.receive, passage.send)
         except ClientDisconnect:
             return
@@ -95,6 +98,17 @@ class Gate:
             # Too late for an error: breaking the connection is the only way left to say that this is not all.
             raise error
         await refusal(error)(passage.scope, passage.receive, passage.send)
+
+
+def _refuse_nul(scope: Scope) -> None:
+    """Raise Refused for an address with a NUL character, which no name has and not every database can be asked for."""
+    if "\x00" in scope["path"]:
+        raise invalid("the address holds a NUL character")
+    if b"%00" not in scope["query_string"] and b"\x00" not in scope["query_string"]:
+        return
+    for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
+        if "\x00" in name + value:
+            raise invalid(f"{name.partition(chr(0))[0]}: holds a NUL character")
 
 
 def _told(scope: Scope) -> str:

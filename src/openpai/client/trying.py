@@ -25,6 +25,8 @@ TRIES: Final = 5
 TRIES_IN_SILENCE: Final = 2
 PAUSE_FIRST_S: Final = 0.2
 PAUSE_MAX_S: Final = 30.0
+BUSY_MAX_S: Final = 10.0
+"""A server that asks for a longer pause because of too many requests, or wrong passwords, is not waited for."""
 RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
 # A proxy between us and the server answers so, and does not know whether the server did what it was asked.
 UNSURE_STATUS: Final = frozenset({502, 504})
@@ -141,6 +143,9 @@ def after_refusal(call: Call[Any], attempt: int, response: httpx.Response, *, le
     """Return how long to wait before the next try after a request was not granted; raise the error it tells of."""
     if response.status_code not in RETRIED_STATUS or attempt == TRIES - 1:
         raise error_of(response)
+    if response.status_code == 429 and (_told_s(response.headers) or 0) > BUSY_MAX_S:
+        # People at a prompt want to hear at once that it takes a minute; the error says so.
+        raise error_of(response)
     if response.status_code in UNSURE_STATUS and not call.is_harmless_twice:
         unsure = error_of(response)
         unsure.advice = LOOK
@@ -206,7 +211,8 @@ def error_of(response: httpx.Response) -> PaiError:
     advice = body.get("advice") or ""
     code = body.get("code")
     if status in RETRIED_STATUS:
-        busy = Unavailable(told, advice or "try again in a moment")
+        pause = _told_s(response.headers)
+        busy = Unavailable(told, advice or (f"try again in {pause:.0f} s" if pause else "try again in a moment"))
         busy.code = code or busy.code
         return busy
     if faults := _faults(body):

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from openpai.protocol.cautions import cautions
+from openpai.protocol.characters import unfit_texts
 from openpai.protocol.documents import spec_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of
@@ -113,6 +114,10 @@ def _problems(document: Mapping[str, Any]) -> list[Finding]:
             Finding(("secrets",), "are masked, as in a configuration that was shown", "the secrets themselves")
         )
         document = {**document, "secrets": None}
+    unfit = list(islice(unfit_texts(document), FAULTS_MAX))
+    if unfit:
+        # Anything else that is said of such a text would repeat it.
+        return [Finding(path, told, "text without it") for path, told in unfit]
     try:
         JobSection.model_validate(document)
     except ValidationError as error:

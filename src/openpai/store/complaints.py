@@ -30,6 +30,9 @@ def told(error: exc.DBAPIError) -> PaiError:
             f"the database file is damaged ({reason})",
             "restore it from a backup, or move it away to start with an empty one",
         )
+    if isinstance(error, exc.DataError) and ("NUL" in reason or "\\u0000" in reason or "0x00" in reason):
+        # Requests are looked through before; should one get here, asking again will not help.
+        return Refused("InvalidParametersError", "a text holds a NUL character, which cannot be kept", "leave it away")
     return Unavailable(f"the database does not answer: {reason}")
 
 

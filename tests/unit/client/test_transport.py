@@ -28,6 +28,19 @@ def test_the_server_says_how_long_to_wait(scripted):
     assert server.pauses == [7.0]
 
 
+def test_nobody_is_kept_waiting_for_a_minute_without_a_word(scripted):
+    body = {"code": "TooManyRequestsError", "message": "too many failed logins", "advice": "wait 58 s and try again"}
+    server = scripted(httpx.Response(429, headers={"Retry-After": "58"}, json=body))
+    with pytest.raises(Unavailable, match="too many failed logins") as caught:
+        server.client().login("ann", "wrong")
+    assert caught.value.advice == "wait 58 s and try again"
+    assert server.pauses == []
+    bare = scripted(httpx.Response(429, headers={"Retry-After": "58"}))
+    with pytest.raises(Unavailable) as caught:
+        bare.client().nodes()
+    assert caught.value.advice == "try again in 58 s"
+
+
 def test_a_server_cannot_make_us_wait_for_hours(scripted):
     server = scripted(httpx.Response(503, headers={"Retry-After": "86400"}), NODES)
     server.client().nodes()
