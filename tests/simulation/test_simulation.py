@@ -150,14 +150,14 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("broken", "about", "first"),
     [
-        (_a_late_launch_starts_what_is_over, "started 2 times", 60),
+        (_a_late_launch_starts_what_is_over, "started 2 times", 48),
         (_an_old_leader_may_write, "told to end", 0),
         (_the_store_accepts_a_granted_device, "", 0),
         (_a_stop_speaks_of_one_attempt, "stop", 0),
         (_a_submission_is_answered_before_it_is_written, "no such job", 0),
         (_devices_are_never_given_back, "grants", 0),
         (_an_old_leader_keeps_submissions, "never end", 8),
-        (_an_old_leader_ends_what_it_does_not_know, "told to end", 225),
+        (_an_old_leader_ends_what_it_does_not_know, "told to end", 78),
         (_a_stale_desk_answers_wishes, "acknowledged", 650),
         (_lost_answers_are_taken_for_no, "never end", 0),
     ],

@@ -201,7 +201,7 @@ class World:
     async def freeze_server(self) -> None:
         """Let a process hang, perhaps for longer than its lease, and then go on with what it believed."""
         server = self.servers[self.chance.choice(sorted(self.servers))]
-        server.frozen_until_ms = self.clock.now_ms() + self.chance.choice((1_000, 10_000, 45_000))
+        server.frozen_until_ms = self.clock.now_ms() + self.chance.choice((1_000, 10_000, 60_000))
         self.note(f"{server.name} freezes")
 
     async def kill_node(self) -> None:

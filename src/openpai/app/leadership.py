@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from openpai.app.loops import PAUSE_AFTER_ERROR_S, RENEW_EVERY_S, Resync, lead
+from openpai.app.loops import PAUSE_AFTER_ERROR_S, Resync, lead
 from openpai.orchestrator.leading import take_over
 from openpai.orchestrator.office import Office, Secrets
 from openpai.orchestrator.wishes import Wishes
@@ -24,6 +24,8 @@ from openpai.protocol.errors import Unavailable
 from openpai.scheduler.interface import SharingScheduler
 from openpai.system.supervision import note_failure
 
+WATCH_EVERY_S: Final = 2.0
+"""How often a server that waits looks whether the lease was renewed: it learns of a renewal so much later at most."""
 log: Final = structlog.get_logger(__name__)
 
 
@@ -106,7 +108,7 @@ class Leadership:
         epoch = await self._store.lease(self._holder, self._clock.now_ms(), LEASE_MS, self.url)
         if epoch is None:
             self.is_settled.set()
-            await asyncio.sleep(RENEW_EVERY_S)
+            await asyncio.sleep(WATCH_EVERY_S)
             return
         office = Office(
             store=self._store,

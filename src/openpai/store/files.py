@@ -10,9 +10,12 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from openpai.protocol.errors import Unavailable
 
 _BESIDE: Final = ("-wal", "-shm")
+_log: Final = structlog.get_logger(__name__)
 _OPEN: Final = Path("/proc/self/fd")
 _Identity = tuple[int, int] | None
 
@@ -25,6 +28,7 @@ class OpenFiles:
         self._path = Path(path).resolve()
         self._database: _Identity = None
         self._known: dict[str, _Identity] = {}
+        self._is_told = False
 
     def opened(self) -> None:
         """Remember the file of the database: a connection was just made to it."""
@@ -46,9 +50,13 @@ class OpenFiles:
                 self._known[suffix] = found
 
     def _gone(self, path: Path) -> Unavailable:
+        # Where it lies is for the log: anybody may ask how the server is.
+        if not self._is_told:
+            self._is_told = True
+            _log.error("a file of the database was removed or replaced; nothing is written any more", file=str(path))
         return Unavailable(
-            f"{path} was removed or replaced while the server runs; nothing was changed",
-            "put the files of the database back, or restart the server: it then uses what lies there",
+            "the files of the database were removed or replaced while the server runs; nothing was changed",
+            "put them back, or restart the server: it then uses what lies there",
         )
 
 
