@@ -81,7 +81,7 @@ async def test_a_whole_change_says_everything_and_a_patch_what_it_changes(world:
         "acls": {"admin": False, "virtualClusters": [], "managedVirtualClusters": [], "storageConfigs": []}
     }
     lacking = await put(world, "/groups", {"data": {"groupname": "vision", "description": "x"}}, 400)
-    assert lacking["message"] == "data.externalName: field required, unless patch is true"
+    assert lacking["message"] == "data.externalName: is missing, unless patch is true"
     for change in ({"virtualClusters": ["a"]}, {"managedVirtualClusters": ["b"]}, {"storageConfigs": ["c", "c"]}):
         body = {"patch": True, "data": {"groupname": "vision", "extension": {"acls": change}}}
         await put(world, "/groups", body)

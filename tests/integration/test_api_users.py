@@ -139,7 +139,7 @@ async def test_an_administrator_changes_the_user_they_name(world: World) -> None
         refused = await world.ask("PUT", "/users", "root", json={"data": lacking})
         assert (refused.status_code, refused.json()["message"]) == (
             400,
-            f"data.{name}: field required, unless patch is true",
+            f"data.{name}: is missing, unless patch is true",
         )
         assert (await world.ask("PUT", "/users", "root", json={"patch": True, "data": lacking})).status_code == 201
     missing = await world.ask("PUT", "/users", "root", json={"patch": True, "data": {"username": "nobody"}})

@@ -12,6 +12,7 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from openpai.protocol.characters import unfit_texts
+from openpai.protocol.complaints import complaint
 from openpai.protocol.errors import Refused
 
 FIELDS_MAX: Final = 100
@@ -87,7 +88,7 @@ def invalid(message: str) -> Refused:
 
 def told(faults: Sequence[Mapping[str, Any]]) -> str:
     """Return Pydantic's faults as one sentence for a person."""
-    return "; ".join(f"{_place(fault)}{fault['msg'][:1].lower()}{fault['msg'][1:]}" for fault in faults)
+    return "; ".join(f"{_place(fault)}{complaint(fault)}" for fault in faults)
 
 
 def _place(fault: Mapping[str, Any]) -> str:

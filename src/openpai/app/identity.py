@@ -20,6 +20,7 @@ from openpai.identity.oidc import Oidc, OidcSettings
 from openpai.identity.provider import Provider
 from openpai.ports.clock import Clock
 from openpai.ports.identity import Sealer
+from openpai.protocol.complaints import complaint
 from openpai.protocol.errors import Refused
 
 _ORIGIN = r"^https?://[^/\s?#@]+/?$"
@@ -120,7 +121,7 @@ def read_identity(path: Path) -> IdentityFile:
     try:
         return IdentityFile.model_validate(document if document is not None else {})
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}" for each in error.errors()]
+        faults = [f"{'.'.join(map(str, each['loc'])) or 'the file'}: {complaint(each)}" for each in error.errors()]
         raise _refused(path, "has faults:\n" + "\n".join(faults)) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,6 +18,8 @@ from openpai.protocol.errors import Refused, Unavailable
 if TYPE_CHECKING:
     from openpai.client import Client
     from openpai.client.model.work import WorkKept
+
+EVENT_TYPES: Final = ("Normal", "Warning")
 
 
 def _now_ms() -> int:
@@ -154,6 +156,10 @@ def events(
     json: output.Json = False,
 ) -> None:
     """Show what happened to a job, oldest first."""
+    if type_ is not None and type_ not in EVENT_TYPES:
+        raise Refused(
+            "InvalidParametersError", f"{type_!r} is no type of events", f"there are: {', '.join(EVENT_TYPES)}"
+        )
     with session.connect() as pai:
         found = pai.events(name, type_)
     if json:

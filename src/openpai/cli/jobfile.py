@@ -2,47 +2,76 @@
 
 from __future__ import annotations
 
+import re
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from openpai.protocol.errors import Fault, Refused, harmless
+from openpai.protocol.job import MAX_JOB_BYTES
 
 EXCERPT_WIDTH: Final = 110
+# As YAML counts lines, which is not as `str.splitlines` does.
+_BREAKS: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 
 
 def read(file: str) -> bytes:
-    """Return the content of a file, or of standard input for `-`; raise Refused when it cannot be read."""
+    """Return the content of a file, or of standard input for `-`; raise Refused when it cannot be read.
+
+    No more is read than a job file may hold: one that is longer comes back cut off, just too long to be accepted.
+    """
     if file == "-":
-        return sys.stdin.buffer.read()
+        return sys.stdin.buffer.read(MAX_JOB_BYTES + 1)
     try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        raise Refused(
-            "InvalidParametersError", f"cannot read {file}: {error.strerror or error}", "give the path of a job file"
-        ) from error
+        mode = Path(file).stat().st_mode
+        # A device may never end. A pipe is what a shell gives for `<(command)`.
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            what = "a directory" if stat.S_ISDIR(mode) else "a device or a socket"
+            raise Refused(
+                "InvalidParametersError",
+                f"{file} is {what}, not a job file",
+                "give the path of a job file, or - for a pipe",
+            )
+        with Path(file).open("rb") as opened:
+            return opened.read(MAX_JOB_BYTES + 1)
+    except (OSError, ValueError) as error:
+        told = getattr(error, "strerror", None) or error
+        raise Refused("InvalidParametersError", f"cannot read {file}: {told}", "give the path of a job file") from error
 
 
 def excerpt(text: str, fault: Fault) -> str:
     """Return the faulty line with the line before it and a caret under what is meant; empty without a line."""
-    lines = text.splitlines()
+    from rich.cells import cell_len
+
+    lines = _BREAKS.split(text)
     if fault.line is None or not 0 < fault.line <= len(lines):
         return ""
     line = lines[fault.line - 1].expandtabs(1)
-    word = fault.path.rpartition(".")[2].partition("[")[0]
-    start = line.find(word) if word else -1
-    if start < 0:
-        start, word = len(line) - len(line.lstrip()), line.strip()
+    start, end = _meant(line, fault.path)
     # A file of one long line is shown from shortly before what is meant.
-    left = max(0, start - EXCERPT_WIDTH // 2) if start + len(word) > EXCERPT_WIDTH else 0
+    left = max(0, start - EXCERPT_WIDTH // 2) if end > EXCERPT_WIDTH else 0
     shown = [
         f"{number:>5} | {harmless(lines[number - 1].expandtabs(1)[left : left + EXCERPT_WIDTH])}"
         for number in (fault.line - 1, fault.line)
         if number
     ]
-    marked = min(max(1, len(word)), EXCERPT_WIDTH - (start - left))
-    return "\n".join([*shown, f"      | {' ' * (start - left)}{'^' * marked}"])
+    # Wide characters take two columns, and what would move the cursor is shown as several.
+    before = cell_len(harmless(line[left:start]))
+    marked = max(1, cell_len(harmless(line[start : min(end, left + EXCERPT_WIDTH)])))
+    return "\n".join([*shown, f"      | {' ' * before}{'^' * marked}"])
+
+
+def _meant(line: str, path: str) -> tuple[int, int]:
+    """Return where in a line the key is that a fault is about; the whole line when it is not there as a word."""
+    word = path.rpartition(".")[2]
+    if word and not word.endswith("]"):
+        as_key = re.search(rf"""(?<![\w.-])["']?({re.escape(word)})["']?\s*:""", line)
+        found = as_key or re.search(rf"(?<![\w.-])({re.escape(word)})(?![\w.-])", line)
+        if found is not None:
+            return found.span(1)
+    return len(line) - len(line.lstrip()), len(line.rstrip())
 
 
 def told(text: str, faults: Iterable[Fault]) -> str:

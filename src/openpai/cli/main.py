@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
-from openpai.cli import session
+from openpai.cli import misuse, session
 from openpai.cli.exits import Exit, exit_for, exit_table
 from openpai.cli.lazy import lazily
 from openpai.cli.output import aside, complain, document, put_up_with_any_text
@@ -117,7 +117,7 @@ def _invoke() -> int:
         # What the command line library raises for a wrong use is private to it, but all of it can be told.
         usage = getattr(error, "format_message", None)
         if usage is not None:
-            return _misused(usage(), getattr(error, "ctx", None))
+            return _misused(misuse.told(error) or usage(), getattr(error, "ctx", None))
         if os.environ.get("PAI_DEBUG"):
             raise
         bug = Broken(f"{type(error).__name__}: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from openpai.orchestrator import gangs
@@ -16,6 +17,7 @@ from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import listed, nearest
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
+from openpai.protocol.reading import Read
 
 _AT: Final = "extras.hivedScheduler.taskRoles"
 
@@ -95,12 +97,15 @@ def _beyond(quota: Quota, told: str, advice: str) -> Refused:
     return Refused("NoEnoughQuotaError", told, f"{first}ask an administrator{who} for a larger quota")
 
 
-def check_hardware(office: Office, record: JobRecord, spec: JobSpec, usable: Collection[str] | None = None) -> None:
+def check_hardware(office: Office, record: JobRecord, read: Read, usable: Collection[str] | None = None) -> None:
     """Raise InvalidProtocol for hardware the cluster does not have, and Refused for a job that could never run."""
     arrangement = office.sharing.arrangement
     if not arrangement.text or record.virtual_cluster in arrangement.unkept:
         return  # what it was promised may come yet
+    spec = read.spec
     faults = tuple(_hardware_faults(office, record, spec))
+    if read.gpu_type_line is not None:
+        faults = in_version_1(faults, read.gpu_type_line)
     if faults:
         raise InvalidProtocol(faults)
     for members in _different(record):
@@ -116,6 +121,14 @@ def _different(record: JobRecord) -> Iterator[gangs.Members]:
         if members.tasks[0].role not in seen:
             seen.add(members.tasks[0].role)
             yield members
+
+
+def in_version_1(faults: Sequence[Fault], line: int) -> tuple[Fault, ...]:
+    """Return faults with the key that the file has: one `gpuType` became the SKU type of each task role."""
+    named = [
+        replace(fault, path="gpuType", line=line) if fault.path.endswith(".skuType") else fault for fault in faults
+    ]
+    return tuple(dict.fromkeys(named))
 
 
 def _hardware_faults(office: Office, record: JobRecord, spec: JobSpec) -> Iterator[Fault]:

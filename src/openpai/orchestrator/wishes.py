@@ -49,7 +49,6 @@ from openpai.protocol.placement import is_private, placement_of, time_limit_ms
 from openpai.protocol.priorities import PRIORITY_OF, asked_class, priority
 from openpai.protocol.reading import LONG_JOB_BYTES, read_job
 from openpai.protocol.writing import dump_masked, dump_spec
-from openpai.runtime.plugins import unsupported_plugins
 from openpai.scheduler.model import Wait, Why
 
 WAITS_OF_A_ROLE: Final = 20
@@ -94,7 +93,7 @@ class Wishes(SharingWishes):
         check_size(by.user, quotas, spec.gpus_total)
         record_ = self._new_record(by, spec)
         if self.office is not None:
-            check_hardware(self.office, record_, spec, by.virtual_clusters)
+            check_hardware(self.office, record_, replace(read, spec=spec), by.virtual_clusters)
         event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
         config = dump_masked(spec)
         new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas)
@@ -104,7 +103,7 @@ class Wishes(SharingWishes):
             return await self._again(by, text, already.job, already.name)
         except BeyondQuota as beyond:
             raise no_room(by.user, beyond) from beyond
-        return Submitted(record_.job.id, by.user, spec.name, (*read.warnings, *_without_effect(spec)))
+        return Submitted(record_.job.id, by.user, spec.name, read.warnings)
 
     async def _again(self, by: Submitter, text: bytes, job: str, name: str) -> Submitted:
         first = await self._store.load(job)
@@ -307,11 +306,6 @@ def _refuse_over(found: JobRecord) -> None:
     if found.job.is_final:
         told = f"job {found.full_name} is over"
         raise Refused("ReadOnlyJobError", told, f"start it again first: pai job start {found.name}")
-
-
-def _without_effect(spec: JobSpec) -> tuple[str, ...]:
-    named = dict.fromkeys(name for role in spec.task_roles for name in unsupported_plugins(spec, role.name))
-    return tuple(f"the runtime plugin {name!r} has no effect yet" for name in named)
 
 
 async def _starting(found: JobRecord, backend: Backend) -> tuple[Wait, ...]:

@@ -14,6 +14,8 @@ from typing import Any, Final
 DEFAULT_VIRTUAL_CLUSTER: Final = "default"
 VIRTUAL_CLUSTER_NAME: Final = r"^[A-Za-z0-9]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_.-])?$"
 SHM_MB_DEFAULT: Final = 512
+MAX_JOB_BYTES: Final = 1024 * 1024
+"""A job file may be no longer."""
 PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin"
 
 

@@ -19,18 +19,19 @@ from openpai.protocol.characters import unfit_texts
 from openpai.protocol.documents import spec_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of
-from openpai.protocol.job import JobSpec
+from openpai.protocol.job import MAX_JOB_BYTES, JobSpec
 from openpai.protocol.parsing import Lines, Parsed, cut, parse, path_text
 from openpai.protocol.references import MASK, reference_faults, unmasked
 from openpai.protocol.schema import JobSection
 from openpai.protocol.templates import RENDERED_MAX, is_renderable
 from openpai.protocol.v1 import is_v1, upgrade
 
-MAX_JOB_BYTES: Final = 1024 * 1024
 LONG_JOB_BYTES: Final = 64 * 1024
 """A longer file takes seconds to read or write, which belong into a thread beside everybody's requests."""
 WARNINGS_MAX: Final = 100
 TOLD_MAX: Final = 1000
+_JOB_KEYS: Final = frozenset({"protocolVersion", "taskRoles", "prerequisites", "jobName"})
+"""What tells a job after `---` from the secrets that may stand there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Read:
 
     spec: JobSpec
     warnings: tuple[str, ...] = ()
+    gpu_type_line: int | None = None
+    """Line of the `gpuType` of a version 1 file, which became the SKU type of its task roles; None without one."""
 
 
 def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None) -> Read:
@@ -97,6 +100,9 @@ def _job_document(parsed: Parsed) -> tuple[dict[str, Any], Lines, list[Fault]]:
     if not more:
         return document, lines, []
     extra = [at for at in more if at != more[0] or not isinstance(parsed.documents[at], dict)]
+    if not extra and _JOB_KEYS & parsed.documents[more[0]].keys():
+        line = parsed.lines[more[0]].first()
+        return document, lines, [Fault("", "a second job begins here", line, "one job in a file")]
     if extra:
         line = parsed.lines[extra[0]].first()
         return document, lines, [Fault("", "the file holds more than a job", line, "a job, then its secrets after ---")]
@@ -134,7 +140,8 @@ def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Rea
     if faults:
         raise _invalid(faults)
     spec = _renderable(spec_of(upgraded.document))
-    return Read(spec, (*_told(upgraded.warnings, lines), *_told(cautions(spec), lines)))
+    warnings = (*_told(upgraded.warnings, lines), *_told(cautions(spec), lines))
+    return Read(spec, warnings, lines.line_of(("gpuType",)) if document.get("gpuType") else None)
 
 
 def _renderable(spec: JobSpec) -> JobSpec:

@@ -3,8 +3,7 @@
 A plugin comes from a prerequisite that names one and that the task role lists, or from the job's extras, in this order;
 what runs after the commands runs in the opposite order, and only when they succeeded. Each plugin's commands run in a
 shell of their own. Their first failure ends them and fails the task; `failurePolicy: ignore` turns both off. `cmd` is
-the plugin that exists so far; the others are named by `unsupported_plugins` so that a caller can say they have no
-effect.
+the plugin that runs something so far; `protocol.cautions` warns of the others.
 """
 
 from __future__ import annotations
@@ -52,12 +51,6 @@ def with_plugins(spec: JobSpec, role_name: str, commands: str, render: Callable[
     # An `exit 0` among the task's own commands must not skip what follows a success.
     own = in_subshell(commands) if ending else commands
     return "\n".join([*(block for block in before if block), own, *ending])
-
-
-def unsupported_plugins(spec: JobSpec, role_name: str) -> tuple[str, ...]:
-    """Return the names of the plugins this role asks for that have no effect yet, each once."""
-    names = (plugin.name for plugin in _plugins(spec, role_name))
-    return tuple(dict.fromkeys(name for name in names if name not in (COMMAND_PLUGIN, STORAGE_PLUGIN)))
 
 
 def _plugins(spec: JobSpec, role_name: str) -> list[_Plugin]:

@@ -46,7 +46,7 @@ def test_every_fault_is_told(tmp_path: Path) -> None:
         read_identity(path)
     told = refused.value.message
     assert "oidc.isuer" in told
-    assert "oidc.issuer: Field required" in told
+    assert "oidc.issuer: is missing" in told
     assert "origins.0" in told
     assert "PAI_TEST_SECRET" in told or "in clear" in told
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 import yaml
+from rich.cells import cell_len
 
-from openpai.cli import job_changes
+from openpai.cli import job_changes, jobfile
 from openpai.cli.job_changes import Changes
 from openpai.cli.jobfile import excerpt, read, told
 from openpai.protocol.errors import Fault, Refused
+from openpai.protocol.job import MAX_JOB_BYTES
+from openpai.protocol.reading import read_job
 
 FILE = b"""\
 # my job
@@ -128,3 +135,58 @@ def test_a_file_with_orders_to_a_terminal_only_shows_them():
     shown = told('a: 1\nb: "\x1b[2J"\n', [Fault("\x1b]0;b", "must not be \x07\n\u202e", 2, "", "\x9b")])
     assert shown.replace("\n", "").isprintable()
     assert "\\x1b]0;b: must not be \\x07\\n\\u202e" in shown
+
+
+def caret(text: str, fault: Fault) -> tuple[str, str]:
+    """Return what stands above the caret, and the marked line, by columns of a terminal."""
+    line, marks = jobfile.excerpt(text, fault).splitlines()[-2:]
+    cells = "".join(one if cell_len(one) == 1 else one + "\0" for one in line)
+    return cells[marks.index("^") : marks.rindex("^") + 1].replace("\0", ""), line
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "meant"),
+    [
+        ("dockername: x, name: y", "prerequisites[0].name", "name"),
+        ("\t\tname: y", "name", "name"),
+        ("{名前: 値, name: 1}", "a.name", "name"),
+        ('"name" : y', "name", "name"),
+        ("- run name-of-it", "taskRoles.w.commands[0]", "- run name-of-it"),
+        ("rename: 1", "name", "rename: 1"),
+        ("x: name", "x.name", "name"),
+        ("\x1b[31m name: 1", "name", "name"),
+        ("a" * 300 + ", name: 1", "name", "name"),
+        ("n: " + "値" * 200, "q.n", "n"),
+    ],
+)
+def test_the_caret_is_under_the_key_that_is_meant(line: str, path: str, meant: str) -> None:
+    assert caret(f"first\n{line}", Fault(path, "is odd", 2))[0] == meant
+
+
+def test_lines_are_counted_as_yaml_counts_them() -> None:
+    assert caret("a: 1\x0cb\r\nname: 2", Fault("name", "is odd", 2)) == ("name", "    2 | name: 2")
+
+
+def test_no_more_of_a_file_is_read_than_a_job_file_may_hold(tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    assert len(jobfile.read(str(path))) == MAX_JOB_BYTES + 1
+    with pytest.raises(Refused, match="larger than 1024 KiB"):
+        read_job(jobfile.read(str(path)))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("/dev/urandom", "is a device"), ("/dev/zero", "is a device"), ("/", "is a directory")]
+)
+def test_what_may_never_end_is_not_read(name: str, told: str) -> None:
+    with pytest.raises(Refused, match=told):
+        jobfile.read(name)
+
+
+def test_a_pipe_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", f"yes >{pipe}"], stderr=subprocess.DEVNULL) as endless:
+        assert len(jobfile.read(str(pipe))) == MAX_JOB_BYTES + 1
+    assert endless.returncode

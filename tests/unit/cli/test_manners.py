@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,26 @@ def test_wrong_use_is_told_with_where_help_is(pai):
     assert told.code == 2
     assert told.json()["code"] == "InvalidParametersError"
     assert "pai job submit --help" in told.err
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("job list --limit abc", "--limit must be a whole number, not 'abc'"),
+        ("job list --limit 0", "--limit must be at least 1, not '0'"),
+        ("job list --limit 99999999", "--limit must be at most 50000, not '99999999'"),
+        ("job wait hello --timeout soon", "--timeout must be a number, not 'soon'"),
+        ("job show hello --attempt 0", "--attempt must be at least 1, not '0'"),
+        ("job events hello --type Odd", "'Odd' is no type of events"),
+        ("node drain n --deadline soon", "'soon' is no length of time"),
+        ("quota set --gpus some", "'some' is no number"),
+    ],
+)
+def test_a_wrong_value_is_told_in_plain_words(pai, line, told):
+    got = pai(*line.split())
+    assert got.code == 2
+    assert told in got.err
+    assert not re.search(r"(?i)input should|value error|pydantic|unable to parse", got.err)
 
 
 def test_nobody_logged_in_is_told_how_to(pai, monkeypatch, tmp_path):

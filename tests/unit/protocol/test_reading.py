@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidProtocol, Refused
 from openpai.protocol.job import (
+    MAX_JOB_BYTES,
     Auth,
     Completion,
     Deployment,
@@ -17,7 +19,7 @@ from openpai.protocol.job import (
     RoleCommands,
     TaskRole,
 )
-from openpai.protocol.reading import MAX_JOB_BYTES, read_job
+from openpai.protocol.reading import read_job
 
 from .jobs import faults_in, job, job_with_worker, only_fault, text_of, warnings_of
 
@@ -209,6 +211,34 @@ def test_a_file_of_just_the_limit_is_read() -> None:
     assert read_job(text + "#" * (MAX_JOB_BYTES - len(text.encode()))).spec.name == "ordinary"
 
 
+def test_plugins_without_effect_are_warned_of_where_they_are_asked_for() -> None:
+    prefix = "com.microsoft.pai.runtimeplugin"
+    worker = {"dockerImage": "image", "commands": ["true"], "prerequisites": ["keys"]}
+    made: dict[str, Any] = {"protocolVersion": 2, "name": "plain", "type": "job"}
+    made["taskRoles"] = {"worker": {**worker, "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0}}}
+    made["prerequisites"] = [
+        {"type": "dockerimage", "name": "image", "uri": "busybox"},
+        {"type": "script", "name": "keys", "plugin": f"{prefix}.git"},
+        {"type": "script", "name": "idle", "plugin": f"{prefix}.tensorboard"},
+    ]
+    made["extras"] = {prefix: [{"plugin": "ssh"}, {"plugin": "cmd", "parameters": {"preCommands": ["true"]}}]}
+    told = [warning.partition(": ")[2] for warning in warnings_of(made) if "no effect yet" in warning]
+    assert told == [
+        "prerequisites[1].plugin: the runtime plugin 'git' has no effect yet",
+        f"extras.{prefix}[0].plugin: the runtime plugin 'ssh' has no effect yet",
+    ]
+
+
+def test_a_second_job_in_a_file_is_refused_and_secrets_are_not() -> None:
+    text = text_of(job(secrets=None))
+    with pytest.raises(InvalidProtocol) as caught:
+        read_job(f"{text}\n---\nname: other\ntaskRoles: {{}}\n")
+    (fault,) = caught.value.faults
+    assert fault.message == "a second job begins here"
+    assert fault.line == text.count("\n") + 3
+    assert read_job(f"{text}\n---\ntoken: abc\n").spec.secrets == {"token": "abc"}
+
+
 def test_roles_that_end_each_other_are_warned_of() -> None:
     def roles(*minima: int | None) -> dict[str, object]:
         made = job()
@@ -282,7 +312,7 @@ def test_a_misspelt_key_among_keys_that_may_be_any_is_warned_of() -> None:
         "timeLimit": 5,
         "mine": {"gangAllocation": 1},
         "storages": [{"nmae": "x"}],
-        "com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "taskRoles": ["worker"]}],
+        "com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "taskRoles": ["worker"]}],
     }
     told = warnings_of(job(extras=extras, defaults={"virtualcluster": "default", "note": "mine"}))
     assert [warning.partition(": ")[2].replace("com.microsoft.pai.runtimeplugin", "pai") for warning in told] == [

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from openpai.orchestrator.submitting import in_version_1
+from openpai.protocol.errors import Fault
 from openpai.protocol.job import Completion, Resources
 from openpai.protocol.reading import Read, read_job
 from openpai.protocol.templates import render_commands
@@ -174,3 +176,13 @@ def test_comments_are_allowed() -> None:
 def test_a_megabyte_of_unknown_keys_is_answered_with_the_first_few() -> None:
     warnings = read(old(**{f"x{index}": 1 for index in range(20_000)})).warnings
     assert len(warnings) == 100
+
+
+def test_the_line_of_a_gpu_type_is_remembered_for_what_the_cluster_says_of_it() -> None:
+    found = read(old(gpuType="K80"))
+    assert found.gpu_type_line is not None
+    assert read(old()).gpu_type_line is None
+    at = "extras.hivedScheduler.taskRoles"
+    faults = tuple(Fault(f"{at}.{role}.skuType", "the cluster has no SKU type 'K80'") for role in ("a", "b"))
+    (told,) = in_version_1(faults, found.gpu_type_line)
+    assert (told.path, told.line) == ("gpuType", found.gpu_type_line)

@@ -1,4 +1,4 @@
-"""Which plugins a role has, in which order, and what of them has no effect yet."""
+"""Which plugins a role has, in which order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Prerequisite, Resources, TaskRole
-from openpai.runtime.plugins import unsupported_plugins, with_plugins
+from openpai.runtime.plugins import with_plugins
 
 
 def a_spec(extras: list[dict[str, Any]] | None = None, prerequisites: tuple[Prerequisite, ...] = ()) -> JobSpec:
@@ -58,19 +58,6 @@ def test_an_ignored_failure_does_not_end_the_task() -> None:
 def test_a_plugin_for_other_roles_is_left_out() -> None:
     spec = a_spec([{"plugin": "cmd", "taskroles": ["ps"], "parameters": {"preCommands": ["pre"]}}])
     assert lines(spec) == ["main"]
-
-
-def test_a_prerequisite_counts_only_where_the_role_lists_it() -> None:
-    plugin = Prerequisite("script", "load", plugin=f"{PLUGIN_PREFIX}.ssh")
-    listed = a_spec(prerequisites=(plugin,))
-    unlisted = JobSpec("job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), (plugin,))
-    assert unsupported_plugins(listed, "worker") == ("ssh",)
-    assert unsupported_plugins(unlisted, "worker") == ()
-
-
-def test_plugins_without_effect_are_named_once() -> None:
-    spec = a_spec([{"plugin": "ssh"}, {"plugin": "cmd"}, {"plugin": "git"}, {"plugin": "ssh"}])
-    assert unsupported_plugins(spec, "worker") == ("ssh", "git")
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ async def change_group(request: Request, caller: Annotated[Caller, doing("group.
     data = asked.data
     lacking = [name for name, value in data.model_dump().items() if value is None]
     if lacking and not asked.patch:
-        raise invalid(f"data.{lacking[0]}: field required, unless patch is true")
+        raise invalid(f"data.{lacking[0]}: is missing, unless patch is true")
 
     def change(group: Group) -> Group:
         if data.description is not None:

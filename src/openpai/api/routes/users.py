@@ -201,7 +201,7 @@ def _check_complete(user: User, data: UserData) -> None:
     needed = ("email", "virtualCluster", "admin", "password", "extension") if user.source == "local" else ("extension",)
     lacking = [name for name in needed if getattr(data, name) is None]
     if lacking:
-        raise invalid(f"data.{lacking[0]}: field required, unless patch is true")
+        raise invalid(f"data.{lacking[0]}: is missing, unless patch is true")
 
 
 router.add_api_route("/api/v1/user/{username}", one_user, methods=["GET"], include_in_schema=False)
