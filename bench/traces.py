@@ -17,7 +17,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import process_time
 from typing import Any, Final
@@ -34,6 +34,7 @@ from openpai.simulator.synthetic import SyntheticSpec, generate
 from openpai.simulator.trace import Trace, in_order
 
 HOUR_S: Final = 3600.0
+CHECKPOINT_MS: Final = 3_600_000
 DAY_MS: Final = 24 * 3_600_000
 SIZES: Final = ((1, "1 GPU"), (7, "2-7"), (15, "8-15"), (1 << 40, "16+"))
 
@@ -45,6 +46,8 @@ class Way:
     name: str
     scheduler: str
     is_private: bool = False
+    is_interruptible: bool = False
+    """Whether all jobs may borrow, saving their work each hour."""
     private: str | None = None
     """The way with private clusters under the same policy, where there is one."""
 
@@ -54,6 +57,7 @@ WAYS: Final = (
     Way("quota", "quota"),
     Way("first-fit", "first-fit"),
     Way("hived", "hived", private="private"),
+    Way("hived, borrowing", "hived", is_interruptible=True, private="private"),
     Way("private, shortest", "hived-shortest", is_private=True),
     Way("hived, shortest", "hived-shortest", private="private, shortest"),
 )
@@ -173,6 +177,8 @@ def _row(way: Way, config: HivedConfig, trace: Trace, rules: Rules, private: Row
 
 
 def _replayed(way: Way, config: HivedConfig, trace: Trace, rules: Rules, window_ms: int) -> Report:
+    if way.is_interruptible:
+        rules = replace(rules, is_interruptible=True, checkpoint_ms=rules.checkpoint_ms or CHECKPOINT_MS)
     return simulate(config, trace, way.name, way.scheduler, rules=rules, window_ms=window_ms)
 
 

@@ -111,6 +111,7 @@ def some_wish_drawn(draw: st.DrawFn) -> Gang:
         sku_type="V100" if groups else draw(st.sampled_from([None, None, "V100", "T4"])),
         pinned_cell="mine" if more == 3 else None,
         is_lazily_preemptible=more == 4,
+        is_interruptible=more in (4, 7, 8, 9),
         groups=groups,
         topology=Topology("SWITCH", is_required=True) if more == 5 else None,
         rank=int(more == 6),

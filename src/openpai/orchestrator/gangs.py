@@ -109,6 +109,7 @@ def describe(record: JobRecord, members: Members, spec: JobSpec | None = None) -
         pinned_cell=alone.pinned_cell,
         is_lazily_preemptible=wish.is_lazily_preemptible,
         groups=groups if len(groups) > 1 or alone.cell_type or alone.cell_types else (),
+        is_interruptible=wish.is_interruptible,
         topology=Topology(wish.cell_type, wish.is_cell_required) if wish.cell_type else None,
         rank=record.rank,
         time_limit_ms=record.time_limit_ms,

@@ -27,6 +27,7 @@ _HIVED_KEYS: Final = (
     "topology",
     "gangReleaseEnable",
     "lazyPreemptionEnable",
+    "interruptible",
     "ignoreK8sSuggestedNodes",
 )
 _HIVED_ROLE_KEYS: Final = ("skuType", "pinnedCellId", "affinityGroupName", "cellType", "skuNum", "skuNumber")

@@ -38,6 +38,8 @@ class Placement:
     cell_type: str | None = None
     """Stay inside one cell of this type."""
     is_cell_required: bool = False
+    is_interruptible: bool = False
+    """May start on what others leave free, and be sent away again."""
 
 
 ANYWHERE: Final = Placement()
@@ -56,6 +58,7 @@ def placement_of(spec: JobSpec) -> Placement:
         hived.get("lazyPreemptionEnable") is True,
         topology.get("cellType") or None,
         topology.get("required") is True,
+        hived.get("interruptible") is True,
     )
 
 

@@ -77,6 +77,10 @@ class HivedScheduler(_Open):
         "Wishes of the groups that roles name as affinityGroupName.", {"training": {"cellType": "V100-NODE"}}
     )
     topology: TopologyWish | None = _field("Keep the job's tasks together.", {"cellType": "RACK", "required": True})
+    interruptible: bool | None = _field(
+        "Whether the job may start on what others leave free, and be sent away again, until its own promise has room.",
+        True,
+    )
     gang_release_enable: bool | None = _field("Whether resources are returned all at once.", False)
     lazy_preemption_enable: bool | None = _field("Whether preempted tasks stay while there is room.", True)
     ignore_k8s_suggested_nodes: bool | None = _field("Kept for older files.", True, alias="ignoreK8sSuggestedNodes")

@@ -59,6 +59,8 @@ class Gang:
     sku_type: str | None = None
     pinned_cell: str | None = None
     is_lazily_preemptible: bool = False
+    is_interruptible: bool = False
+    """Whether it may start on what others leave free, and be sent away, until its own virtual cluster has room."""
     groups: tuple[Group, ...] = ()
     """Its affinity groups where they want different hardware; empty when all members want `sku_type`/`pinned_cell`."""
     topology: Topology | None = None

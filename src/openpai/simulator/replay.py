@@ -29,6 +29,8 @@ class Rules:
     """How long a preempted job may go on before its GPUs are free."""
     checkpoint_ms: int | None = None
     """How often jobs save their work; None for never: a preempted job starts from its beginning."""
+    is_interruptible: bool = False
+    """Whether every job may start on what others leave free and be sent away again."""
     round_ms: int = 1000
     """How often the scheduler looks: what happens within this time is decided together."""
 
@@ -93,7 +95,8 @@ class Replay:
     def _submit(self, job: TraceJob) -> None:
         asks = tuple([Ask(0, 0, gpus) for gpus in job.sizes(self.node_gpus)])
         gang = Gang(
-            job.id, asks, job.virtual_cluster, job.priority, job.submitted_ms, job.user, job.id, job.sku_type
+            job.id, asks, job.virtual_cluster, job.priority, job.submitted_ms, job.user, job.id, job.sku_type,
+            is_interruptible=self.rules.is_interruptible,
         )  # fmt: skip
         refused = self.scheduler.refusal(gang)
         told = refused.told if refused is not None else None

@@ -18,7 +18,7 @@ from openpai.scheduler.hived.choosing import Round
 from openpai.scheduler.hived.cluster import Cluster
 from openpai.scheduler.hived.config import HivedConfig
 from openpai.scheduler.hived.core import Hived
-from openpai.scheduler.hived.model import State
+from openpai.scheduler.hived.model import OPPORTUNISTIC, State
 from openpai.scheduler.hived.portions import Portion, portions_of, rough_portions_of
 from openpai.scheduler.hived.reading import read_config
 from openpai.scheduler.hived.restoring import Reconfigured
@@ -212,17 +212,21 @@ class HivedScheduler(Scheduler):
 
     def _change_held(self, held: Held, gang: Gang) -> None:
         portions = []
+        is_lent = held.is_lent and gang.priority >= 0
         for portion in held.portions:
             record = self.core.cluster.gangs.get(portion.request.id)
             old = portion.request if record is None else record.request
             request = replace(
-                old, virtual_cluster=gang.virtual_cluster, priority=gang.priority,
+                old, virtual_cluster=gang.virtual_cluster, priority=OPPORTUNISTIC if is_lent else gang.priority,
                 is_lazily_preemptible=gang.is_lazily_preemptible,
             )  # fmt: skip
             if record is not None and request != old:
                 self.core.change(request)
             portions.append(replace(portion, request=request))
+        self.state.take_back(held)
         self.state.standing.restate(held, gang, tuple(portions))
+        if is_lent:
+            self.state.lend(held)
 
     def checkpointed(self, gang: str, at_ms: int) -> None:
         """The gang saved its work: what it did before is not lost if it must leave."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.hived.borrowing import borrow, may_borrow, promote
 from openpai.scheduler.hived.keeping import (
     AGAIN_MIN_MS,
     ALONE_AFTER,
@@ -76,6 +77,9 @@ class Round:
                 decision = self._look_at(head)
                 if decision is not None:
                     decisions.append(decision)
+            # Whoever waits had the choice, and what is kept is held: what is left promotes those that borrow.
+            for name in list(state.lent):
+                promote(state, name)
         finally:
             self._let_go()
 
@@ -120,6 +124,9 @@ class Round:
             passing = self._pass(lane, waiting, self._holding[lane.group], before)
             if passing is not None:
                 return passing
+        borrowing = self._borrow(lane, waiting) if may_borrow(waiting) else None
+        if borrowing is not None:
+            return borrowing
         if lane.answer.code is not Code.TOO_LARGE:
             patient_ms = gang.submitted_at_ms + self._patience_ms(waiting)
             if self._now_ms >= patient_ms:
@@ -173,6 +180,21 @@ class Round:
         decision = self._decide(waiting, may_preempt=False)
         kept.hold(state.core.cluster)
         return None if isinstance(decision, HivedWait) else decision
+
+    def _borrow(self, lane: Lane, waiting: Waiting) -> Decision | None:
+        state, gang = self._state, waiting.gang
+        freed = state.core.cluster.freed[""]
+        if lane.borrowed_at == freed:
+            return None
+        found = borrow(state, waiting, self._now_ms)
+        if found is None:
+            lane.borrowed_at = freed
+            return None
+        portions, answer = found
+        state.queue.remove(gang.id)
+        held = Held(gang, portions, waiting.number, self._now_ms, is_proposed=True, is_lent=True)
+        state.hold(held)
+        return Place(gang.id, self._spots(waiting, (answer,)))
 
     def _review_kept(self) -> None:
         """Drop what is kept for gangs that wait no longer, or not at the front, and look again where it is time."""
@@ -336,6 +358,10 @@ class Round:
         record, name = self._state.core.cluster.gangs[victim], gang.job or gang.id
         if record.request.priority >= 0 and record.lazily_preempted_by is None:
             return f"{name} is more urgent and needs these devices of virtual cluster {gang.virtual_cluster}"
+        held = self._state.standing.held.get(self._state.outward(victim))
+        if held is not None and held.is_lent:
+            promised = f"its virtual cluster {gang.virtual_cluster} was promised them"
+            return f"{name} needs these devices: {promised}, and this job, which may be interrupted, borrowed them"
         own = "an opportunistic job" if record.request.priority < 0 else "this job, which lost its guarantee,"
         promised = f"its virtual cluster {gang.virtual_cluster} was promised them"
         return f"{name} needs these devices: {promised}, and {own} has no right to them"

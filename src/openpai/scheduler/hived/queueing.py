@@ -61,6 +61,8 @@ class Lane:
     """Why the first of them found no room when it was last looked at."""
     looked_at: int = -1
     """What the group's count of things freed was then."""
+    borrowed_at: int = -1
+    """What the count of everything freed was when the first of them last found nothing to borrow."""
     tried: tuple[int, int] = (-1, -1)
     """The same, and when the kept cells were chosen, when the first of them last found no room as a guest on these."""
 
@@ -104,6 +106,8 @@ class Queue:
         """What a group's count of things freed was when all of it was last looked through."""
         self._lane_of: dict[str, Lane] = {}
         self._waiting: dict[str, Waiting] = {}
+        self._interruptible: dict[str, int] = {}
+        """Gangs by group that may start on what others leave free."""
 
     def __contains__(self, gang: str) -> bool:
         return gang in self._waiting
@@ -132,7 +136,12 @@ class Queue:
         """Let a gang wait, in its place."""
         gang = waiting.gang
         # Time limits set gangs apart too: a short one may pass where a longer one like it may not.
-        shape: Shape = (gpus_of(gang), gang.time_limit_ms, *(shape_of(portion.request) for portion in waiting.portions))
+        shape: Shape = (
+            gpus_of(gang),
+            gang.time_limit_ms,
+            gang.is_interruptible,
+            *(shape_of(portion.request) for portion in waiting.portions),
+        )
         group = group_of(gang)
         lanes = self._groups.setdefault(group, {})
         lane = lanes.get(shape)
@@ -144,12 +153,16 @@ class Queue:
         insort(lane.lines.setdefault(gang.user, []), (waiting.order, waiting), key=_order)
         self._lane_of[gang.id] = lane
         self._waiting[gang.id] = waiting
+        if gang.is_interruptible:
+            self._interruptible[group] = self._interruptible.get(group, 0) + 1
 
     def remove(self, gang: str) -> Waiting | None:
         """Let a gang wait no longer; return it if it did."""
         waiting = self._waiting.pop(gang, None)
         if waiting is not None:
             lane = self._lane_of.pop(gang)
+            if waiting.gang.is_interruptible:
+                self._interruptible[lane.group] -= 1
             line = lane.lines[waiting.gang.user]
             del line[bisect_left(line, waiting.order, key=_order)]
             if not line:
@@ -170,6 +183,8 @@ class Queue:
         heap: list[tuple[Right, str, Lane]] = []
         for group, lanes in self._groups.items():
             now = freed.get(group, 0)
+            if self._interruptible.get(group):
+                now += freed.get("", 0)
             if group in self._touched or self._seen.get(group) != now:
                 worth[group] = now
                 for lane in lanes.values():

@@ -44,6 +44,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
                 "since_ms": held.since_ms,
                 "is_proposed": held.is_proposed,
                 "left": sorted(held.left),
+                "is_lent": held.is_lent,
             }
             for held in standing.held.values()
         ],
@@ -74,7 +75,7 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     for row in data["held"]:
         gang, portions = gang_in(row["gang"]), _portions_in(row)
         left = set(row["left"])
-        state.hold(Held(gang, portions, row["number"], row["since_ms"], row["is_proposed"], left))
+        state.hold(Held(gang, portions, row["number"], row["since_ms"], row["is_proposed"], left, row["is_lent"]))
     standing.settle_use(state.now_ms)
     for row in data["reserving"]:
         waiting = Waiting(gang_in(row["gang"]), _portions_in(row), row["number"], row["preempted_at_ms"])

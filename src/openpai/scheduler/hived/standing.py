@@ -36,6 +36,8 @@ class Held:
     is_proposed: bool = False
     left: set[int] = field(default_factory=set)
     """Members that are over."""
+    is_lent: bool = False
+    """Whether it runs on what others leave free, until its own virtual cluster has room."""
     _seats: dict[int, Seat] = field(default_factory=dict)
 
     @property

@@ -50,6 +50,10 @@ class SchedulerState:
         """Gangs whose wish cannot be said in devices, their numbers, and why."""
         self.kept: dict[str, Kept] = {}
         """The cells kept for a gang that has waited long, by virtual cluster."""
+        self.lent: dict[str, dict[str, Held]] = {}
+        """Gangs that run on what others leave free, by virtual cluster."""
+        self.promoted_at: dict[str, int] = {}
+        """What a virtual cluster's count of things freed was when it was last tried to promote them."""
         self.retry_ms: dict[str, int] = {}
         """When cells may next be looked for in a virtual cluster where none are kept."""
         self.again_ms: dict[str, int] = {}
@@ -197,7 +201,19 @@ class SchedulerState:
     def hold(self, held: Held) -> None:
         """A gang has its spots, or they are set aside for it."""
         self.standing.take(held)
+        if held.is_lent:
+            self.lend(held)
         self.call_together(held.gang.id, [portion.request.id for portion in held.portions])
+
+    def lend(self, held: Held) -> None:
+        """A gang runs on what others leave free."""
+        held.is_lent = True
+        self.lent.setdefault(held.gang.virtual_cluster, {})[held.gang.id] = held
+
+    def take_back(self, held: Held) -> None:
+        """A gang borrows nothing any more."""
+        held.is_lent = False
+        self.lent.get(held.gang.virtual_cluster, {}).pop(held.gang.id, None)
 
     def call_together(self, gang: str, names: list[str]) -> None:
         """Remember that these names in the core are one gang."""
@@ -207,6 +223,7 @@ class SchedulerState:
     def drop(self, held: Held, *, is_finished: bool = False) -> None:
         """A gang holds nothing any more."""
         self.standing.forget(held.gang.id, is_finished=is_finished)
+        self.take_back(held)
         for portion in held.portions:
             self.core.release(portion.request.id)
             self._whole.pop(portion.request.id, None)
