@@ -342,6 +342,14 @@ async def test_links_and_pipes_in_place_of_what_the_server_reads_lead_nowhere(
     assert list(victim.iterdir()) == [victim / "secret"]
 
 
+async def test_a_task_cannot_have_the_machine_filled_with_proxies(world: HostileHarness) -> None:
+    backend = await world.start()
+    await backend.apply([a_launch(world, a_key(), "exit 0", ports=tuple(range(15000, 16000)))])
+    (report,) = await Watch(backend).until_over(a_key())
+    assert report.reason is ExitReason.LAUNCH_REFUSED
+    assert "at most 64" in report.message
+
+
 @pytest.mark.parametrize("allowed", [False, True])
 async def test_infiniband_is_the_administrators_to_give(allowed: bool, tmp_path: Path) -> None:
     async with a_world(tmp_path, infiniband=allowed) as world:

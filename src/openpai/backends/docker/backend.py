@@ -33,7 +33,7 @@ from openpai.backends.docker.launching import Launcher
 from openpai.backends.docker.machine import machine_of
 from openpai.backends.docker.networks import SUBNETS_DEFAULT, Networks, machine_address
 from openpai.backends.docker.recovery import left_without_container
-from openpai.backends.docker.security import Allowed, missing_protection
+from openpai.backends.docker.security import PORTS_MAX, Allowed, missing_protection
 from openpai.backends.docker.watching import Watcher
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.host.grants import NewestGrants
@@ -200,6 +200,9 @@ class DockerBackend:
         self._grants.hear(action.grant, action.node, action.devices)
         if action.infiniband and not self._allowed.infiniband:
             told = "the job asks for InfiniBand, which needs the server's option --allow-infiniband"
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, told)
+        if len(action.ports) > PORTS_MAX and not self._allowed.host_network:
+            told = f"a task asks for {len(action.ports)} ports, and of a container at most {PORTS_MAX} are published"
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, told)
         port = first_taken(action.ports)
         if port is not None:

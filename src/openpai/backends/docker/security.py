@@ -13,6 +13,8 @@ from typing import Any, Final
 
 PIDS_DEFAULT: Final = 8192
 HOST_NETWORK: Final = "host"
+PORTS_MAX: Final = 64
+"""How many ports a container may publish: the Engine may run two processes for each, beyond any limit of the task."""
 
 CAPABILITIES: Final[Mapping[str, str]] = {
     "AUDIT_WRITE": "sshd, as Red Hat and others build it, writes each login to the audit log or refuses it",

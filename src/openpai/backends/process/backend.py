@@ -144,10 +144,14 @@ class ProcessBackend:
 
     async def apply(self, actions: Sequence[Action]) -> None:
         """Start making the world agree with `actions`; an action that cannot be done ends in news."""
+        persons: dict[str, str] = {}
         for number, action in enumerate(actions, start=1):
             match action:
                 case LaunchTask():
-                    self._launch(action, await self._task_users.person(action) if self._task_users else "")
+                    job = action.key.job
+                    if self._task_users is not None and job not in persons:
+                        persons[job] = await self._task_users.person(action)
+                    self._launch(action, persons.get(job, ""))
                 case KillTask():
                     self._kill(action)
                 case ForgetTask():
