@@ -59,7 +59,7 @@ def test_distributed_training_learns_the_digits(pai):
 
 def test_retry_keeps_the_log_of_each_attempt(pai):
     assert run(pai, "05-retry").code == 0
-    assert "the network hiccuped" in pai("job", "logs", "retry", "--attempt", "0").out
+    assert "the network hiccuped" in pai("job", "logs", "retry", "--attempt", "1").out
     assert pai("job", "logs", "retry").out == "attempt 1\nthis time it worked\n"
 
 
