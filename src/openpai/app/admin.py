@@ -19,12 +19,16 @@ DatabaseOption = Annotated[
 ]
 
 
-def config() -> None:
+def config(json: output.Json = False) -> None:
     """Print a configuration file with every setting, explained, for `pai up --config FILE`."""
-    from openpai.app.config_file import example
+    from openpai.app.config_file import described, example
     from openpai.app.main import app
 
-    output.say(example(typer.main.get_command(app).get_command(None, "up")).rstrip("\n"))  # type: ignore[attr-defined]
+    up = typer.main.get_command(app).get_command(None, "up")  # type: ignore[attr-defined]
+    if json:
+        output.document(described(up))
+    else:
+        output.say(example(up).rstrip("\n"))
 
 
 def reset_password(

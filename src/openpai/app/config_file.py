@@ -71,6 +71,20 @@ def choices_of(command: Any, option: Any) -> tuple[str, ...]:
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
+def described(command: Any) -> list[dict[str, Any]]:
+    """Return every setting for programs: name, variable of the environment, default, allowed values and meaning."""
+    return [
+        {
+            "name": key,
+            "environment": variable_of(option),
+            "default": str(option.default) if hasattr(option.default, "parts") else option.default,
+            "choices": list(choices_of(command, option)),
+            "meaning": option.help,
+        }
+        for key, option in options_of(command).items()
+    ]
+
+
 def example(command: Any) -> str:
     """Return a file with every setting, each explained and commented out, with its default value."""
     return "\n\n".join(["# Configuration of `pai up --config FILE`.", *_explained(command)]) + "\n"

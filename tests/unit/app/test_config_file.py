@@ -10,7 +10,7 @@ import typer
 import yaml
 
 from openpai.app import main
-from openpai.app.config_file import example, options_of, variable_of
+from openpai.app.config_file import described, example, options_of, variable_of
 from openpai.app.settings import Settings
 from openpai.protocol.errors import Refused
 
@@ -122,3 +122,15 @@ def test_the_example_explains_every_setting_and_means_the_defaults(started: list
     _run("--config", _file(tmp_path, "\n".join(settings)))
     _run()
     assert started[0] == started[1]
+
+
+def test_programs_read_every_setting_with_its_default(started: list[Settings]) -> None:
+    found = {one["name"]: one for one in described(_up())}
+    assert list(found) == list(options_of(_up()))
+    assert found["backend"]["choices"] == ["process", "docker", "simulated"]
+    _run()
+    assert found["port"]["default"] == started[0].port
+
+
+def test_every_field_of_the_settings_has_an_option() -> None:
+    assert set(Settings.__dataclass_fields__) == {option.name for option in options_of(_up()).values()}
