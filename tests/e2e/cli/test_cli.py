@@ -106,7 +106,7 @@ def test_a_stopped_job_can_be_started_again(pai, job_file):
     assert pai("job", "start", "stoppable").code == 0
     assert pai("job", "wait", "stoppable").code == 0
     assert pai("job", "logs", "stoppable").out == "again\n"
-    assert pai("job", "logs", "stoppable", "--job-attempt", "0").out.startswith("begun\n")
+    assert pai("job", "logs", "stoppable", "--job-attempt", "1").out.startswith("begun\n")
 
 
 def test_ctrl_c_ends_the_view_and_not_the_job(pai, job_file):
