@@ -54,6 +54,24 @@ async def test_health_follows_the_database(world: World) -> None:
     assert str(world.database.url.database) not in answer.text
 
 
+async def test_readiness_names_the_server(world: World) -> None:
+    answer = await world.http.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "checks": {"server": "ok"}})
+    world.is_ready = False
+    answer = await world.http.get("/readyz")
+    assert (answer.status_code, answer.json()["message"]) == (503, "server: the server starts or stops")
+
+
+async def test_the_first_page_says_where_to_go_and_runs_nothing(world: World) -> None:
+    answer = await world.http.get("/", headers={"Host": 'pai"><script>'})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "pai login --url" in answer.text
+    assert "/docs" in answer.text
+    assert "<script" not in answer.text
+
+
 async def test_every_route_is_described(world: World) -> None:
     assert (await world.http.get("/docs")).status_code == 200
     paths = (await world.http.get("/openapi.json")).json()["paths"]

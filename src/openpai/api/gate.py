@@ -71,7 +71,7 @@ class Gate:
         limit_bytes = self._upload_max_bytes if _is_upload(scope) else self._body_max_bytes
         passage = _Passage(scope, receive, send, limit_bytes)
         try:
-            if scope["path"] != "/healthz":
+            if scope["path"] not in ("/healthz", "/readyz"):
                 left = self._requests.take(self._client(passage))
                 passage.tell_limit(self._requests.rate.burst, left)
             passage.check_announced_length()

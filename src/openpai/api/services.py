@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from openpai.ports.accounts import AccountStore
@@ -72,6 +72,10 @@ async def _no_complaint() -> None:
     return None
 
 
+async def _nothing_to_check() -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """The rooms behind the entrance, each as the promise it keeps."""
@@ -86,6 +90,8 @@ class Services:
     """Whether the server can take requests: false while it starts and while it stops."""
     check_database: Callable[[], Awaitable[None]] = field(default=_no_complaint, kw_only=True)
     """Raises Unavailable while the database does not answer; may be asked by anybody, however often."""
+    readiness: Callable[[], Awaitable[Mapping[str, str]]] = field(default=_nothing_to_check, kw_only=True)
+    """Names what the platform needs, each with what is wrong with it at the moment, empty for nothing."""
     cluster_settings: SettingsStore = field(kw_only=True)
     """What administrators set while the platform runs."""
     usage: UsageStore = field(kw_only=True)

@@ -21,6 +21,7 @@ from openpai.app.datadir import DataDir, open_data_dir, visit_data_dir
 from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.leadership import Bystander, Leadership
 from openpai.app.promises import promise, promised_at_start
+from openpai.app.readiness import Readiness
 from openpai.app.room import Reserve, Room, RoomGuard, require_room_to_start
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
 from openpai.app.unlocking import unlock
@@ -83,6 +84,7 @@ class _Rooms:
     logs: FileLogs
     work: KeptDirectories
     pulse: Pulse
+    readiness: Readiness
 
 
 @asynccontextmanager
@@ -111,6 +113,7 @@ async def build(settings: Settings) -> AsyncIterator[House]:
                 sealer=rooms.vault,
                 sign_on=sign_on,
                 check_database=rooms.pulse.check,
+                readiness=rooms.readiness.look,
                 work=rooms.work,
             )
         )  # fmt: skip
@@ -146,7 +149,11 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     logs = FileLogs(data.logs, _IsOver(wishes, queries), kept=work)
     stack.push_async_callback(logs.close)
     users = SqlAccountStore(database)
-    return _Rooms(data, clock, store, queries, users, vault, kept, usage, storages, wishes, logs, work, Pulse(database))
+    pulse = Pulse(database)
+    readiness = Readiness(database, store, Room(data.root).check, lambda: wishes.office)
+    return _Rooms(
+        data, clock, store, queries, users, vault, kept, usage, storages, wishes, logs, work, pulse, readiness
+    )  # fmt: skip
 
 
 async def _leadership(

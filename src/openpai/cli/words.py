@@ -21,12 +21,18 @@ STATE_STYLE: Final = {
 STATE_ORDER: Final = ("FAILED", "RUNNING", "STOPPING", "WAITING", "STOPPED", "SUCCEEDED")
 
 
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Orders to a terminal, and marks that turn the direction of what is read.
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def harmless(text: str) -> str:
     """Return a text that changes nothing but what is read: others may have put orders to a terminal into it."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROLS.sub(_spelled, text)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def span(seconds: float) -> str:

@@ -143,6 +143,16 @@ class Health(Answer):
     """Errors that background work of this server has met and survived since it was started; its log has them."""
 
 
+class Readiness(Answer):
+    """That jobs can be submitted and run."""
+
+    status: Literal["ready"]
+    checks: dict[str, str] = Field(
+        examples=[{"server": "ok", "database": "ok", "disk": "ok", "leader": "ok", "backend": "ok"}]
+    )
+    """What the platform needs, each `ok`."""
+
+
 _Q: Final = "/api/v2/quotas"
 _SET: Final = {"virtualCluster": "vision", "user": "ann", "gpusRunning": 8}
 _USE_CSV: Final = "user,gpuHours,cpuHours,memoryGbHours,taskAttempts\r\nann,12.5,100,800,3\r\ntotal,12.5,100,800,3\r\n"
@@ -164,5 +174,7 @@ OPERATIONS: Final[dict[str, Told]] = {
     "GET /api/v2/": Told("getBanner", "Greet people", media=_TEXT),
     "GET /prometheus/api/v1/query": Told("queryMetrics", "Answer a query of Prometheus", Metrics),
     "GET /prometheus/api/v1/query_range": Told("queryMetricsOverTime", "Answer a query over a span of time", Metrics),
+    "GET /": Told("getPage", "Say where people find what", media={"text/html": "<!doctype html>"}),
+    "GET /readyz": Told("getReadiness", "Tell whether jobs can be submitted and run", Readiness),
     "GET /healthz": Told("getHealth", "Tell whether this server takes requests", Health),
 }

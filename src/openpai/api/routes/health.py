@@ -23,3 +23,18 @@ async def healthz(request: Request) -> Response:
         return refusal(Unavailable("the server is not ready"))
     await services.check_database()
     return reply({"status": "ok", "loopFailures": sum(failures().values())})
+
+
+@router.get("/readyz", responses={503: {"description": "something that the platform needs is not there"}})
+async def readyz(request: Request) -> Response:
+    """Return 200 when jobs can be submitted and run, else 503 with what is wrong with each part in `message`.
+
+    The parts are the `server`, its `database`, which must take writes, the `disk`, the `leader` that runs the jobs,
+    and the `backend` of the server that leads.
+    """
+    services = desk(request).services
+    checks = {"server": "" if services.is_ready() else "the server starts or stops", **await services.readiness()}
+    missing = [f"{part}: {wrong}" for part, wrong in checks.items() if wrong]
+    if missing:
+        return refusal(Unavailable("; ".join(missing), "an administrator has to look at the parts that are named"))
+    return reply({"status": "ready", "checks": dict.fromkeys(checks, "ok")})

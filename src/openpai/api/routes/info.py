@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Final
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from openpai.api.answers import reply, text
 from openpai.api.context import desk
 
 router = APIRouter(tags=["info"])
+_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_PAGE: Final = """\
+<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>OpenPAI</title></head>
+<body>
+<h1>OpenPAI {version}</h1>
+<p>This server shares a cluster of GPUs among teams. To use it, install its command line and log in:</p>
+<pre>pip install openpai
+pai login --url {url}
+pai job submit FILE --watch</pre>
+<ul>
+<li><a href="/docs">The REST API</a>, and <a href="/openapi.json">its description for programs</a></li>
+<li><a href="/readyz">Whether the platform is ready</a></li>
+</ul>
+</body>
+</html>
+"""
 _ANY: Final = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 
 
@@ -32,6 +51,14 @@ async def info(request: Request) -> Response:
 async def banner(request: Request) -> Response:
     """Return a line for people."""
     return text(f"OpenPAI {desk(request).services.settings.version}: the API is described at /docs\n")
+
+
+@router.get("/")
+async def page(request: Request) -> Response:
+    """Return a page that says what this is and where to go."""
+    url = escape(str(request.base_url).rstrip("/"))
+    text = _PAGE.format(version=escape(desk(request).services.settings.version), url=url)
+    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
 
 
 # OpenPAI answers these whatever the method; the description need not repeat them seven times.
