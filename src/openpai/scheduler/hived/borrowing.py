@@ -66,6 +66,9 @@ def _promote(state: SchedulerState, held: Held) -> bool:
     record = state.core.cluster.gangs.get(portion.request.id)
     if record is None or record.state is not State.ALLOCATED:
         return False
+    if any(part is not None and part.box.claimed & part.mask for part in record.parts):
+        # Somebody else has a claim on its devices, or they are kept for a gang that has waited long.
+        return False
     own = replace(portion.request, priority=held.gang.priority, is_lazily_preemptible=held.gang.is_lazily_preemptible)
     if not state.core.change(own):
         state.core.change(portion.request)
