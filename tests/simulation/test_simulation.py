@@ -28,7 +28,8 @@ from tests.simulation.run import attempt
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 200
 GRANTS = store_jobs.grants
-BROKEN_SEEDS = 40
+# Which seed notices changes with every change of a history; the search ends at the first.
+BROKEN_SEEDS = 200
 
 
 @pytest.mark.slow
@@ -157,7 +158,7 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
         (_a_submission_is_answered_before_it_is_written, "no such job", 0),
         (_devices_are_never_given_back, "grants", 0),
         (_an_old_leader_keeps_submissions, "never end", 8),
-        (_an_old_leader_ends_what_it_does_not_know, "told to end", 78),
+        (_an_old_leader_ends_what_it_does_not_know, "told to end", 150),
         (_a_stale_desk_answers_wishes, "acknowledged", 650),
         (_lost_answers_are_taken_for_no, "never end", 0),
     ],
