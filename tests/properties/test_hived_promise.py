@@ -39,7 +39,7 @@ def some_config(dice: Random) -> str:
         pins: list[str] = []
         machines = 0
         for chain in range(dice.choice([1, 1, 1, 2, 3])):
-            inner = dice.choice([[2], [4], [2, 2], [2, 2]])
+            inner = dice.choice([[2], [4], [2, 2], [2, 2], [3, 2]])
             upper = dice.choice([[], [2], [2], [3], [2, 2]])
             path = [dice.choice(["GPU", f"GPU-{chain}"])]
             for at, number in enumerate(inner + upper):
@@ -207,7 +207,7 @@ class History:
 
     def change_node(self) -> None:
         name = self.dice.choice(sorted(self.core.cluster.boxes))
-        bad = frozenset(self.dice.sample(range(4), self.dice.choice([0, 1, 1, 2])))
+        bad = frozenset(self.dice.sample(range(6), self.dice.choice([0, 1, 1, 2])))
         health = self.dice.choice([NodeHealth(False), NodeHealth(True, True), NodeHealth(bad_devices=bad)])
         self.core.set_nodes({name: health})
         self.log.append(f"{name} {health}")

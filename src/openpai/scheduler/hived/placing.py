@@ -35,7 +35,7 @@ class Placement:
         self.sizes = sizes
         self.journal = journal
         self.price = price
-        self.order = sorted(range(len(sizes)), key=lambda member: -sizes[member])
+        self.order = sorted(range(len(sizes)), key=lambda member: -sizes[member]) if len(sizes) > 1 else [0]
         self.parts: dict[int, Part] = {}
         self._units: list[Unit] = []
         self._used: FirstFit[Unit] = FirstFit(lambda unit: clean_of(unit).bit_count())
@@ -200,6 +200,8 @@ class Placement:
 
     def _touched(self, number: int, within: Within | None) -> Unit | None:
         """Return a unit this gang uses already that has room for another member."""
+        if not self._units:
+            return None
         return self._used.first(number, None if within is None else lambda unit: within.bits >> unit.box.index & 1 > 0)
 
     def _exactly(self, view: View) -> bool:
@@ -251,7 +253,8 @@ class Placement:
     def _claim(self, member: int, unit: Unit, mask: int) -> None:
         self.parts[member] = self.journal.claim(self.gang, self.priority, unit, mask)
         self._units.append(unit)
-        self._used.use(unit)
+        if len(self.sizes) > 1:
+            self._used.use(unit)
 
     def _mark(self) -> tuple[int, int]:
         return self.journal.mark, len(self._units)
