@@ -477,30 +477,21 @@ def test_only_gangs_that_may_be_interrupted_borrow(scheduler: HivedScheduler) ->
     assert placed(scheduler, 10) == []
 
 
-def test_what_borrows_kept_cells_is_not_promoted_onto_them(text_of_racks: Text) -> None:
-    scheduler = HivedScheduler(read_config(text_of_racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}})))
-    for name in scheduler.core.cluster.boxes:
-        scheduler.set_node(Node(name, 16, 32768, 4))
-    scheduler.add(gang("half", 2))
+def test_what_borrows_kept_cells_is_not_promoted_onto_them(scheduler: HivedScheduler) -> None:
+    for name, node, ends_ms in (("soon", "r0n0", 4 * HOUR_MS), ("later", "r0n1", 9 * HOUR_MS)):
+        scheduler.restore(gang(name, 2, time_limit_ms=ends_ms), [Spot(node, (0, 1))], 0)
     scheduler.add(gang("other", 4, virtual_cluster="b"))
-    assert placed(scheduler) == ["half", "other"]
     scheduler.add(gang("whole", 4))
-    assert placed(scheduler, 3 * HOUR_MS) == []
-    assert scheduler.state.kept["a"].closed_ms is not None
-    scheduler.add(gang("guest", 2, submitted_at_ms=3 * HOUR_MS, virtual_cluster="b", is_interruptible=True))
-    scheduler.add(gang("borrows", 1, submitted_at_ms=3 * HOUR_MS, is_interruptible=True))
-    placed(scheduler, 3 * HOUR_MS + 1)
-    assert "borrows" not in scheduler.state.standing.held
-    # Without a guarantee from the start a gang may use what is kept; it has no claim on it, and leaves it.
-    scheduler.add(gang("opportunistic", 2, submitted_at_ms=3 * HOUR_MS, priority=-1))
-    assert placed(scheduler, 3 * HOUR_MS + 2) == ["opportunistic"]
-    held = scheduler.state.standing.held["opportunistic"]
-    held.gang = gang("opportunistic", 2, is_interruptible=True)
+    assert placed(scheduler, 3 * HOUR_MS) == ["other"]
+    assert [piece.box for piece in scheduler.state.kept["a"].pieces] == [0]
+    scheduler.restore(gang("guest", 2, priority=-1), [Spot("r0n0", (2, 3))], 0)
+    held = scheduler.state.standing.held["guest"]
+    held.gang = gang("guest", 2, is_interruptible=True)
     scheduler.state.lend(held)
-    scheduler.add(gang("later", 1, submitted_at_ms=3 * HOUR_MS))
-    assert placed(scheduler, 3 * HOUR_MS + 3) == []
-    assert scheduler.state.standing.held["opportunistic"].is_lent
-    scheduler.release("half")
-    (decision,) = scheduler.decide(3 * HOUR_MS + 4, 10)
+    scheduler.add(gang("never", 4, 4, submitted_at_ms=3 * HOUR_MS))
+    assert placed(scheduler, 3 * HOUR_MS + 1) == []
+    assert scheduler.state.standing.held["guest"].is_lent
+    scheduler.release("soon")
+    (decision,) = scheduler.decide(3 * HOUR_MS + 2, 10)
     assert isinstance(decision, Preempt)
-    assert (decision.gang, decision.victims) == ("whole", ("opportunistic",))
+    assert (decision.gang, decision.victims) == ("whole", ("guest",))
