@@ -1,92 +1,23 @@
-"""Logs over HTTP: where they are, the text, and the followed stream on a real server."""
+"""Logs over HTTP: where they are, and the text."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-import uvicorn
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.capping import cap_logs
 
 from .api_world import World, open_world
-
-TASK = "/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs"
+from .log_readers import TASK, addresses, running, serving
 
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with open_world(tmp_path) as world:
         yield world
-
-
-async def running(world: World) -> AttemptKey:
-    """Return the task attempt of a job that runs."""
-    key = AttemptKey(await world.submit(), 0, "worker", 0, 0)
-    await world.grant()
-    await world.started(key)
-    return key
-
-
-@contextlib.asynccontextmanager
-async def serving(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    """Serve the API on a free port."""
-    server = uvicorn.Server(uvicorn.Config(world.api, port=0, log_config=None, timeout_graceful_shutdown=2))
-    serving = asyncio.ensure_future(server.serve())
-    while not server.started:
-        await asyncio.wait({serving}, timeout=0.01)
-        assert not serving.done()
-    port = server.servers[0].sockets[0].getsockname()[1]
-    headers = await world.login("ann")
-    url = f"http://127.0.0.1:{port}/api/v2"
-    try:
-        async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=10) as http:
-            yield http
-    finally:
-        server.should_exit = True
-        await serving
-
-
-class Events:
-    """Reads Server-Sent Events one by one; comments count as the event `comment`."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        assert response.status_code == 200, response.status_code
-        assert response.headers["content-type"].startswith("text/event-stream")
-        self._lines = response.aiter_lines()
-        self.last_id = ""
-
-    async def next(self) -> tuple[str, Any]:
-        kind, data = "", ""
-        async for line in self._lines:
-            if not line:
-                return kind, json.loads(data) if data else None
-            name, _, value = line.partition(": ")
-            if not name or line.startswith(":"):
-                kind = "comment"
-            elif name == "event":
-                kind = value
-            elif name == "data":
-                data = value
-            elif name == "id":
-                self.last_id = value
-        raise EOFError
-
-    async def log(self) -> Any:
-        """Return the next piece of the log, or None at its end."""
-        while True:
-            kind, data = await self.next()
-            if kind == "log":
-                return data
-            if kind == "end":
-                return None
 
 
 async def test_locations_name_every_log(world: World) -> None:
@@ -97,11 +28,6 @@ async def test_locations_name_every_log(world: World) -> None:
     for said in ({"tail-mode": "true"}, {"tailMode": "true"}):
         tails = await world.get(TASK, **said)
         assert all(place["uri"].endswith("&tail-mode=true") for place in tails["locations"])
-
-
-async def addresses(world: World, user: str = "ann", **params: str) -> dict[str, str]:
-    found = await world.get(TASK, user, **params)
-    return {place["name"]: place["uri"] for place in found["locations"]}
 
 
 async def test_the_address_of_a_log_opens_by_itself(world: World) -> None:
@@ -172,27 +98,6 @@ async def test_the_address_of_a_log_is_worth_no_more_than_the_login_that_asked(
     assert (await world.http.get(uri)).status_code == status
 
 
-async def test_a_log_is_followed_by_its_address_until_the_login_ends(world: World) -> None:
-    key = await running(world)
-    world.write(key, "stdout", b"x")
-    uri = (await addresses(world))["stdout"]
-    async with (
-        serving(world) as http,
-        httpx.AsyncClient(trust_env=False, timeout=10) as browser,
-        browser.stream("GET", f"{http.base_url.copy_with(path='')}{uri}&follow=true") as response,
-    ):
-        events = Events(response)
-        assert (await events.log())["text"] == "x"
-        world.write(key, "stdout", b"y")
-        assert (await events.log())["text"] == "y"
-        assert (await world.ask("DELETE", "/authn/basic/logout")).is_success
-        kind = "comment"
-        with contextlib.suppress(EOFError):
-            while kind == "comment":
-                kind, _ = await events.next()
-        assert kind == "comment"
-
-
 async def test_a_task_that_never_began_has_no_logs(world: World) -> None:
     await world.submit()
     for path in (TASK, f"{TASK}/stdout"):
@@ -218,7 +123,6 @@ async def test_a_task_that_never_began_has_no_logs(world: World) -> None:
         (f"{TASK}/..%2f..%2f..%2fsecret", "NoApiError"),
         (TASK.replace("worker", "..%2f.."), "NoApiError"),
         (TASK.replace("worker", "%2e%2e"), "NoJobError"),
-        (TASK.replace("worker", "w%00"), "NoJobError"),
     ],
 )
 async def test_what_is_not_there_is_not_found(world: World, path: str, code: str) -> None:
@@ -304,130 +208,6 @@ async def test_logs_of_every_attempt_stay_readable(world: World) -> None:
     world.write(second, "stdout", b"second")
     assert (await world.ask("GET", f"{TASK}/stdout")).text == "first"
     assert (await world.ask("GET", f"{TASK.replace('train/attempts/0', 'train/attempts/1')}/stdout")).text == "second"
-
-
-async def test_a_followed_log_comes_as_it_is_written_and_ends(world: World) -> None:
-    key = await running(world)
-    world.write(key, "stdout", "héllo\n".encode())
-    async with (
-        serving(world) as http,
-        http.stream("GET", f"{TASK}/all", params={"follow": "true"}) as response,
-    ):
-        events = Events(response)
-        assert await events.log() == {"stream": "stdout", "offset": 0, "text": "héllo\n"}
-        world.write(key, "stderr", b"oops\n")
-        assert await events.log() == {"stream": "stderr", "offset": 0, "text": "oops\n"}
-        assert await events.next() == ("comment", None)
-        world.write(key, "stdout", "€".encode()[:2])
-        assert await events.next() == ("comment", None)
-        world.write(key, "stdout", "€".encode()[2:])
-        assert await events.log() == {"stream": "stdout", "offset": 7, "text": "€"}
-        assert events.last_id == "stdout=10,stderr=5"
-        world.write(key, "stdout", b"bye")
-        await world.exited(key)
-        assert await events.log() == {"stream": "stdout", "offset": 10, "text": "bye"}
-        assert await events.log() is None
-        with pytest.raises(EOFError):
-            await events.next()
-
-
-async def test_a_lost_connection_is_taken_up_at_the_very_byte(world: World) -> None:
-    key = await running(world)
-    world.write(key, "stdout", b"one ")
-    async with serving(world) as http:
-        async with http.stream("GET", f"{TASK}/all", params={"follow": "true"}) as response:
-            events = Events(response)
-            assert (await events.log())["text"] == "one "
-            last_id = events.last_id
-        world.write(key, "stdout", b"two")
-        world.write(key, "stderr", b"err")
-        await world.exited(key)
-        headers = {"Last-Event-ID": last_id}
-        async with http.stream("GET", f"{TASK}/all", params={"follow": "true"}, headers=headers) as response:
-            events = Events(response)
-            rest = [await events.log(), await events.log(), await events.log()]
-    assert rest == [
-        {"stream": "stdout", "offset": 4, "text": "two"},
-        {"stream": "stderr", "offset": 0, "text": "err"},
-        None,
-    ]
-
-
-async def test_following_may_start_at_the_tail_and_never_inside_a_character(world: World) -> None:
-    key = await running(world)
-    world.write(key, "stdout", ("€" * 10_000).encode())
-    await world.exited(key)
-    async with serving(world) as http:
-        for params, text in (({"tail-mode": "true"}, "€" * 5461), ({"offset": "-4"}, "€"), ({"offset": "29997"}, "€")):
-            path = f"{TASK}/stdout"
-            async with http.stream("GET", path, params={"follow": "true", **params}) as response:
-                events = Events(response)
-                got = ""
-                while (piece := await events.log()) is not None:
-                    got += piece["text"]
-                assert got == text
-
-
-async def test_following_logs_that_are_gone_is_an_error_at_once(world: World) -> None:
-    key = await running(world)
-    await world.exited(key)
-    answer = await world.ask("GET", f"{TASK}/all", params={"follow": "true"})
-    assert (answer.status_code, answer.json()["code"]) == (404, "NoTaskLogError")
-
-
-async def test_a_reader_that_leaves_is_forgotten(world: World) -> None:
-    key = await running(world)
-    world.write(key, "stdout", b"x")
-    async with serving(world) as http:
-        async with http.stream("GET", f"{TASK}/stdout", params={"follow": "true"}) as response:
-            assert (await Events(response).log())["text"] == "x"
-            assert not world.logs.is_idle
-        for _ in range(500):
-            if world.logs.is_idle:
-                break
-            await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=0.01)
-        assert world.logs.is_idle
-
-
-@pytest.mark.parametrize("way", ["logged out", "demoted"])
-async def test_a_followed_log_ends_with_the_right_to_read_it(world: World, way: str) -> None:
-    key = await running(world)
-    world.write(key, "stdout", b"x")
-    assert (await world.ask("PUT", "/users/bob/admin", "root", json={"admin": True})).status_code == 201
-    headers = await world.login("bob")
-    async with (
-        serving(world) as http,
-        http.stream("GET", f"{TASK}/stdout", params={"follow": "true"}, headers=headers) as response,
-    ):
-        events = Events(response)
-        assert (await events.log())["text"] == "x"
-        if way == "logged out":
-            answer = await world.ask("DELETE", "/authn/basic/logout", "bob")
-        else:
-            answer = await world.ask("PUT", "/users/bob/admin", "root", json={"admin": False})
-        assert answer.is_success
-        kind = "comment"
-        with contextlib.suppress(EOFError):
-            while kind == "comment":
-                kind, _ = await events.next()
-        assert kind == "comment"
-
-
-async def test_a_stopping_server_lets_its_readers_go_without_saying_it_is_over(world: World) -> None:
-    key = await running(world)
-    world.write(key, "stdout", b"x")
-    async with (
-        serving(world) as http,
-        http.stream("GET", f"{TASK}/stdout", params={"follow": "true"}) as response,
-    ):
-        events = Events(response)
-        assert (await events.log())["text"] == "x"
-        world.logs.hang_up()
-        kind = "comment"
-        with contextlib.suppress(EOFError):
-            while kind == "comment":
-                kind, _ = await events.next()
-        assert kind == "comment"
 
 
 async def test_a_body_that_is_far_too_large_is_refused_by_the_real_server(world: World) -> None:
