@@ -350,7 +350,7 @@ class Histories(RuleBasedStateMachine):
 
     def _rights(self) -> dict[str, bool]:
         running = self.scheduler.core.cluster.gangs.items()
-        return {name: record.lazily_preempted_by is None and not record.lost for name, record in running}
+        return {name: any(part is not None and part.right is not None for part in each.parts) for name, each in running}
 
     def _cells(self) -> dict[str, Any]:
         """Return which devices of which chain every gang that runs has."""
