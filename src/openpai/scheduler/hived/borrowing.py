@@ -31,15 +31,21 @@ def may_borrow(waiting: Waiting) -> bool:
 def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> tuple[Portions, Bind] | None:
     """Place a gang on free devices of others at no cost to anybody; None if there are none for it."""
     (portion,) = waiting.portions
-    request = replace(portion.request, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
-    try:
-        answer = state.core.schedule(request, now_ms)
-    except Refused:
-        return None
-    if not isinstance(answer, Bind):
-        return None
-    state.core.commit(request.id, now_ms)
-    return (replace(portion, request=request),), answer
+    asked = replace(portion.request, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
+    views = state.core.cluster.views.get(asked.virtual_cluster, {}).values()
+    # How many devices it needs was worked out for the types that its virtual cluster has.
+    own = dict.fromkeys(view.chain.spec.leaf_type for view in views)
+    kinds = [kind for kind in own if asked.leaf_type in (None, kind)]
+    for kind in kinds:
+        request = replace(asked, leaf_type=kind)
+        try:
+            answer = state.core.schedule(request, now_ms)
+        except Refused:
+            continue
+        if isinstance(answer, Bind):
+            state.core.commit(request.id, now_ms)
+            return (replace(portion, request=request),), answer
+    return None
 
 
 def promote(state: SchedulerState, name: str) -> None:
