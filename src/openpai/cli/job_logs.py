@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -13,9 +13,12 @@ from openpai.cli import output, session, words
 from openpai.cli.attempts import job_in, task_attempt
 from openpai.cli.filters import moment_ms
 from openpai.cli.job_submit import Name
+from openpai.cli.plain import Plain, plain, plain_stamped
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from openpai.client import Client, JobDetail, TaskView
     from openpai.client.model import LogPiece
 
@@ -66,12 +69,16 @@ def logs(
     timestamps: Annotated[
         bool, typer.Option("--timestamps", "-t", help="Each line behind the time at which the platform saw it.")
     ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="With colours and all other orders to a terminal, as the task wrote them.")
+    ] = False,
     json: output.Json = False,
 ) -> None:
     """Print what a task wrote, or follow it with -f.
 
     Without --role and --index this is the task that made the job fail, or the first. Times are those at which the
-    platform saw a line in the log, looking about once a second.
+    platform saw a line in the log, looking about once a second. A log can hold orders to your terminal: colours and
+    moves of the cursor are left out, others spelled out, unless --raw is given.
     """
     since_ms = None if since is None else moment_ms(since, time.time())
     if follow and (timestamps or since is not None):
@@ -85,7 +92,7 @@ def logs(
         if all_tasks and follow:
             from openpai.cli.job_logs_all import follow_all
 
-            follow_all(pai, name, role, stream, json=json)
+            follow_all(pai, name, role, stream, raw=raw, json=json)
             return
         if all_tasks:
             from openpai.cli.job_logs_all import print_all
@@ -93,11 +100,12 @@ def logs(
             job = job_in(pai, name, job_attempt)
             meant = [task for task in job.tasks if role in (None, task.role)]
             print_all(
-                pai, job, name, meant, stream=stream, tail=tail, timestamps=timestamps, since_ms=since_ms, json=json
-            )
+                pai, job, name, meant,
+                stream=stream, tail=tail, timestamps=timestamps, since_ms=since_ms, raw=raw, json=json,
+            )  # fmt: skip
             return
         if follow:
-            _follow(pai, name, role, index, stream, json)
+            _follow(pai, name, role, index, stream, raw, json)
             return
         job = job_in(pai, name, job_attempt)
         task = which_task(job, role, index)
@@ -110,6 +118,8 @@ def logs(
     if json:
         output.json_line({"stream": stream, "offset": 0, "text": text})
         return
+    if not raw:
+        text = "\n".join(map(plain_stamped, text.split("\n"))) if timestamps else plain(text)
     sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
 
 
@@ -120,15 +130,18 @@ def _mention_others(job: JobDetail, task: TaskView, role: str | None, json: bool
         )
 
 
-def _print(piece: LogPiece, json: bool) -> None:
-    if json:
-        output.json_line({"stream": piece.stream, "offset": piece.offset, "text": piece.text})
-        return
-    sys.stdout.write(piece.text)
-    sys.stdout.flush()
+def _print(pieces: Iterable[LogPiece], raw: bool, json: bool) -> None:
+    streams: defaultdict[str, Plain] = defaultdict(Plain)
+    for piece in pieces:
+        if json:
+            output.json_line({"stream": piece.stream, "offset": piece.offset, "text": piece.text})
+            continue
+        sys.stdout.write(piece.text if raw else streams[piece.stream].take(piece.text))
+        sys.stdout.flush()
+    sys.stdout.writelines(stream.finish() for stream in streams.values())
 
 
-def _follow(pai: Client, name: str, role: str | None, index: int | None, stream: str, json: bool) -> None:
+def _follow(pai: Client, name: str, role: str | None, index: int | None, stream: str, raw: bool, json: bool) -> None:
     shown: tuple[int, int] | None = None
     told_waiting = False
     while True:
@@ -141,8 +154,8 @@ def _follow(pai: Client, name: str, role: str | None, index: int | None, stream:
             if shown is not None and not json:
                 output.aside(f"-- attempt {at[1] + 1} of {task.name}, attempt {at[0] + 1} of the job --")
             shown = at
-            for piece in pai.logs(name, task.role, task.index, attempt=at[1], job_attempt=at[0]).follow(stream):
-                _print(piece, json)
+            where = pai.logs(name, task.role, task.index, attempt=at[1], job_attempt=at[0])
+            _print(where.follow(stream), raw, json)
             continue
         if job.is_final or (task is not None and task.is_final and at == shown and role is not None):
             return

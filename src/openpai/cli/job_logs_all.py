@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from openpai.cli import output, words
+from openpai.cli.plain import plain_line, plain_stamped
 from openpai.protocol.errors import PaiError, Refused
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def print_all(
     tail: int | None,
     timestamps: bool,
     since_ms: int | None,
+    raw: bool,
     json: bool,
 ) -> None:
     """Print what each task wrote in its newest attempt, one task after the other."""
@@ -48,7 +50,11 @@ def print_all(
         if json:
             output.json_line({"task": task.name, "stream": stream, "text": text})
         else:
-            sys.stdout.writelines(f"{task.name:{width}} | {line}\n" for line in text.splitlines())
+            lines: Iterable[str] = text.removesuffix("\n").split("\n") if text else ()
+            if not raw:
+                # A carriage return would let a line write over the name in front of it, with that of another task.
+                lines = map(plain_stamped if timestamps else plain_line, lines)
+            sys.stdout.writelines(f"{task.name:{width}} | {line}\n" for line in lines)
 
 
 class _Followed:
@@ -99,7 +105,7 @@ class _Followed:
         return not any(thread.is_alive() for thread in self._threads) and self._lines.empty()
 
 
-def follow_all(pai: Client, name: str, role: str | None, stream: str, *, json: bool) -> None:
+def follow_all(pai: Client, name: str, role: str | None, stream: str, *, raw: bool, json: bool) -> None:
     """Print what every task writes, until the job is over."""
     followed = _Followed(pai, name, stream)
     width = 0
@@ -116,7 +122,7 @@ def follow_all(pai: Client, name: str, role: str | None, stream: str, *, json: b
             if json:
                 output.json_line({"task": task, "text": line})
             else:
-                sys.stdout.write(f"{task:{width}} | {line}\n")
+                sys.stdout.write(f"{task:{width}} | {line if raw else plain_line(line)}\n")
         sys.stdout.flush()
         if is_last:
             return

@@ -13,6 +13,7 @@ from openpai.cli import completing, output, session
 from openpai.cli.attempts import job_in
 from openpai.cli.filters import meaning, moment_ms
 from openpai.cli.job_submit import Name
+from openpai.cli.plain import plain
 from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -183,4 +184,7 @@ def config(name: Name, json: output.Json = False) -> None:
 
         output.document(yaml.safe_load(text))
         return
+    if sys.stdout.isatty():
+        # Into a pipe the file goes as it is: to be submitted again.
+        text = plain(text)
     sys.stdout.write(text if text.endswith("\n") else text + "\n")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from openpai.cli.words import harmless
+from openpai.cli.words import harmless, spelled_in_json
 from openpai.protocol.errors import PaiError
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def json_line(value: Any) -> None:
 def _json(value: Any, indent: int | None = None) -> str:
     # JSON can say every character in ASCII, where the stream cannot.
     is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    return json.dumps(value, indent=indent, ensure_ascii=not is_utf, default=str)
+    # JSON escapes only the controls of ASCII by itself; a terminal obeys others as well.
+    return spelled_in_json(json.dumps(value, indent=indent, ensure_ascii=not is_utf, default=str))
 
 
 def say(what: str | Table = "") -> None:

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from openpai.cli import tables, words
 from openpai.cli.listing import shown
+from openpai.cli.plain import coloured_line, plain
 from openpai.cli.tailing import Tail
 from openpai.protocol.errors import Unavailable
 
@@ -110,7 +111,8 @@ def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
 
 def _log_line(line: str) -> Text:
     # Programs colour their lines, and progress bars write over theirs: what counts is what a terminal would show.
-    text = Text.from_ansi(line.rstrip("\r").rpartition("\r")[2])
+    # A colour that Rich read ends with its line.
+    text = Text.from_ansi(coloured_line(line))
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
@@ -187,7 +189,7 @@ def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
         for line in () if glance.job.is_final else changes:
             console.print(f"{now} {line}", soft_wrap=True)
         # Past Rich, which takes a hundred times as long for a line that needs no styling.
-        console.file.writelines(f"{glance.log_of} | {line}\n" for line in (*glance.lines, *bars.due(glance)))
+        console.file.writelines(plain(f"{glance.log_of} | {line}\n") for line in (*glance.lines, *bars.due(glance)))
         console.file.flush()
         for line in changes if glance.job.is_final else ():
             console.print(f"{now} {line}", soft_wrap=True)

@@ -30,6 +30,11 @@ def harmless(text: str) -> str:
     return _CONTROLS.sub(_spelled, text)
 
 
+def spelled_in_json(text: str) -> str:
+    """Return a JSON text with the same meaning that gives no orders to a terminal."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def _spelled(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
