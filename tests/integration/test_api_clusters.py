@@ -88,7 +88,7 @@ async def test_a_full_virtual_cluster_tells_why_who_is_ahead_and_when(shared: Sh
     assert first["estimate"].keys() == {"earliestTime", "latestTime", "basis"}
     assert "unknown" in first["estimate"]["basis"]
     vc = await shared.get("/virtual-clusters/vision")
-    assert (vc["usedCapacity"], vc["runningGangs"], vc["waitingGangs"]) == (100, 2, 2)
+    assert (vc["usedCapacity"], vc["runningGangs"], vc["waitingGangs"]) == (50, 2, 2)
     assert (await gpus(shared, "Used")) == {"default": 0, "speech": 8, "vision": 16}
 
 

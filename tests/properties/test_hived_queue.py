@@ -1,9 +1,8 @@
 """The laws of the whole scheduler behind the platform's entrance, over random histories.
 
 No device is used twice, and everybody gets the GPUs they asked for. A gang starts as a whole or not at all, also
-when its groups want different hardware. Nobody runs more than their limit lets them start. A scheduler that is told
-again what runs where has everybody in the same cells, and one that goes on from a snapshot decides the same. Asking why
-somebody waits changes nothing, however much is tried out for the answer.
+when its groups want different hardware. Nobody exceeds their limit. A restored scheduler has every gang in the same
+cells, and one that resumes from a snapshot decides the same. Asking why a gang waits changes nothing.
 """
 
 from __future__ import annotations

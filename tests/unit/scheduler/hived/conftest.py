@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.scheduler.hived.auditing import audit
 from openpai.scheduler.hived.core import Hived
 from openpai.scheduler.hived.model import Bind, Decision, GangRequest, Preempt
+from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.model import Node
 
 TYPES = {
     "SWITCH": {"childCellType": "GPU", "childCellNumber": 2},
@@ -97,3 +100,12 @@ def racks() -> Callable[..., Desk]:
 def text_of_racks() -> Callable[..., str]:
     """Return a maker of configurations of clusters of racks."""
     return racks_text
+
+
+@pytest.fixture
+def scheduler(text_of_racks: Callable[..., str]) -> HivedScheduler:
+    """Return a scheduler of one virtual cluster `a` with two nodes of four GPUs, and `b` with one."""
+    made = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK": 1}, "b": {"RACK.NODE": 1}})))
+    for name in made.core.cluster.boxes:
+        made.set_node(Node(name, 16, 32768, 4))
+    return made
