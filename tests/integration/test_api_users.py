@@ -69,7 +69,7 @@ async def test_nothing_of_a_user_but_the_name_is_shown_to_others(world: World) -
     assert (await world.get("/users/me"))["username"] == "ann"
 
 
-@pytest.mark.parametrize("name", ["nobody", "nul%00l", "..%2Fx", "%F0%9F%92%A9"])
+@pytest.mark.parametrize("name", ["nobody", "..%2Fx", "%F0%9F%92%A9"])
 async def test_a_user_who_is_not_there_is_missing_for_everybody(world: World, name: str) -> None:
     for user in ("root", "ann"):
         missing = await world.ask("GET", f"/users/{name}", user)
