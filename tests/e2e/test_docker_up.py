@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +65,21 @@ def read_until(process: subprocess.Popen[str], expected: str) -> None:
         if line == f"{expected}\n":
             return
     pytest.fail(f"{expected!r} was never said: {process.communicate()}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a server that is root keeps what containers leave")
+def test_what_a_container_left_is_shown_and_fetched(pai: Person, containers: Containers, tmp_path: Path) -> None:
+    writes = 'mkdir "$PAI_WORK_DIR/out"; echo weights >"$PAI_WORK_DIR/out/model"'
+    assert pai("job", "submit", job_file(tmp_path, "leaves", writes)).code == 0
+    assert pai("job", "wait", "leaves").code == 0
+    assert "they can be fetched" in pai("job", "logs", "leaves", "--stream", "runtime").out
+    deadline = time.monotonic() + 20
+    # It is put away after the container is gone, of which nobody is told.
+    while not list(containers.tasks.glob(".kept/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "pai job fetch leaves" in pai("job", "show", "leaves").out
+    assert pai("job", "fetch", "leaves", "--to", str(tmp_path / "got")).code == 0
+    assert [path.read_text() for path in (tmp_path / "got").rglob("model")] == ["weights\n"]
 
 
 def test_a_job_runs_in_a_container_of_its_image_and_leaves_only_its_log(

@@ -145,7 +145,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
         settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check,
     )  # fmt: skip
     kept_ms = int(settings.work_retention_hours * 3_600_000)
-    work = KeptDirectories(data.tasks / "process" / KEPT, clock, kept_ms)
+    work = KeptDirectories(data.tasks / settings.backend / KEPT, clock, kept_ms)
     logs = FileLogs(data.logs, _IsOver(wishes, queries), kept=work)
     stack.push_async_callback(logs.close)
     users = SqlAccountStore(database)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final, Protocol
 
 from openpai.app.datadir import DataDir
@@ -87,6 +88,8 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         address=settings.node_address,
         allowed=allowed,
         subnets=settings.task_network or SUBNETS_DEFAULT,
+        # Files that a container's root has made can be removed by nobody else.
+        keeps_work=settings.work_retention_hours > 0 and os.geteuid() == 0,
     )
 
 

@@ -132,7 +132,7 @@ def up(
         float,
         typer.Option(
             help="How long what tasks left in their working directories is kept for `pai job fetch`; 0 keeps nothing. "
-            "Process backend only."
+            "Containers leave something only with a server that runs as root, in PAI_WORK_DIR."
         ),
     ] = WORK_HOURS_DEFAULT,
     log_retention_days: Annotated[

@@ -74,7 +74,7 @@ class Settings:
     work_max_mb: int = 0
     """How much a task of the process backend may have in its working directory; 0: as much as there is room for."""
     work_retention_hours: float = WORK_HOURS_DEFAULT
-    """How long what tasks of the process backend left in their working directories is kept; 0: not at all."""
+    """How long what tasks left in their working directories is kept; 0: not at all."""
     log_retention_days: float = LOG_DAYS_DEFAULT
     log_retention_gb: float = LOG_GB_DEFAULT
     """How much all logs together may take before the oldest go."""

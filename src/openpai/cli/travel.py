@@ -23,8 +23,9 @@ IN_JOB_BYTES: Final = 640 << 10
 FOLDER: Final = ".pai-code"
 LEFT_OUT_TOLD: Final = 5
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-# An image may not let its user write to the working directory.
-_ENTER: Final = '{ mkdir -p code 2>/dev/null && cd code; } || cd "$(mktemp -d)"\n'
+# What is written below PAI_WORK_DIR can be fetched, but an image may not let its user write there.
+_CODE: Final = '"${PAI_WORK_DIR:-.}/code"'
+_ENTER: Final = f'{{ mkdir -p {_CODE} 2>/dev/null && cd {_CODE}; }} || cd "$(mktemp -d)"\n'
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ creates the file first owns the attempt, be it the wrapper of this server's laun
 arrives late, or a server that creates it to declare a launch dead. A report counts only when its last line is there,
 so a reader never sees half of one.
 
-Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP]]`; an empty WORK_DIR means where it is. Files
-in TASK_DIR: `user.sh` (read), `grace` (read on SIGTERM, if there: seconds instead of GRACE_S), `ticket` and `exit`
-(written). When the attempt began and ended are the times of these two files: a shell cannot tell the time by itself.
-Files in LOG_DIR: `stdout.log`, `stderr.log`, `runtime.log`, all appended to. LAUNCHER is put in front of the user's
-shell; leave it away and the wrapper finds out whether `env --default-signal` is there. CGROUP is the file by which a
-process moves into the cgroup it belongs in.
+Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP]]`; an empty WORK_DIR means where it is, and
+then a PAI_WORK_DIR that is set already stays. Files in TASK_DIR: `user.sh` (read), `grace` (read on SIGTERM, if there:
+seconds instead of GRACE_S), `ticket` and `exit` (written). When the attempt began and ended are the times of these two
+files: a shell cannot tell the time by itself. Files in LOG_DIR: `stdout.log`, `stderr.log`, `runtime.log`, all appended
+to. LAUNCHER is put in front of the user's shell; leave it away and the wrapper finds out whether `env --default-signal`
+is there. CGROUP is the file by which a process moves into the cgroup it belongs in.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ if [ -n "$work" ] && ! cd "$work" 2>&3; then
     note "the working directory cannot be entered"
     finish 1
 fi
-PAI_WORK_DIR=$PWD
+# A container starts where its image says, which need not be where the files that it leaves are kept.
+if [ -n "$work" ] || [ -z "${PAI_WORK_DIR-}" ]; then PAI_WORK_DIR=$PWD; fi
 export PAI_WORK_DIR
 
 note "task starts"

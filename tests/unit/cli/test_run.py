@@ -68,23 +68,25 @@ def test_the_job_is_shown_and_submitted(pai, platform, project):
     assert role.commands[-1] == "python train.py '-x y'"
 
 
-def test_the_commands_bring_the_code_to_an_empty_directory(pai, platform, project, tmp_path):
+@pytest.mark.parametrize("kept", ["work", "kept"])
+def test_the_commands_bring_the_code_to_where_results_are_kept(pai, platform, project, tmp_path, kept):
     platform.on("GET", "/cluster/sku-types", SHARES)
     (project / "sub").mkdir()
     (project / "sub/data.bin").write_bytes(os.urandom(100_000))
     told = pai("run", "--print", "--", "sh", "-c", "cmp sub/data.bin $ORIGIN && pwd")
     commands = yaml.safe_load(told.out)["taskRoles"]["main"]["commands"]
     (tmp_path / "work").mkdir()
+    (tmp_path / "kept").mkdir()
     (tmp_path / "user.sh").write_text("\n".join(commands))
     ran = subprocess.run(
         ["sh", "-e", tmp_path / "user.sh"],
         cwd=tmp_path / "work",
-        env=os.environ | {"ORIGIN": str(project / "sub/data.bin")},
+        env=os.environ | {"ORIGIN": str(project / "sub/data.bin"), "PAI_WORK_DIR": str(tmp_path / kept)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (ran.returncode, ran.stdout) == (0, f"{tmp_path / 'work/code'}\n"), ran.stderr
+    assert (ran.returncode, ran.stdout) == (0, f"{tmp_path / kept / 'code'}\n"), ran.stderr
     assert all(path != "/api/v2/jobs" for _, path in platform.asked)
 
 

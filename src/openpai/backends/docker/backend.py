@@ -73,7 +73,9 @@ class DockerBackend:
         allowed: Allowed = Allowed(),  # noqa: B008  # frozen
         subnets: IPv4Network = SUBNETS_DEFAULT,
         compare_every_s: float = COMPARE_EVERY_S,
+        keeps_work: bool = False,
     ) -> None:
+        self._keeps_work = keeps_work
         self._root = root.absolute()
         self._logs_root = logs_root.absolute()
         self._clock = clock
@@ -109,7 +111,7 @@ class DockerBackend:
                 log.warning("containers are less confined than they should be", engine=lacks)
             self._images = Images(self._engine)
             opening.push_async_callback(self._images.close)
-            limits = Limits(found.cpus, found.has_nvidia, self._scope, self._allowed)
+            limits = Limits(found.cpus, found.has_nvidia, self._scope, self._allowed, keeps_work=self._keeps_work)
             self._networks = self._make_networks()
             networks = None if self._allowed.host_network else self._networks
             self._launcher = Launcher(
@@ -295,6 +297,8 @@ class DockerBackend:
         try:
             with contextlib.suppress(EngineError):
                 await self._engine.remove(attempt.container)
+                if self._keeps_work:
+                    attempt.directory.keep_work()
                 self._trash.take(attempt.directory)
         finally:
             self._books.gone(attempt)
@@ -306,6 +310,8 @@ class DockerBackend:
         with contextlib.suppress(OSError):
             attempt.directory.write_report(report)
         attempt.end(report)
+        if self._keeps_work:
+            attempt.directory.note_left_work(str(self._logs_root), is_kept=True)
         if attempt.is_to_be_forgotten:
             self._forget(attempt.key)
         else:

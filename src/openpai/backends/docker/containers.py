@@ -14,12 +14,14 @@ from typing import Any, Final, NamedTuple
 
 from openpai.backends.docker.engine import ContainerState
 from openpai.backends.docker.security import HOST_NETWORK, Allowed, infiniband, restrictions
+from openpai.backends.host.directory import WORK_DIRECTORY
 from openpai.backends.host.mounts import variable
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount
 from openpai.runtime.script import HOSTS_FILE
 
 MOUNT: Final = "/usr/local/pai"
+WORK: Final = f"{MOUNT}/{WORK_DIRECTORY}"
 LOGS: Final = "logs"
 WRAPPER_FILE: Final = "wrapper.sh"
 ROOT_LABEL: Final = "openpai.root"
@@ -47,6 +49,8 @@ class Limits:
     scope: str
     """Value of the label that tells this platform's containers from another's on the same Engine."""
     allowed: Allowed = field(default_factory=Allowed)
+    keeps_work: bool = False
+    """Whether tasks have a directory whose files are kept, besides where their image starts them."""
 
 
 def name_of(key: AttemptKey) -> str:
@@ -145,6 +149,8 @@ def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: boo
 
 def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
     environment = {**launch.shared_env, **launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
+    if limits.keeps_work:
+        environment["PAI_WORK_DIR"] = WORK
     if launch.hosts:
         environment["PAI_HOSTS_FILE"] = f"{MOUNT}/{HOSTS_FILE}"
     if limits.has_nvidia and launch.devices:

@@ -160,7 +160,7 @@ class Launcher:
                 os.fchmod(file, 0o666)
             finally:
                 os.close(file)
-        directory.let_anybody_read()
+        directory.let_anybody_read(is_work_open=self._limits.keeps_work)
         return logs
 
     def _mount_of_logs(self, action: LaunchTask) -> str:

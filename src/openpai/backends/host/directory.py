@@ -147,13 +147,17 @@ class TaskDirectory:
         os.chown(self.path, -1, group)
         os.chmod(self.path, 0o710)  # noqa: PTH101, S103  # no way in but for that group
 
-    def let_anybody_read(self) -> None:
-        """Let every user of the machine who gets here read these files, and make files of their own beside them."""
+    def let_anybody_read(self, *, is_work_open: bool = False) -> None:
+        """Let every user of the machine who gets here read these files, and make files of their own beside them.
+
+        With `is_work_open` they may write to the working directory too.
+        """
         os.chmod(self.path, 0o777)  # noqa: PTH101, S103  # its root lets nobody else in
         for name in os.listdir(self.path):  # noqa: PTH208  # only names are needed
             file = os.open(self._file(name), os.O_RDONLY | _WARY)
             try:
-                os.fchmod(file, 0o755 if stat.S_ISDIR(os.fstat(file).st_mode) else 0o644)
+                mode = 0o755 if stat.S_ISDIR(os.fstat(file).st_mode) else 0o644
+                os.fchmod(file, 0o777 if is_work_open and name == WORK_DIRECTORY else mode)
             finally:
                 os.close(file)
 
@@ -167,16 +171,31 @@ class TaskDirectory:
     def has_left_work(self) -> bool:
         """Return whether the task left anything of its own where it ran."""
         try:
-            with os.scandir(self._file(WORK_DIRECTORY)) as found:
+            # The task may have put a link there.
+            directory = os.open(self._file(WORK_DIRECTORY), os.O_RDONLY | os.O_DIRECTORY | _WARY)
+        except OSError:
+            return False
+        try:
+            with os.scandir(directory) as found:
                 return any(entry.name not in _LINKS for entry in found)
         except OSError:
             return False
+        finally:
+            os.close(directory)
+
+    def note_left_work(self, logs_root: str, *, is_kept: bool) -> None:
+        """Say in the attempt's `runtime` log what becomes of the files that the task left, if it left any."""
+        if self.has_left_work():
+            what = "can be fetched for a while: pai job fetch" if is_kept else "are removed now"
+            note = f"[openpai-runtime] the task left files in its working directory; they {what}\n"
+            _append(f"{logs_root}/{self.key.path()}/runtime.log", note)
 
     def keep_work(self) -> None:
         """Put away what the task left where it ran, so that people can fetch it; what cannot be moved is not kept."""
         if not self.has_left_work():
             return
-        make_directory(f"{self.root}/{KEPT}")
+        with contextlib.suppress(OSError):
+            make_directory(f"{self.root}/{KEPT}")
         goal = f"{self.root}/{KEPT}/{self.key.path()}"
         if _moved(self._file(WORK_DIRECTORY), goal):
             with contextlib.suppress(OSError):
@@ -294,7 +313,7 @@ def _write(path: str, text: str, flags: int) -> None:
         os.close(file)
 
 
-def append(path: str, text: str) -> None:
+def _append(path: str, text: str) -> None:
     """Write at the end of a file that is there; do nothing where it is none, or the disk is full."""
     with contextlib.suppress(OSError):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | _WARY)

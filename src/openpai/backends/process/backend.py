@@ -24,7 +24,7 @@ from typing import Final
 
 import structlog
 
-from openpai.backends.host.directory import TRASH, TaskDirectory, append
+from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, first_taken, this_machine
@@ -322,12 +322,8 @@ class ProcessBackend:
     def _over(self, ended: tuple[Attempt, ExitReport]) -> None:
         attempt, report = ended
         attempt.end(report)
-        if attempt.pid is not None and attempt.directory.has_left_work():
-            what = "can be fetched for a while: pai job fetch" if self._keeps_work else "are removed now"
-            append(
-                f"{self._logs_root}/{attempt.key.path()}/runtime.log",
-                f"[openpai-runtime] the task left files in its working directory; they {what}\n",
-            )
+        if attempt.pid is not None:
+            attempt.directory.note_left_work(str(self._logs_root), is_kept=self._keeps_work)
         if attempt.is_to_be_forgotten:
             self._forget(attempt.key)
         else:
