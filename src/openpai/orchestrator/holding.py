@@ -15,7 +15,12 @@ def held_on(office: Office, node: str) -> tuple[Holding, ...]:
 
 
 def in_the_way(office: Office, waiting: JobRecord) -> tuple[Holding, ...]:
-    """Return what jobs hold in the virtual cluster of a waiting job; where that is nothing, what others hold."""
+    """Return what jobs hold in the virtual cluster of a waiting job; where that is nothing, what others hold.
+
+    An opportunistic job waits for room anywhere, so all jobs hold it.
+    """
+    if waiting.priority < 0:
+        return _sorted(_holdings(office, lambda found, slot: True))
     own = _sorted(_holdings(office, lambda found, slot: found.virtual_cluster == waiting.virtual_cluster))
     return own or _sorted(_holdings(office, lambda found, slot: True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -73,5 +74,23 @@ def test_who_holds_the_room_is_known_largest_first() -> None:
         assert sorted(one.gpus for held in on.values() for one in held) == [2, 4, 4, 4]
         with pytest.raises(Refused, match="no node 'nowhere'"):
             await house.wishes.node_holdings("nowhere")
+
+    live(story)
+
+
+def test_what_an_opportunistic_job_waits_for_is_held_by_the_jobs_of_all_virtual_clusters() -> None:
+    async def story(house: House) -> None:
+        await house.submit("theirs", gpus=4, instances=3)
+        await house.submit("ours", gpus=4)
+        for name in ("theirs", "ours"):
+            await house.in_phase(name, "running")
+        oppo = {"hivedScheduler": {"jobPriorityClass": "oppo"}}
+        await house.submit("guest", gpus=4, extras=oppo)
+        await asyncio.sleep(5)
+        assert house.wishes.office is not None
+        records = house.wishes.office.desk.records
+        moved = next(id_ for id_, found in records.items() if found.name == "theirs")
+        records[moved] = replace(records[moved], virtual_cluster="elsewhere")
+        assert [one.name for one in await house.wishes.in_the_way("ann", "guest")] == ["theirs", "ours"]
 
     live(story)
