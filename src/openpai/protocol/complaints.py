@@ -36,6 +36,11 @@ _WORDS: Final[Mapping[str, str]] = {
     "enum": "must be {expected}",
     "value_error": "{error}",
 }
+# Patterns that a request may be held to, as people would say them.
+_PATTERNS: Final[Mapping[str, str]] = {
+    r"^[^\x00-\x1f\x7f]*$": "must be one line without control characters",
+    r"^[^,\x00-\x1f]+$": "must be one line without commas and control characters",
+}
 
 
 def complaint(fault: Mapping[str, Any]) -> str:
@@ -47,4 +52,6 @@ def complaint(fault: Mapping[str, Any]) -> str:
     context = fault.get("ctx") or {}
     if words == "must have at least {min_length} characters" and context.get("min_length") == 1:
         return "must not be empty"
+    if said := _PATTERNS.get(str(context.get("pattern"))):
+        return said
     return words.format_map({key: str(value) for key, value in context.items()})
