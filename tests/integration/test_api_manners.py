@@ -68,6 +68,8 @@ async def test_the_first_page_says_where_to_go_and_runs_nothing(world: World) ->
     assert answer.headers["content-type"].startswith("text/html")
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
     assert "pai login --url" in answer.text
+    # A package of that name in a registry need not be this project.
+    assert "pip install openpai" not in answer.text
     assert "/docs" in answer.text
     assert "<script" not in answer.text
 

@@ -18,9 +18,9 @@ _PAGE: Final = """\
 <head><meta charset="utf-8"><title>OpenPAI</title></head>
 <body>
 <h1>OpenPAI {version}</h1>
-<p>This server shares a cluster of GPUs among teams. To use it, install its command line and log in:</p>
-<pre>pip install openpai
-pai login --url {url}
+<p>This server shares a cluster of GPUs among teams. To use it, install its command line, with
+<code>pip install .</code> in a copy of its repository, and log in:</p>
+<pre>pai login --url {url}
 pai job submit FILE --watch</pre>
 <ul>
 <li><a href="/docs">The REST API</a>, and <a href="/openapi.json">its description for programs</a></li>
