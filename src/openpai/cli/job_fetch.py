@@ -9,7 +9,8 @@ import typer
 
 from openpai.cli import output, session, words
 from openpai.cli.job_submit import Name
-from openpai.cli.storage_files import size, this_machine
+from openpai.cli.storage_files import this_machine
+from openpai.cli.words import size
 from openpai.protocol.errors import Refused
 
 

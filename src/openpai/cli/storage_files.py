@@ -12,6 +12,7 @@ import typer
 
 from openpai.cli import output, prompts, session, words
 from openpai.cli.storage import Name
+from openpai.cli.words import size
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -101,16 +102,6 @@ def rm(
         output.document({"storage": name, "removed": paths})
         return
     output.say(f"Removed {words.plural(len(paths), 'path')} from {name}.")
-
-
-def size(count: int) -> str:
-    """Return a number of bytes for a person."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
 
 
 def _files(source: Path) -> Iterator[tuple[Path, str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 
 from openpai.cli.listing import shown
-from openpai.cli.words import ago, clock_time, counts, ran_for, span, styled
+from openpai.cli.words import ago, clock_time, counts, ran_for, size, span, styled
 
 if TYPE_CHECKING:
     from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait
@@ -178,13 +178,16 @@ def kept_work(kept: Sequence[WorkKept], now_ms: int) -> Table:
     """Return a table of what tasks left in their working directories."""
     table = _plain()
     table.add_column("LEFT BY", overflow="fold")
+    # Of the job and of the task: a task that was tried again has a line for each try.
+    table.add_column("ATTEMPT", no_wrap=True)
     table.add_column("FILES", justify="right", no_wrap=True)
     table.add_column("SIZE", justify="right", no_wrap=True)
     table.add_column("KEPT FOR", justify="right", no_wrap=True)
     for one in kept:
         more = "" if one.is_counted else "+"
         left = span(max(0, one.kept_until_ms - now_ms) / 1000)
-        table.add_row(shown(one.task), f"{one.files}{more}", f"{one.bytes / (1 << 20):.1f} MiB{more}", left)
+        attempt = f"{one.job_attempt + 1}/{one.attempt + 1}"
+        table.add_row(shown(one.task), attempt, f"{one.files}{more}", f"{size(one.bytes)}{more}", left)
     return table
 
 

@@ -40,6 +40,16 @@ def _spelled(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
+def size(count: int) -> str:
+    """Return a number of bytes for a person."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
 def span(seconds: float) -> str:
     """Return a length of time in at most two units, as in `4.2s`, `3m 05s` or `2d 3h`."""
     if seconds < 0:
