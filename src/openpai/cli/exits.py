@@ -18,6 +18,7 @@ class Exit(IntEnum):
     NOT_ALLOWED = 4
     CONFLICT = 5
     UNAVAILABLE = 6
+    JOB_OVER = 7
     BUG = 70
     INTERRUPTED = 130
 
@@ -28,8 +29,9 @@ MEANING: Final[dict[Exit, str]] = {
     Exit.REFUSED: "bad usage or bad input: asking again will not help",
     Exit.NOT_FOUND: "no such job, task, log, node or user",
     Exit.NOT_ALLOWED: "not logged in, wrong password, or not allowed",
-    Exit.CONFLICT: "the name is taken",
+    Exit.CONFLICT: "the name is taken, or what it is about is in use or not over yet",
     Exit.UNAVAILABLE: "no connection, busy, or not over in time: try again later",
+    Exit.JOB_OVER: "the job is over, or in the archive: it must run for that",
     Exit.BUG: "a bug in openpai",
     Exit.INTERRUPTED: "interrupted with Ctrl-C; a job goes on running",
 }
@@ -41,6 +43,9 @@ def exit_for(error: PaiError) -> Exit:
         return Exit.UNAVAILABLE
     if not isinstance(error, Refused):
         return Exit.BUG
+    # The archive holds only jobs that are over; nobody's rights would change that.
+    if error.code in ("FinishedJobError", "ReadOnlyJobError"):
+        return Exit.JOB_OVER
     if error.code == "IncorrectPasswordError" or error.status in (401, 403):
         return Exit.NOT_ALLOWED
     return {404: Exit.NOT_FOUND, 409: Exit.CONFLICT}.get(error.status, Exit.REFUSED)

@@ -13,6 +13,7 @@ from openpai.cli.job_submit import Name
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
+    from openpai.client import Client
     from openpai.client.model import SshTask
 
 
@@ -28,7 +29,7 @@ def ssh(
     A task can be reached when its role asks for a port named `ssh` and runs a server there.
     """
     with session.connect() as pai:
-        found = pai.ssh(name)
+        found = _doors(pai, name)
     chosen = [one for one in found if role in (None, one.role) and index in (None, one.index)]
     if not chosen:
         known = ", ".join(one.name for one in found)
@@ -43,6 +44,17 @@ def ssh(
     rows = [(one.name, one.host, str(one.port), one.command) for one in chosen]
     output.say(listing(["TASK", "HOST", "PORT", "COMMAND"], rows, right=["PORT"]))
     output.next_step(f"pai job ssh {name} --role {chosen[0].role} --index {chosen[0].index} --connect")
+
+
+def _doors(pai: Client, name: str) -> tuple[SshTask, ...]:
+    try:
+        return pai.ssh(name)
+    except Refused as error:
+        # OpenPAI's answer does not tell a job that does not run yet from one that never will.
+        if error.code != "NoJobSshInfoError" or not (job := pai.job(name)).is_final:
+            raise
+        told = f"job {job.full_name} is over; no task of it can be reached"
+        raise Refused("FinishedJobError", told, f"start it again first: pai job start {name}") from error
 
 
 def _become(task: SshTask) -> None:

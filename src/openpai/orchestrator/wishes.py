@@ -305,7 +305,7 @@ def _waits(office: Office, job: Job) -> Iterator[Wait]:
 def _refuse_over(found: JobRecord) -> None:
     if found.job.is_final:
         told = f"job {found.full_name} is over"
-        raise Refused("ReadOnlyJobError", told, f"start it again first: pai job start {found.name}")
+        raise Refused("FinishedJobError", told, f"start it again first: pai job start {found.name}")
 
 
 async def _starting(found: JobRecord, backend: Backend) -> tuple[Wait, ...]:

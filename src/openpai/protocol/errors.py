@@ -41,6 +41,7 @@ STATUS_OF: Final[dict[str, int]] = {
     "NoNodeError": 404,
     "MethodNotAllowedError": 405,
     "ConflictJobError": 409,
+    "FinishedJobError": 409,
     "ConflictUserError": 409,
     "ConflictGroupError": 409,
     "ConflictVcError": 409,

@@ -21,6 +21,8 @@ from openpai.protocol.errors import STATUS_OF, Broken, Fault, InvalidProtocol, R
         (Refused("ForbiddenUserError", "x"), Exit.NOT_ALLOWED),
         (Refused("IncorrectPasswordError", "x"), Exit.NOT_ALLOWED),
         (Refused("ConflictJobError", "x"), Exit.CONFLICT),
+        (Refused("FinishedJobError", "x"), Exit.JOB_OVER),
+        (Refused("ReadOnlyJobError", "x"), Exit.JOB_OVER),
         (Unavailable("x"), Exit.UNAVAILABLE),
         (Broken("x"), Exit.BUG),
     ],

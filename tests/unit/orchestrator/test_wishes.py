@@ -116,8 +116,9 @@ def test_a_job_that_is_over_or_pinned_is_not_made_opportunistic() -> None:
             house.wishes.set_rank("ann", "train", 1, "ann"),
             house.wishes.checkpointed("ann", "train"),
         ):
-            with pytest.raises(Refused, match="is over"):
+            with pytest.raises(Refused, match="is over") as refused:
                 await wish
+            assert (refused.value.code, refused.value.status) == ("FinishedJobError", 409)
         with pytest.raises(Refused, match="no priority class"):
             await house.wishes.set_priority("ann", "train", "urgent", "ann")
 

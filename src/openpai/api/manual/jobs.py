@@ -212,12 +212,12 @@ OPERATIONS: Final[dict[str, Told]] = {
         "unarchiveJob", "Take a job out of the archive", Done, f"{_JOB} ConflictJobError"
     ),
     f"PUT {_J}/{{job}}/priority": Told(
-        "setJobPriority", "Change a job's priority", Done, f"{_JOB} ReadOnlyJobError ConflictJobError"
+        "setJobPriority", "Change a job's priority", Done, f"{_JOB} ReadOnlyJobError FinishedJobError"
     ),
     f"PUT {_J}/{{job}}/rank": Told(
-        "setJobRank", "Move a job in its queue", Done, f"{_JOB} ReadOnlyJobError ConflictJobError"
+        "setJobRank", "Move a job in its queue", Done, f"{_JOB} ReadOnlyJobError FinishedJobError"
     ),
     f"POST {_J}/{{job}}/checkpoint": Told(
-        "checkpointJob", "Tell that a job saved its work", Done, f"{_JOB} ReadOnlyJobError ConflictJobError"
+        "checkpointJob", "Tell that a job saved its work", Done, f"{_JOB} ReadOnlyJobError FinishedJobError"
     ),
 }

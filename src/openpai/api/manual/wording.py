@@ -52,6 +52,7 @@ _OF_REPORTS: Final = {
 }
 _SAID: Final = {
     "BadConfigurationError": ("virtualClusters.vision: promises more than there is", "promise less"),
+    "FinishedJobError": ("job ann~train is over", "start it again first: pai job start train"),
     "IncorrectPasswordError": ("the password is not right", "try again"),
     "InvalidProtocolError": ("the job file has 1 fault", "mend the lines named in `faults`"),
     "NoApiError": ("there is no GET /api/v2/job", "see /docs for what there is"),
