@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from openpai.client import Client
 
-from .server import PASSWORD, ROOT, Server, logged_in
+from .server import PAI, PASSWORD, ROOT, Server, logged_in
 
 JOB = """
 protocolVersion: 2
@@ -47,7 +48,8 @@ def typed(commands: str, data: Path, backup: Path) -> None:
     """Type commands into a shell, with other directories."""
     here = commands.replace("/var/lib/openpai", str(data)).replace("/backup", str(backup))
     assert here.count(str(data)), here
-    subprocess.run(["sh", "-euxc", here], check=True)
+    path = f"{Path(PAI[0]).parent}:{os.environ['PATH']}"
+    subprocess.run(["sh", "-euxc", here], check=True, env={**os.environ, "PATH": path})
 
 
 def entered(server: Server) -> Client:
@@ -59,7 +61,7 @@ def entered(server: Server) -> Client:
 def test_a_backup_of_a_platform_at_work_is_restored_after_a_crash(server: Server, tmp_path: Path) -> None:
     data, backup = server.data_dir / "data", tmp_path / "kept"
     backup.mkdir()
-    take, restore = commands_of("Backup")
+    take, restore = commands_of("Back up and restore")
     acknowledged: list[str] = []
     is_enough, is_at_work = Event(), Event()
 

@@ -130,10 +130,31 @@ def visit_data_dir(root: Path) -> DataDir:
 def known_data_dir(root: Path) -> DataDir:
     """Take a data directory that is there. Raises Refused for any other, so that a wrong path makes no new platform."""
     root = root.expanduser().absolute()
+    _require_signs(root)
+    return open_data_dir(root)
+
+
+def _require_signs(root: Path) -> None:
     if not any((root / sign).exists() for sign in _SIGNS):
         told = f"{root} is not the data directory of a server"
         raise Refused("BadConfigurationError", told, "give the directory that `pai up` uses with --data-dir")
-    return open_data_dir(root)
+
+
+def look_at_data_dir(root: Path) -> DataDir:
+    """Return a data directory that a server may be using, to read it. Raises Refused while its key is replaced."""
+    root = root.expanduser().absolute()
+    _require_signs(root)
+    try:
+        shared = _shared_file(root / "visitors")
+    except OSError:
+        return DataDir(root, None)
+    try:
+        fcntl.flock(shared, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        shared.close()
+        told = f"`pai admin rotate-key` or `pai admin restore` uses the data directory {root}"
+        raise Refused("BadConfigurationError", told, "wait until it has ended, and try again") from error
+    return DataDir(root, shared)
 
 
 def refuse_visitors(data: DataDir) -> IO[str]:

@@ -199,13 +199,16 @@ def up(
 
 
 ADMIN = {
+    "backup": ("openpai.app.backup:backup", "Write the platform to one file; the server may run."),
+    "restore": ("openpai.app.restore:restore", "Make a data directory of a backup."),
+    "check": ("openpai.app.check:check", "Check database, key, files and free space."),
     "config": ("openpai.app.admin:config", "Print a configuration file with every setting, explained."),
     "reset-password": ("openpai.app.admin:reset_password", "Let somebody log in as an administrator again."),
     "rotate-key": ("openpai.app.keys:rotate_key", "Seal all secrets with a new key."),
 }
 
 app.command(short_help="Replay a job trace over the real scheduler.")(simulate)
-app.add_typer(group("Mend a platform whose server is stopped.", ADMIN), name="admin")
+app.add_typer(group("Look after a platform where it runs: backup, keys, passwords.", ADMIN), name="admin")
 vc_app.command(short_help="Write a configuration for the machines there are.")(plan)
 scheduler_app.command(short_help="Decide again on a snapshot, and say why.")(replay)
 

@@ -56,6 +56,11 @@ def require_newest(database: Database) -> None:
         )
 
 
+def require_known(schema: str) -> None:
+    """Raise Refused for a schema that this program does not know, which is one of a newer program."""
+    _refuse_newer(ScriptDirectory.from_config(_config()), schema)
+
+
 def newest_schema() -> str:
     """Return the schema that this program works with."""
     return ScriptDirectory.from_config(_config()).get_current_head() or ""
@@ -68,13 +73,8 @@ def _config() -> Config:
 
 
 def _refuse_strangers(connection: sa.Connection, script: ScriptDirectory, at: str | None) -> None:
-    known = {revision.revision for revision in script.walk_revisions()}
-    if at is not None and at not in known:
-        raise Refused(
-            "BadConfigurationError",
-            f"the database was last used by a newer openpai (schema {at})",
-            "install that version or a newer one; this one changed nothing",
-        )
+    if at is not None:
+        _refuse_newer(script, at)
     if at is None and sa.inspect(connection).get_table_names():
         raise Refused(
             "BadConfigurationError",
@@ -89,3 +89,12 @@ def _refuse_strangers(connection: sa.Connection, script: ScriptDirectory, at: st
                 f"the database is encoded in {encoding}, which cannot hold what people write",
                 "make one with: createdb --encoding UTF8 --template template0 NAME",
             )
+
+
+def _refuse_newer(script: ScriptDirectory, at: str) -> None:
+    if at not in {revision.revision for revision in script.walk_revisions()}:
+        raise Refused(
+            "BadConfigurationError",
+            f"the database was last used by a newer openpai (schema {at})",
+            "install that version or a newer one; this one changed nothing",
+        )

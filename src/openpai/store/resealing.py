@@ -21,7 +21,7 @@ from openpai.store.writer import run_alone
 T = TypeVar("T")
 
 ROWS_AT_ONCE: Final = 200
-_KEPT: Final = ((job_details, job_details.c.job), (storages, storages.c.name))
+KEPT: Final = ((job_details, job_details.c.job), (storages, storages.c.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Resealed:
 
 def count_sealed(database: Database) -> int:
     """Return how many secrets there are."""
-    queries = [sa.select(sa.func.count()).where(table.c.sealed.is_not(None)) for table, _ in _KEPT]
+    queries = [sa.select(sa.func.count()).where(table.c.sealed.is_not(None)) for table, _ in KEPT]
     return _read(database, lambda connection: sum(connection.execute(query).scalar_one() for query in queries))
 
 
 def opens_newest(database: Database, vault: Vault) -> bool:
     """Return whether the vault opens any of the newest secrets; True when there are none."""
-    queries = [sa.select(table.c.sealed).order_by(key.desc()).limit(ROWS_AT_ONCE) for table, key in _KEPT]
+    queries = [sa.select(table.c.sealed).order_by(key.desc()).limit(ROWS_AT_ONCE) for table, key in KEPT]
     found = _read(database, lambda connection: [each for query in queries for each in connection.scalars(query)])
     sealed = [bytes(each) for each in found if each is not None]
     return not sealed or any(vault.resealed(each) is not None for each in sealed)
@@ -61,7 +61,7 @@ def reseal(database: Database, vault: Vault, progress: Callable[[int], None]) ->
         sa.event.listen(database.engine, "connect", _forgetful)
         database.engine.dispose()
     sealed, lost = 0, []
-    for table, key in _KEPT:
+    for table, key in KEPT:
         for names, unopened in _batches(database, vault, table, key):
             sealed += len(names) - len(unopened)
             lost += unopened

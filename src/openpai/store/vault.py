@@ -54,6 +54,14 @@ class Vault:
             ) from error
         return opened
 
+    def opens(self, data: bytes) -> bool:
+        """Return whether any of the keys opens what was sealed."""
+        try:
+            self._fernet.decrypt(data)
+        except InvalidToken:
+            return False
+        return True
+
     def resealed(self, data: bytes) -> bytes | None:
         """Return what was sealed, sealed with the first key; as it is if it is already, None if no key opens it."""
         try:

@@ -1,0 +1,191 @@
+"""The form of a backup: one compressed tar file, with a manifest at its end that has the digest of every other file.
+
+A file that was cut off has no manifest and is refused; so is one with a member that nobody of us wrote, or with a name
+that leads elsewhere.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+from openpai.protocol.errors import Refused, Unavailable
+
+MANIFEST: Final = "manifest.json"
+SQLITE: Final = "openpai.db"
+POSTGRES: Final = "database.dump"
+KEY: Final = "secret.key"
+UIDS: Final = "task-uids"
+FORMAT: Final = 1
+_LEVEL: Final = 4
+_CHUNK: Final = 1 << 20
+_MANIFEST_MAX: Final = 1 << 28
+_LOG: Final = re.compile(r"logs(/(?!\.\.?(/|$))[^/\0]+)+")
+
+
+class _Hashing:
+    """Reads a file of a known length, and knows the digest of what was read."""
+
+    def __init__(self, file: IO[bytes], length: int) -> None:
+        self._file, self._left = file, length
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes. One that is shorter than it was is filled up: a log may be cut meanwhile."""
+        size = self._left if size < 0 else min(size, self._left)
+        data = self._file.read(size)
+        data += bytes(size - len(data))
+        self._left -= size
+        self.digest.update(data)
+        return data
+
+
+@dataclass
+class Writing:
+    """A backup that is being written."""
+
+    tar: tarfile.TarFile
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, name: str, file: IO[bytes]) -> None:
+        """Add an open file, with as many bytes as it has now."""
+        found = os.fstat(file.fileno())
+        member = _member(name, found.st_size, found.st_mtime)
+        reading = _Hashing(file, found.st_size)
+        self.tar.addfile(member, reading)
+        self.files[name] = {"size": found.st_size, "sha256": reading.digest.hexdigest()}
+
+    def add_logs(self, root: Path) -> None:
+        """Add the logs below `root`. What is no plain file there was put there by a task, and is passed over."""
+        if not root.is_dir():
+            return
+        # By open directories: the owner of a task could put a link in the place of one.
+        for above, _, names, directory in os.fwalk(root, follow_symlinks=False):
+            inside = Path(above).relative_to(root.parent)
+            for name in sorted(names):
+                try:
+                    opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+                except OSError:
+                    # A link, or gone because its time was over.
+                    continue
+                with os.fdopen(opened, "rb") as file:
+                    if stat.S_ISREG(os.fstat(opened).st_mode):
+                        self.add(f"{inside}/{name}", file)
+
+    def finish(self, manifest: dict[str, Any]) -> None:
+        """Add the manifest, which makes the backup whole."""
+        data = json.dumps({"format": FORMAT, **manifest, "files": self.files}, indent=1).encode()
+        self.tar.addfile(_member(MANIFEST, len(data), manifest["time"]), io.BytesIO(data))
+        self.tar.close()
+
+
+def write_archive(file: IO[bytes]) -> tuple[Writing, gzip.GzipFile]:
+    """Begin a backup in an open file; close what is returned second when it is finished."""
+    packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file)
+    return Writing(tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT)), packed
+
+
+def unpack(archive: Path, target: Path) -> dict[str, Any]:
+    """Unpack a backup into an empty directory; return its manifest.
+
+    Raises Refused when the backup is not whole, not as it was written, or not one.
+    """
+    digests: dict[str, dict[str, Any]] = {}
+    manifest: dict[str, Any] | None = None
+    try:
+        with archive.open("rb") as file, gzip.GzipFile(fileobj=file) as packed:
+            with tarfile.open(fileobj=packed, mode="r|") as tar:
+                for member in tar:
+                    _refuse_unsafe(archive, member, digests, is_over=manifest is not None)
+                    content = tar.extractfile(member) or io.BytesIO()
+                    if member.name == MANIFEST:
+                        manifest = _parsed(archive, content.read(_MANIFEST_MAX))
+                    else:
+                        digests[member.name] = _written(content, target / member.name)
+            # The digest of the whole comes last.
+            while packed.read(_CHUNK):
+                pass
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise _damaged(archive, str(error) or "it ends too early") from error
+    except OSError as error:
+        told = f"the backup {archive} cannot be unpacked into {target}: {error.strerror or error}"
+        raise Unavailable(told, "mend that, and try again; nothing was changed") from error
+    if manifest is None:
+        raise _damaged(archive, "it has no manifest, so it was cut off or is no backup")
+    _compare(archive, manifest, digests)
+    return manifest
+
+
+def _member(name: str, size: int, changed: float) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mtime, member.mode = size, int(changed), 0o600
+    return member
+
+
+def _refuse_unsafe(archive: Path, member: tarfile.TarInfo, known: dict[str, Any], *, is_over: bool) -> None:
+    is_ours = member.name in (MANIFEST, SQLITE, POSTGRES, KEY, UIDS) or _LOG.fullmatch(member.name)
+    if not member.isreg() or not is_ours or member.name in known or is_over:
+        what = "is a link or no plain file" if not member.isreg() else "does not belong there"
+        told = f"{archive} is no backup of openpai: {member.name[:200]!r} in it {what}"
+        raise Refused("BadConfigurationError", told, "nothing was changed; give a file of `pai admin backup`")
+
+
+def _written(content: IO[bytes], target: Path) -> dict[str, Any]:
+    """Write a member to a new file that only its owner can read; return its size and digest."""
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    size, digest = 0, hashlib.sha256()
+    made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(made, "wb") as file:
+        for data in _chunks(content):
+            size += len(data)
+            digest.update(data)
+            file.write(data)
+        file.flush()
+        os.fsync(made)
+    return {"size": size, "sha256": digest.hexdigest()}
+
+
+def _chunks(content: IO[bytes]) -> Iterator[bytes]:
+    while data := content.read(_CHUNK):
+        yield data
+
+
+def _parsed(archive: Path, data: bytes) -> dict[str, Any]:
+    try:
+        manifest = json.loads(data)
+        is_one = isinstance(manifest["files"], dict) and isinstance(manifest["schema"], str)
+        form = int(manifest["format"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(archive, "its manifest cannot be read") from error
+    if form > FORMAT:
+        told = f"the backup {archive} was written by a newer openpai ({manifest.get('version', '?')})"
+        raise Refused("BadConfigurationError", told, "install that version or a newer one; nothing was changed")
+    if not is_one:
+        raise _damaged(archive, "its manifest cannot be read")
+    found: dict[str, Any] = manifest
+    return found
+
+
+def _compare(archive: Path, manifest: dict[str, Any], digests: dict[str, dict[str, Any]]) -> None:
+    names = sorted(manifest["files"].keys() | digests.keys())
+    wrong = [name for name in names if manifest["files"].get(name) != digests.get(name)]
+    if wrong:
+        raise _damaged(archive, f"{wrong[0]} is not what the manifest says")
+    if (SQLITE in digests) == (POSTGRES in digests):
+        raise _damaged(archive, "it holds no database")
+
+
+def _damaged(archive: Path, why: str) -> Refused:
+    told = f"the backup {archive} is damaged or not whole: {why}"
+    return Refused("BadConfigurationError", told, "take another backup; nothing was changed")

@@ -1,0 +1,196 @@
+"""`pai admin backup`: everything that cannot be made again, in one file, while the server runs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Final
+
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+from openpai.app import archive
+from openpai.app.admin import DatabaseOption, DataDirOption
+from openpai.app.datadir import DataDir, look_at_data_dir
+from openpai.app.unlocking import ENVIRONMENT
+from openpai.cli.output import Json, document, error_console, say, warn
+from openpai.protocol.errors import Refused, Unavailable
+from openpai.store.copying import copy_sqlite, dump_postgres, schema_of_sqlite
+from openpai.store.database import normal_url
+
+_MB: Final = 1 << 20
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, such as openpai.tar.gz.")],
+    data_dir: DataDirOption = Path("~/.local/share/openpai"),
+    database_url: DatabaseOption = None,
+    logs: Annotated[bool, typer.Option("--logs", help="Take the logs of tasks along.")] = False,
+    without_key: Annotated[bool, typer.Option("--without-key", help="Leave the key of the secrets out.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if there is one.")] = False,
+    json: Json = False,
+) -> None:
+    """Write database, key and user numbers to one file; the server may run.
+
+    The file opens every secret unless it is without the key: keep it where you would keep a password.
+    """
+    with ExitStack() as stack:
+        data = look_at_data_dir(data_dir)
+        stack.callback(data.close)
+        url = data.require_database(database_url)
+        file = _target(file, data, force=force)
+        stack.enter_context(_ended_by_signals())
+        work = stack.enter_context(_workplace(file))
+        try:
+            manifest = _write(data, url, work, with_logs=logs, with_key=not without_key)
+            (work / "backup").replace(file)
+            _flush(file.parent)
+        except OSError as error:
+            told = f"the backup {file} cannot be written: {error.strerror or error}"
+            raise Unavailable(told, "give a place with room for two copies of the database, and try again") from error
+    _tell(file, manifest, without_key=without_key, as_json=json)
+
+
+def _target(file: Path, data: DataDir, *, force: bool) -> Path:
+    file = file.expanduser().absolute()
+    if not file.parent.is_dir():
+        raise Refused("BadConfigurationError", f"there is no directory {file.parent}", "make it, or give another file")
+    # What its directory is called otherwise does not matter.
+    file = file.parent.resolve() / file.name
+    if file.is_relative_to(data.root.resolve()):
+        told = f"{file} lies in the data directory, and would be lost with it"
+        raise Refused("BadConfigurationError", told, "give a file elsewhere, best on another machine")
+    if file.is_dir() or (os.path.lexists(file) and not force):
+        raise Refused(
+            "BadConfigurationError", f"{file} is there already", "give another name, or --force to replace it"
+        )
+    return file
+
+
+@contextmanager
+def _workplace(file: Path) -> Iterator[Path]:
+    """Make a directory beside `file` that nobody else can enter, and remove it at the end.
+
+    A run that was killed leaves it behind for the next run to remove.
+    """
+    work = file.with_name(f".{file.name}.part")
+    try:
+        work.mkdir(mode=0o700, exist_ok=True)
+        held = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        told = f"{file.parent} cannot be written: {error.strerror}"
+        raise Refused("BadConfigurationError", told, "give a file in a directory of yours") from error
+    try:
+        if os.fstat(held).st_uid != os.geteuid():
+            raise Refused("BadConfigurationError", f"{work} belongs to somebody else", "give a file elsewhere")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            told = f"another backup is being written to {file}"
+            raise Refused("BadConfigurationError", told, "wait until it has ended") from error
+        os.fchmod(held, 0o700)
+        for left in work.iterdir():
+            left.unlink()
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    finally:
+        os.close(held)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, with nothing left behind."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write(data: DataDir, url: str, work: Path, *, with_logs: bool, with_key: bool) -> dict[str, Any]:
+    """Write the backup to the file `backup` in a directory of its own; return its manifest."""
+    parsed = normal_url(url)
+    is_sqlite = parsed.get_backend_name() == "sqlite"
+    name = archive.SQLITE if is_sqlite else archive.POSTGRES
+    copy = work / "copy"
+    os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    if is_sqlite:
+        _copy_watched(Path(str(parsed.database)), copy)
+        schema = schema_of_sqlite(copy)
+    else:
+        schema = dump_postgres(url, copy)
+    manifest: dict[str, Any] = {
+        "version": version("openpai"),
+        "schema": schema,
+        "time": int(time.time()),
+        "database": "sqlite" if is_sqlite else "postgresql",
+    }
+    made = os.open(work / "backup", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(made, "wb") as file:
+        writing, packed = archive.write_archive(file)
+        with copy.open("rb") as copied:
+            writing.add(name, copied)
+        copy.unlink()
+        _add_files(writing, data, with_logs=with_logs, with_key=with_key)
+        writing.finish(manifest)
+        packed.close()
+        file.flush()
+        os.fsync(made)
+    return {**manifest, "files": writing.files}
+
+
+def _add_files(writing: archive.Writing, data: DataDir, *, with_logs: bool, with_key: bool) -> None:
+    # After the database: numbers given meanwhile to people whom it does not know do no harm, missing ones would.
+    for name, path in ((archive.UIDS, data.task_uids), (archive.KEY, data.key_file)):
+        if path.exists() and (with_key or name != archive.KEY):
+            with path.open("rb") as file:
+                writing.add(name, file)
+    if with_logs:
+        writing.add_logs(data.logs)
+
+
+def _copy_watched(source: Path, copy: Path) -> None:
+    columns = (TextColumn("copying the database"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=error_console(), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        copy_sqlite(source, copy, lambda done, total: progress.update(task, completed=done, total=total))
+
+
+def _flush(directory: Path) -> None:
+    held = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(held)
+    finally:
+        os.close(held)
+
+
+def _tell(file: Path, manifest: dict[str, Any], *, without_key: bool, as_json: bool) -> None:
+    files: dict[str, Any] = manifest["files"]
+    has_key = archive.KEY in files
+    if not has_key:
+        why = "as you asked" if without_key else f"as there is none in the data directory; {ENVIRONMENT} may hold it"
+        warn(f"the backup is without the key, {why}: nothing opens its secrets unless you keep the key elsewhere")
+    size = file.stat().st_size
+    if as_json:
+        document({"file": str(file), "size": size, "hasKey": has_key, **manifest})
+        return
+    log_count = sum(name.startswith("logs/") for name in files)
+    parts = [manifest["database"], "key"] if has_key else [manifest["database"]]
+    parts += ["user numbers"] if archive.UIDS in files else []
+    parts += [f"{log_count} log files"] if log_count else []
+    say(f"{file} ({size / _MB:.1f} MiB) holds {', '.join(parts)}, schema {manifest['schema']}.")

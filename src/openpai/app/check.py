@@ -1,0 +1,196 @@
+"""`pai admin check`: whether what a server needs is there, whole, and closed to others. Changes nothing."""
+
+from __future__ import annotations
+
+import json as json_
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import typer
+
+from openpai.app.admin import DatabaseOption, DataDirOption
+from openpai.app.datadir import DataDir, look_at_data_dir
+from openpai.app.room import scarce_below
+from openpai.app.unlocking import ENVIRONMENT
+from openpai.cli.output import Json, document, say
+from openpai.protocol.errors import PaiError
+from openpai.store.checking import Checking
+from openpai.store.database import Database
+from openpai.store.vault import Vault, key_from
+from openpai.system.space import space_of
+
+_NAMED_MAX: Final = 5
+_MB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found out about one thing."""
+
+    what: str
+    state: Literal["ok", "warning", "fault"]
+    told: str
+    advice: str = ""
+
+
+def check(
+    data_dir: DataDirOption = Path("~/.local/share/openpai"),
+    database_url: DatabaseOption = None,
+    json: Json = False,
+) -> None:
+    """Check database, secrets, files, permissions and free space; the server may run.
+
+    It changes nothing, and ends with 1 when there is a fault. All rows and secrets are read, which takes a while.
+    """
+    with ExitStack() as stack:
+        data = look_at_data_dir(data_dir)
+        stack.callback(data.close)
+        findings = list(_findings(data, database_url))
+    if json:
+        document({"dataDir": str(data.root), "findings": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            advice = f"; {finding.advice}" if finding.advice else ""
+            say(f"{finding.state:8}{finding.what}: {finding.told}{advice}")
+    if any(finding.state == "fault" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _findings(data: DataDir, database_url: str | None) -> Iterator[Finding]:
+    yield _of_directory(data)
+    yield _of_key(data)
+    yield from _guarded("user numbers", lambda: _of_uids(data))
+    yield _of_space(data)
+    try:
+        database = Database(data.require_database(database_url), inline=True)
+    except PaiError as error:
+        yield Finding("database", "fault", error.message, error.advice)
+        return
+    try:
+        checking = Checking(database)
+        for what, look in (
+            ("database", lambda: _of_database(checking)),
+            ("schema", lambda: _of_schema(checking)),
+            ("secrets", lambda: _of_secrets(checking, data)),
+            ("logs", lambda: _of_logs(checking, data)),
+        ):
+            for finding in _guarded(what, look):
+                yield finding
+                if what == "schema" and finding.state != "ok":
+                    # What comes next asks for tables that are not there.
+                    return
+    finally:
+        database.close()
+
+
+def _guarded(what: str, look: Callable[[], Finding]) -> Iterator[Finding]:
+    try:
+        yield look()
+    except PaiError as error:
+        yield Finding(what, "fault", error.message, error.advice)
+    except OSError as error:
+        yield Finding(what, "fault", f"{error.filename or what} cannot be read: {error.strerror}")
+
+
+def _of_directory(data: DataDir) -> Finding:
+    mode = data.root.stat().st_mode & 0o777
+    told = f"{data.root} has the mode {mode:o}"
+    if mode & 0o022:
+        return Finding("directory", "fault", f"{told}: others may put files into it", f"chmod go-w {data.root}")
+    if mode & 0o044:
+        return Finding("directory", "warning", f"{told}: others may see what is in it", f"chmod go-r {data.root}")
+    return Finding("directory", "ok", told)
+
+
+def _of_key(data: DataDir) -> Finding:
+    file = data.key_file
+    if not file.exists():
+        if os.environ.get(ENVIRONMENT):
+            return Finding("key", "ok", f"it comes from {ENVIRONMENT}")
+        return Finding("key", "fault", f"{file} is missing", f"put it back from a backup, or set {ENVIRONMENT}")
+    found = file.stat()
+    told = f"{file} has the mode {found.st_mode & 0o777:o}"
+    if found.st_mode & 0o007:
+        advice = f"chmod 600 {file}, then run `pai admin rotate-key`"
+        return Finding("key", "fault", f"{told}: everybody on this machine may read or change it", advice)
+    if found.st_mode & 0o070:
+        return Finding("key", "warning", f"{told}: its group may read or change it", f"chmod 600 {file}")
+    owner = data.root.stat().st_uid
+    if found.st_uid not in (owner, 0):
+        return Finding("key", "warning", f"{file} belongs to another user than {data.root}", "chown it")
+    return Finding("key", "ok", told)
+
+
+def _of_uids(data: DataDir) -> Finding:
+    what = "user numbers"
+    if not data.task_uids.exists():
+        return Finding(what, "ok", "none are given: --task-uids was not used")
+    by_uid: dict[int, str] = {}
+    whole = data.task_uids.read_text("utf-8", errors="replace").rpartition("\n")[0]
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            entry = json_.loads(line)
+            person, uid = str(entry["person"]), int(entry["uid"])
+        except (ValueError, KeyError, TypeError):
+            return Finding(what, "fault", f"line {number} of {data.task_uids} is damaged", "restore the file")
+        if by_uid.setdefault(uid, person) != person:
+            told = f"{person} and {by_uid[uid]} have the same number {uid}, so each gets at the other's files"
+            return Finding(what, "fault", told, f"restore {data.task_uids} from a backup")
+    return Finding(what, "ok", f"{len(by_uid)} people have one")
+
+
+def _of_space(data: DataDir) -> Finding:
+    space = space_of(str(data.root))
+    least = scarce_below(space.total)
+    told = f"{space.free // _MB} MiB are free; new jobs are taken from {least // _MB} MiB on"
+    if space.free < least:
+        return Finding("space", "fault", told, "free some space on the disk of the data directory")
+    if space.free < 2 * least:
+        return Finding("space", "warning", told, "free some space on the disk of the data directory")
+    return Finding("space", "ok", told)
+
+
+def _of_database(checking: Checking) -> Finding:
+    faults = checking.faults()
+    if faults:
+        return Finding("database", "fault", f"it is damaged: {'; '.join(faults)}", "restore it from a backup")
+    return Finding("database", "ok", "all of it can be read")
+
+
+def _of_schema(checking: Checking) -> Finding:
+    at, is_newest = checking.schema()
+    if not at:
+        return Finding("schema", "fault", "it has none", "restore the database from a backup")
+    if not is_newest:
+        return Finding(
+            "schema", "warning", f"{at} is older than this openpai", "the next `pai up` brings it up to date"
+        )
+    return Finding("schema", "ok", at)
+
+
+def _of_secrets(checking: Checking, data: DataDir) -> Finding:
+    given = os.environ.get(ENVIRONMENT)
+    if not given and not data.key_file.exists():
+        return Finding("secrets", "fault", "there is no key to try", "put the key back from a backup")
+    found = checking.secrets(Vault(given or key_from(data.key_file)))
+    if not found.lost:
+        return Finding("secrets", "ok", f"the key opens all {found.total}")
+    told = f"the key opens {len(found.lost)} of {found.total} not: {_named(found.lost)}"
+    return Finding("secrets", "fault", told, "put back the key that belongs to this database")
+
+
+def _of_logs(checking: Checking, data: DataDir) -> Finding:
+    running = [key.path() for key in checking.running()]
+    lost = tuple(name for name in running if not (data.logs / name).is_dir())
+    if lost:
+        told = f"{len(lost)} of {len(running)} running tasks have no directory in {data.logs}: {_named(lost)}"
+        return Finding("logs", "warning", told, "after a restore they run again; otherwise restore the logs")
+    return Finding("logs", "ok", f"all {len(running)} running tasks have theirs")
+
+
+def _named(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_NAMED_MAX]) + (", ..." if len(names) > _NAMED_MAX else "")

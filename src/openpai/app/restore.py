@@ -1,0 +1,160 @@
+"""`pai admin restore`: a data directory of a backup, on a machine where no server runs.
+
+Nothing of what is there is touched before all of the backup is unpacked and compared with its manifest.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from openpai.app import archive
+from openpai.app.admin import DatabaseOption, DataDirOption
+from openpai.app.datadir import DataDir, known_data_dir, open_data_dir, refuse_visitors
+from openpai.cli.output import Json, document, next_step, say, warn
+from openpai.protocol.errors import Refused, Unavailable
+from openpai.store.copying import require_empty_postgres, restore_postgres, schema_of_sqlite
+from openpai.store.database import normal_url
+from openpai.store.opening import require_known
+
+_STAGE: Final = "restoring"
+# What `open_data_dir` makes, what file systems have at their top, and what an earlier attempt left.
+_NOTHING: Final = frozenset({"lock", "visitors", "lost+found", _STAGE})
+_MADE: Final = frozenset({"logs", "tasks"})
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `pai admin backup` wrote.")],
+    data_dir: DataDirOption = Path("~/.local/share/openpai"),
+    database_url: DatabaseOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Move a data directory aside that is not empty.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a data directory of a backup; stop the server and its tasks first.
+
+    The directory must be empty or new. Of a backup of PostgreSQL, --database-url names an empty database to fill.
+    """
+    root, file = data_dir.expanduser().absolute(), file.expanduser().absolute()
+    if not file.is_file():
+        raise Refused("BadConfigurationError", f"there is no file {file}", "give what `pai admin backup` wrote")
+    _refuse_full(root, force=force)
+    with ExitStack() as stack:
+        is_full = bool(_entries(root))
+        data = known_data_dir(root) if is_full else open_data_dir(root)
+        stack.callback(data.close)
+        stack.callback(refuse_visitors(data).close)
+        _refuse_full(root, force=force)
+        stage = root / _STAGE
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(mode=0o700)
+        stack.callback(shutil.rmtree, stage, ignore_errors=True)
+        manifest = archive.unpack(file, stage)
+        require_known(str(manifest["schema"]))
+        _fill_database(stage, database_url)
+        aside = _installed(data, stage, stack, database_url, is_full=is_full)
+    _tell(root, manifest, aside, as_json=json)
+
+
+def _entries(root: Path) -> list[str]:
+    """Return what is in a directory that a data directory must not be made over."""
+    try:
+        names = {path.name for path in root.iterdir()}
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        told = f"the data directory {root} cannot be used: {error.strerror}"
+        raise Refused("BadConfigurationError", told, "give another one with --data-dir") from error
+    empty = {name for name in _MADE & names if not any((root / name).iterdir())}
+    return sorted(names - _NOTHING - empty)
+
+
+def _refuse_full(root: Path, *, force: bool) -> None:
+    found = _entries(root)
+    if found and not force:
+        told = f"{root} is not empty: it holds {', '.join(found[:5])}"
+        advice = "give a new directory with --data-dir, or --force to move this one aside"
+        raise Refused("BadConfigurationError", told, advice)
+
+
+def _fill_database(stage: Path, url: str | None) -> None:
+    is_sqlite = (stage / archive.SQLITE).exists()
+    is_meant = url is None or normal_url(url).get_backend_name() == "sqlite"
+    if is_sqlite and url is not None:
+        told = "the backup holds a SQLite database, which lies in the data directory"
+        raise Refused("BadConfigurationError", told, "leave --database-url away; nothing was changed")
+    if is_sqlite:
+        require_known(schema_of_sqlite(stage / archive.SQLITE))
+        return
+    if url is None or is_meant:
+        told = "the backup holds a PostgreSQL database"
+        advice = "give an empty one with --database-url postgresql://USER:PASSWORD@HOST/DATABASE"
+        raise Refused("BadConfigurationError", told, f"{advice}; nothing was changed")
+    require_empty_postgres(url)
+    restore_postgres(url, stage / archive.POSTGRES)
+    (stage / archive.POSTGRES).unlink()
+
+
+def _installed(data: DataDir, stage: Path, stack: ExitStack, url: str | None, *, is_full: bool) -> Path | None:
+    """Put what was unpacked in its place; return where what was there is now."""
+    root, aside = data.root, None
+    whose = root.stat()
+    if is_full:
+        aside = root.with_name(f"{root.name}.before-{time.strftime('%Y%m%dT%H%M%S')}")
+        try:
+            if aside.exists():
+                raise FileExistsError(17, "there is one of that name", str(aside))
+            root.rename(aside)
+        except OSError as error:
+            told = f"{root} cannot be moved aside: {error.strerror}"
+            raise Refused("BadConfigurationError", told, "move what is in it elsewhere, and try again") from error
+        stage = aside / _STAGE
+        stack.callback(shutil.rmtree, stage, ignore_errors=True)
+        data = open_data_dir(root)
+        stack.callback(data.close)
+    try:
+        # The database last: without it, nobody takes the directory for whole.
+        for name in sorted((path.name for path in stage.iterdir()), key=lambda name: name == archive.SQLITE):
+            if name in _MADE:
+                (root / name).rmdir()
+            (stage / name).rename(root / name)
+        data.remember_database(url)
+        _give(root, whose)
+    except OSError as error:
+        told = f"{root} cannot be filled: {error.strerror or error}"
+        raise Unavailable(told, "mend that, empty the directory, and try again") from error
+    return aside
+
+
+def _give(root: Path, whose: os.stat_result) -> None:
+    """Give everything to whom the directory belonged: root restores the platform of a server that is somebody else."""
+    if os.geteuid() == 0 and (whose.st_uid, whose.st_gid) != (0, 0):
+        os.chown(root, whose.st_uid, whose.st_gid)
+        for above, directories, files in os.walk(root):
+            for name in (*directories, *files):
+                os.chown(Path(above) / name, whose.st_uid, whose.st_gid, follow_symlinks=False)
+    held = os.open(root, os.O_RDONLY)
+    try:
+        os.fsync(held)
+    finally:
+        os.close(held)
+
+
+def _tell(root: Path, manifest: dict[str, Any], aside: Path | None, *, as_json: bool) -> None:
+    has_key = archive.KEY in manifest["files"]
+    if not has_key:
+        warn(f"the backup is without the key: put it at {root / archive.KEY}, or its secrets stay closed")
+    if as_json:
+        what = {name: manifest.get(name) for name in ("version", "schema", "time", "database")}
+        document({"dataDir": str(root), "hasKey": has_key, "movedAside": aside and str(aside), **what})
+        return
+    if aside:
+        say(f"What was there is now {aside}.")
+    taken = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(manifest["time"]))
+    say(f"{root} holds the platform as it was at {taken}.")
+    next_step("pai admin check", "pai up")

@@ -1,0 +1,108 @@
+"""What can be told of a database's health by reading it: damage, schema, secrets, and the files it counts on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+from alembic.migration import MigrationContext
+from sqlalchemy import exc
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.protocol.errors import PaiError
+from openpai.store.complaints import told
+from openpai.store.database import Database
+from openpai.store.opening import newest_schema, require_known
+from openpai.store.resealing import KEPT
+from openpai.store.schema import jobs, task_attempts
+from openpai.store.vault import Vault
+
+FAULTS_MAX: Final = 5
+_ROWS_AT_ONCE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """How many sealed values there are, and whose of them no key opens."""
+
+    total: int
+    lost: tuple[str, ...]
+
+
+class Checking:
+    """Reads one database at one moment. Every method raises a PaiError when it cannot be read."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def faults(self) -> list[str]:
+        """Return what is damaged, at most a few; for PostgreSQL, what cannot be read to its end."""
+        with _Reading(self._database) as connection:
+            if not self._database.is_sqlite:
+                for name in sa.inspect(connection).get_table_names():
+                    connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one()
+                return []
+            found = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_MAX})")]
+            strays = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(FAULTS_MAX)
+        damage = [line for line in found if line != "ok"]
+        return damage + [f"a row of {row[0]} names a row of {row[2]} that is not there" for row in strays]
+
+    def schema(self) -> tuple[str, bool]:
+        """Return the schema, and whether it is the newest. Raises Refused for one of a newer program."""
+        with _Reading(self._database) as connection:
+            at = MigrationContext.configure(connection).get_current_revision() or ""
+        if at:
+            require_known(at)
+        return at, at == newest_schema()
+
+    def secrets(self, vault: Vault) -> Secrets:
+        """Try the keys on every sealed value."""
+        total, lost = 0, []
+        for name, data in self._sealed():
+            total += 1
+            if not vault.opens(data):
+                lost.append(name)
+        return Secrets(total, tuple(lost))
+
+    def running(self) -> list[AttemptKey]:
+        """Return the task attempts that have started and not ended, of jobs that have not ended."""
+        columns = task_attempts.c
+        query = (
+            sa.select(columns.job, columns.job_attempt, columns.role, columns.task_index, columns.attempt)
+            .join(jobs, jobs.c.id == columns.job)
+            .where(columns.ended_at_ms.is_(None), columns.started_at_ms.is_not(None), jobs.c.ended_at_ms.is_(None))
+        )
+        with _Reading(self._database) as connection:
+            rows = connection.execute(query).all()
+        return [AttemptKey(*row) for row in rows]
+
+    def _sealed(self) -> Iterator[tuple[str, bytes]]:
+        with _Reading(self._database) as connection:
+            for table, key in KEPT:
+                query = sa.select(key, table.c.sealed).where(table.c.sealed.is_not(None))
+                for name, data in connection.execute(query).yield_per(_ROWS_AT_ONCE):
+                    yield name, bytes(data)
+
+
+class _Reading:
+    """A connection whose complaints are told in our own errors."""
+
+    def __init__(self, database: Database) -> None:
+        self._connection = database.engine.connect
+        self._open: sa.Connection | None = None
+
+    def __enter__(self) -> sa.Connection:
+        try:
+            self._open = self._connection()
+        except exc.DBAPIError as error:
+            raise told(error) from error
+        return self._open
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        if self._open is not None:
+            self._open.close()
+        if isinstance(error, exc.DBAPIError):
+            meaning: PaiError = told(error)
+            raise meaning from error
