@@ -85,6 +85,7 @@ async def test_a_registry_in_trouble_is_worth_another_try(
     await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.image)])
     (report,) = await Watch(backend).until_over(a_key(), patience_s=90.0)
     assert report.reason is ExitReason.LAUNCH_FAILED
+    assert registry.image in report.message
     assert "is tried again" in runtime_log(harness, a_key())
 
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from openpai.lifecycle.model import AttemptKey, Job, JobPhase, Task, TaskPhase, Verdict
+from openpai.lifecycle.model import AttemptKey, ExitReason, Job, JobPhase, Task, TaskPhase, Verdict
 from openpai.lifecycle.stepping import Stepped
 
 NAMED_MAX: Final = 10
+TOLD_MAX: Final = 400
+"""How much of a backend's message an event repeats, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,16 @@ def _cause(task: Task) -> str:
     if task.diagnosis is None:
         return "no cause is known"
     code = f" (exit code {task.report.code})" if task.report else ""
-    return f"{task.diagnosis.phrase}{code}: {task.diagnosis.reason}".rstrip(": ")
+    told = f"{task.diagnosis.phrase}{code}: {task.diagnosis.reason}".rstrip(": ")
+    if task.report is None or task.report.reason is ExitReason.EXITED or not task.report.message:
+        return told
+    # What kept it from running or took it away, in the backend's words: which image, and what its registry answered.
+    return f"{told} {_one_line(task.report.message)}"
+
+
+def _one_line(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= TOLD_MAX else f"{line[:TOLD_MAX]} ..."
 
 
 def _ended(job: Job) -> str:

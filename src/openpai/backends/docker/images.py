@@ -106,7 +106,8 @@ class Images:
                 if _WILL_NEVER_COME.search(str(error)):
                     raise ImageMissing(f"image {image!r} cannot be pulled: {error}") from error
                 if tries == TRIES:
-                    raise
+                    # The same kind, by which the launcher decides what is worth another try.
+                    raise type(error)(f"image {image!r} cannot be pulled: {error}") from error
                 self._tell(image, auth, f"pulling {image} failed and is tried again: {error}")
                 await asyncio.sleep(TRY_AGAIN_S * tries)
             else:
