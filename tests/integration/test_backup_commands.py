@@ -14,6 +14,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ import pytest
 import sqlalchemy as sa
 
 import openpai.app.main  # noqa: F401  # has `pai admin`
+from openpai.app.archive import unpack
 from openpai.app.datadir import open_data_dir
+from openpai.protocol.errors import PaiError
 from openpai.store.database import Database
 from openpai.store.opening import migrate, newest_schema
 from openpai.store.schema import job_details
@@ -370,3 +373,17 @@ def test_links_among_the_logs_are_not_followed(tmp_path: Path, pai: Pai) -> None
     told = pai("backup", file, "--data-dir", root, "--logs", "--json")
     assert [name for name in told.json()["files"] if "logs" in name] == ["logs/a.1.worker.0.1/stdout.log"]
     assert b"private words" not in gzip.decompress(file.read_bytes())
+
+
+def test_no_damage_to_what_is_packed_ends_in_a_traceback(tmp_path: Path, pai: Pai, made: Path) -> None:
+    whole, rest = bytearray(gzip.decompress(made.read_bytes())), tmp_path / "bad.tar.gz"
+    places = [at for at in range(len(whole)) if at % 512 in (0, 100, 124, 156, 257)]
+    for at in [*places[:5], *places[-120:]]:
+        changed = bytearray(whole)
+        changed[at] ^= 0x41
+        rest.write_bytes(gzip.compress(changed, 1))
+        target = tmp_path / f"unpacked-{at}"
+        target.mkdir()
+        # Any other exception fails the test.
+        with suppress(PaiError):
+            unpack(rest, target)

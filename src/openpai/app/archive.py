@@ -29,6 +29,7 @@ KEY: Final = "secret.key"
 UIDS: Final = "task-uids"
 FORMAT: Final = 1
 _LEVEL: Final = 4
+_TIME_MAX: Final = 1 << 36
 _CHUNK: Final = 1 << 20
 _MANIFEST_MAX: Final = 1 << 28
 _LOG: Final = re.compile(r"logs(/(?!\.\.?(/|$))[^/\0]+)+")
@@ -116,7 +117,7 @@ def unpack(archive: Path, target: Path) -> dict[str, Any]:
             # The digest of the whole comes last.
             while packed.read(_CHUNK):
                 pass
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError) as error:
         raise _damaged(archive, str(error) or "it ends too early") from error
     except OSError as error:
         told = f"the backup {archive} cannot be unpacked into {target}: {error.strerror or error}"
@@ -165,6 +166,7 @@ def _parsed(archive: Path, data: bytes) -> dict[str, Any]:
     try:
         manifest = json.loads(data)
         is_one = isinstance(manifest["files"], dict) and isinstance(manifest["schema"], str)
+        is_one = is_one and isinstance(manifest["time"], int) and 0 <= manifest["time"] < _TIME_MAX
         form = int(manifest["format"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(archive, "its manifest cannot be read") from error

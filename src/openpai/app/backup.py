@@ -54,8 +54,11 @@ def backup(
             (work / "backup").replace(file)
             _flush(file.parent)
         except OSError as error:
-            told = f"the backup {file} cannot be written: {error.strerror or error}"
-            raise Unavailable(told, "give a place with room for two copies of the database, and try again") from error
+            at = f" ({error.filename})" if error.filename else ""
+            told = f"the backup {file} cannot be written: {error.strerror or error}{at}"
+            raise Unavailable(
+                told, "mend that, or give a place with room for two copies of the database, and try again"
+            ) from error
     _tell(file, manifest, without_key=without_key, as_json=json)
 
 

@@ -80,6 +80,9 @@ def _refuse_full(root: Path, *, force: bool) -> None:
         told = f"{root} is not empty: it holds {', '.join(found[:5])}"
         advice = "give a new directory with --data-dir, or --force to move this one aside"
         raise Refused("BadConfigurationError", told, advice)
+    if found and root.is_mount():
+        told = f"{root} is a file system of its own, which cannot be moved aside"
+        raise Refused("BadConfigurationError", told, "move what is in it elsewhere, and try again")
 
 
 def _fill_database(stage: Path, url: str | None) -> None:

@@ -127,7 +127,8 @@ def _run(name: str, url: str, *arguments: str) -> None:
     full = normal_url(url).set(drivername="postgresql")
     password = full.password or full.query.get("password")
     # Everybody on the machine may read the arguments of a program.
-    shown = full.set(password=None).difference_update_query(["password"])
+    query = full.difference_update_query(["password"]).query
+    shown = sa.URL.create("postgresql", full.username, None, full.host, full.port, full.database, query)
     environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
     command = [_tool(name), "--no-password", f"--dbname={shown.render_as_string(hide_password=False)}", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
