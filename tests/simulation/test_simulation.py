@@ -159,7 +159,7 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
         (_devices_are_never_given_back, "grants", 0),
         (_an_old_leader_keeps_submissions, "never end", 8),
         (_an_old_leader_ends_what_it_does_not_know, "told to end", 150),
-        (_a_stale_desk_answers_wishes, "acknowledged", 650),
+        (_a_stale_desk_answers_wishes, "acknowledged", 850),
         (_lost_answers_are_taken_for_no, "never end", 0),
     ],
 )
