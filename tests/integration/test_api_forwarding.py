@@ -36,7 +36,7 @@ class Elsewhere(Here):
         await self._find(user, name)
         raise NotLeading(self.leader)
 
-    async def stop(self, user: str, name: str, by: str) -> None:
+    async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
         raise NotLeading(self.leader)
 
 

@@ -70,7 +70,7 @@ async def test_a_group_is_made_shown_and_removed(world: World) -> None:
         missing = await world.ask(method, f"/groups/vision{path}", "root", json={"description": ""})
         assert (missing.status_code, missing.json()["code"]) == (404, "NoGroupError"), path
     nul = await world.ask("GET", "/groups/nul%00l", "root")
-    assert (nul.status_code, nul.json()["code"]) == (404, "NoGroupError")
+    assert (nul.status_code, nul.json()["code"]) == (400, "InvalidParametersError")
 
 
 async def test_a_whole_change_says_everything_and_a_patch_what_it_changes(world: World) -> None:

@@ -104,7 +104,7 @@ async def test_an_archived_job_leaves_its_name_and_is_reached_by_its_id(world: W
     new = await world.submit("train")
     assert new != old
     assert (await world.get("/jobs/train"))["debugId"] == new
-    assert await world.get(f"/jobs/{old}/why") == {"waits": []}
+    assert (await world.get(f"/jobs/{old}/why"))["waits"] == []
     assert await refused(world, "DELETE", f"/jobs/{old}/archive") == (409, "ConflictJobError")
     for wish in ("STOP", "START"):
         asked = ("PUT", f"/jobs/{old}/executionType")

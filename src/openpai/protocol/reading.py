@@ -120,16 +120,15 @@ def _problems(document: Mapping[str, Any]) -> list[Finding]:
             Finding(("secrets",), "are masked, as in a configuration that was shown", "the secrets themselves")
         )
         document = {**document, "secrets": None}
-    unfit = list(islice(unfit_texts(document), FAULTS_MAX))
-    if unfit:
-        # Anything else that is said of such a text would repeat it.
-        return [Finding(path, told, "text without it") for path, told in unfit]
+    unfit = [Finding(path, told, "text without it") for path, told in islice(unfit_texts(document), FAULTS_MAX)]
     try:
         JobSection.model_validate(document)
     except ValidationError as error:
         findings += findings_of(error)
     findings += islice(reference_faults(document), FAULTS_MAX)
-    return findings
+    # Another finding about such a text would repeat it in its message.
+    places = [finding.path for finding in unfit]
+    return unfit + [one for one in findings if not any(one.path[: len(place)] == place for place in places)]
 
 
 def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Read:
