@@ -130,7 +130,7 @@ class Info(Answer):
     """What this server is."""
 
     name: Literal["PAI RESTful API"]
-    version: str = Field(examples=["0.1.0"])
+    version: str = Field(examples=["0.2.0"])
     launcherType: Literal["k8s"]
     authnMethod: Literal["basic", "OIDC"]
 
@@ -157,7 +157,7 @@ _Q: Final = "/api/v2/quotas"
 _SET: Final = {"virtualCluster": "vision", "user": "ann", "gpusRunning": 8}
 _USE_CSV: Final = "user,gpuHours,cpuHours,memoryGbHours,taskAttempts\r\nann,12.5,100,800,3\r\ntotal,12.5,100,800,3\r\n"
 _AUDIT_CSV: Final = "id,time,actor,action,target,owner,via,address,status,detail\r\n"
-_TEXT: Final = {"text/plain": "OpenPAI 0.1.0: the API is described at /docs\n"}
+_TEXT: Final = {"text/plain": "OpenPAI 0.2.0: the API is described at /docs\n"}
 _FILE: Final = {"Content-Disposition": "of CSV: the name of the file"}
 OPERATIONS: Final[dict[str, Told]] = {
     f"GET {_Q}": Told("listQuotas", "List quotas", list[QuotaLimits]),
