@@ -116,6 +116,7 @@ def test_what_was_backed_up_is_restored(tmp_path: Path, pai: Pai, kept_url: str 
     assert (again / "logs" / "a.1.worker.0.1" / "stdout.log").read_text() == "hello\n"
     assert (again / "secret.key").stat().st_mode & 0o777 == 0o600
     assert not (again / "restoring").exists()
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (again, *again.rglob("*")))
     told = pai("check", "--data-dir", again, *given, "--json")
     assert told.code == 0, told.out
     states = {finding["what"]: finding["state"] for finding in told.json()["findings"]}

@@ -144,7 +144,7 @@ def _refuse_unsafe(archive: Path, member: tarfile.TarInfo, known: dict[str, Any]
 
 def _written(content: IO[bytes], target: Path) -> dict[str, Any]:
     """Write a member to a new file that only its owner can read; return its size and digest."""
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _make_private(target.parent)
     size, digest = 0, hashlib.sha256()
     made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(made, "wb") as file:
@@ -155,6 +155,13 @@ def _written(content: IO[bytes], target: Path) -> dict[str, Any]:
         file.flush()
         os.fsync(made)
     return {"size": size, "sha256": digest.hexdigest()}
+
+
+def _make_private(directory: Path) -> None:
+    # With `parents=True` those above would be open to everybody.
+    if not directory.is_dir():
+        _make_private(directory.parent)
+        directory.mkdir(mode=0o700)
 
 
 def _chunks(content: IO[bytes]) -> Iterator[bytes]:

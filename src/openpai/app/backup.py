@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -21,12 +21,11 @@ from openpai.app import archive
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, look_at_data_dir
 from openpai.app.unlocking import ENVIRONMENT
+from openpai.cli import words
 from openpai.cli.output import Json, document, error_console, say, warn
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store.copying import copy_sqlite, dump_postgres, schema_of_sqlite
 from openpai.store.database import normal_url
-
-_MB: Final = 1 << 20
 
 
 def backup(
@@ -195,5 +194,5 @@ def _tell(file: Path, manifest: dict[str, Any], *, without_key: bool, as_json: b
     log_count = sum(name.startswith("logs/") for name in files)
     parts = [manifest["database"], "key"] if has_key else [manifest["database"]]
     parts += ["user numbers"] if archive.UIDS in files else []
-    parts += [f"{log_count} log files"] if log_count else []
-    say(f"{file} ({size / _MB:.1f} MiB) holds {', '.join(parts)}, schema {manifest['schema']}.")
+    parts += [f"logs ({log_count} files)"] if log_count else []
+    say(f"{file} ({words.size(size)}) holds {', '.join(parts)}, schema {manifest['schema']}.")

@@ -85,6 +85,7 @@ class DataDir:
         """Note which database belongs to this directory from now on, unless it is the one in it."""
         place = self._place(url)
         if place and not self._note.exists():
+            self._note.touch(mode=0o600)
             self._note.write_text(place)
 
     def let_pass(self, root: Path) -> None:
