@@ -90,6 +90,8 @@ GET     /api/v2/jobs/{job}/job-attempts/healthz                         job.list
 GET     /api/v2/jobs/{job}/job-attempts                                 job.read
 GET     /api/v2/jobs/{job}/job-attempts/{number}                        job.read
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts                        job.read
+GET     /api/v2/jobs/{job}/work                                         job.logs
+GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/work         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}  job.logs
 
@@ -190,7 +192,9 @@ GET     /api/v2/quotas/me                                               quota.ow
 GET     /api/v2/reports/use                                             report.own
 GET     /api/v2/audit                                                   audit.own
 
+GET     /                                                               -
 GET     /healthz                                                        -
+GET     /readyz                                                         -
 GET     /prometheus/api/v1/query                                        -
 GET     /prometheus/api/v1/query_range                                  -
 GET     /api/{v2|v1}/authn/info                                         -

@@ -304,6 +304,7 @@ async def test_a_waiting_job_says_why(world: World) -> None:
             "ahead": ["ann~first"],
             "position": 1,
             "estimate": None,
+            "more": 0,
         }
     ]
 
@@ -351,7 +352,7 @@ async def test_a_file_sent_again_because_the_answer_was_lost_is_one_job(world: W
 
 @pytest.mark.parametrize("path", ["", "/config", "/events", "/why", "/ssh", "/attempts/0", "/job-attempts"])
 async def test_a_job_that_does_not_exist_is_not_found(world: World, path: str) -> None:
-    for name in ("ann~none", "none", "~", "ann~", "~train", "ann~nul%00l"):
+    for name in ("ann~none", "none", "~", "ann~", "~train"):
         assert await refused(world, "GET", f"/jobs/{name}{path}") == (404, "NoJobError")
 
 
