@@ -30,6 +30,7 @@ SEEDS = 200
 GRANTS = store_jobs.grants
 # Which seed notices changes with every change of a history; the search ends at the first.
 BROKEN_SEEDS = 200
+Break = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.slow
@@ -55,19 +56,19 @@ def test_a_seed_is_the_same_story_in_every_process() -> None:
     assert len(stories) == 1
 
 
-def caught(about: str, first: int) -> None:
-    """Fail unless a seed from `first` on notices, and says what it is about."""
+def caught(broken: Break, about: str, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail unless a seed from `first` on notices the broken code, says what it is about, and holds without it."""
     noticed: list[str] = []
     for seed in range(first, first + BROKEN_SEEDS):
-        _, told = attempt(seed)
+        with monkeypatch.context() as context:
+            broken(context)
+            _, told = attempt(seed)
         if told:
             noticed.append(told.splitlines()[0])
-            if about in noticed[-1]:
+            # A seed whose jobs only retry for longer than the calm lasts proves nothing about the broken code.
+            if about in noticed[-1] and attempt(seed)[1] == "":
                 return
     pytest.fail(f"none of {BROKEN_SEEDS} seeds told of {about!r}; they told of {noticed}")
-
-
-Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def _a_late_launch_starts_what_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +158,7 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
         (_a_stop_speaks_of_one_attempt, "stop", 0),
         (_a_submission_is_answered_before_it_is_written, "no such job", 0),
         (_devices_are_never_given_back, "grants", 0),
-        (_an_old_leader_keeps_submissions, "never end", 8),
+        (_an_old_leader_keeps_submissions, "never end", 925),
         (_an_old_leader_ends_what_it_does_not_know, "told to end", 150),
         (_a_stale_desk_answers_wishes, "acknowledged", 850),
         (_lost_answers_are_taken_for_no, "never end", 0),
@@ -165,6 +166,4 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_broken_code_is_caught(broken: Break, about: str, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "CALM_MAX_S", 3600)
-    assert attempt(first)[1] == "", "the seed fails without any change"
-    broken(monkeypatch)
-    caught(about, first)
+    caught(broken, about, first, monkeypatch)
