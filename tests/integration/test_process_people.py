@@ -291,8 +291,10 @@ class TestTasksGoOn:
     async def test_a_restarted_server_finds_tasks_and_their_ends(self, world: PeopleHarness) -> None:
         backend = await world.start()
         await backend.apply(
-            [world.launch("ann", 'while [ ! -e "$PAI_WORK_DIR/../told" ]; do sleep 0.02; done\nexit 9')]
+            [world.launch("ann", 'echo ready\nwhile [ ! -e "$PAI_WORK_DIR/../told" ]; do sleep 0.02; done\nexit 9')]
         )
+        # A task that had not begun when the server died is reported as lost, which is right too.
+        await world.until_said(job_of("ann"), "ready")
         await world.crash()
         backend = await world.start()
         watch = Watch(backend)
