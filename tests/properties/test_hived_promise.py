@@ -27,7 +27,7 @@ from tests.properties.brute import could_have_right, is_owed
 
 STEPS = 40
 QUICK = 60
-SWEEP = int(os.environ.get("OPENPAI_HISTORIES", "3000"))
+SWEEP = int(os.environ.get("OPENPAI_HISTORIES", "400"))
 
 
 def some_config(dice: Random) -> str:
@@ -279,6 +279,6 @@ def test_the_promise_holds(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_promise_holds_over_thousands_of_histories() -> None:
+def test_the_promise_holds_over_many_more_histories() -> None:
     for seed in range(QUICK, QUICK + SWEEP):
         play(seed)
