@@ -347,7 +347,7 @@ class TestTasksGoOn:
         backend = await world.begin("ann", "echo secret >file; chmod 777 .")
         assert [said for said in told if "share /tmp and /dev/shm" in said]
         ann = world.directory("ann")
-        said = await world.run("bob", f"cat {ann}/work/file; grep -la {ann} /proc/[0-9]*/environ; cd; pwd")
+        said = await world.run("bob", f"cd {ann}; cat work/file; cd /; grep -la {ann} /proc/[0-9]*/environ; cd; pwd")
         assert said == f"{world.directory('bob')}/home\n"
         await backend.apply([KillTask(job_of("ann"), 0.1)])
         (report,) = await Watch(backend).until_over(job_of("ann"))

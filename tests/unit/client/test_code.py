@@ -83,7 +83,7 @@ def test_the_archive_holds_the_files_and_is_always_the_same(tmp_path):
     pack(code_of(root), second)
     assert first.getvalue() == second.getvalue()
     with tarfile.open(fileobj=io.BytesIO(first.getvalue())) as archive:
-        archive.extractall(tmp_path / "there", filter="data")
+        archive.extractall(tmp_path / "there")  # our own; Python 3.11.2 has no filters yet
         assert {member.uid for member in archive} == {0}
     assert (tmp_path / "there/run.sh").stat().st_mode & 0o111
     assert (tmp_path / "there/link").readlink() == Path("sub")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from openpai.protocol.templates import image_of, render_commands
 from openpai.protocol.writing import dump_spec, load_spec, to_yaml
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "samples"
+# What is true of these files, and worth a warning: plugins that come later, and a role that ends the others.
+EXPECTED = re.compile(r"the runtime plugin '[\w./-]+' has no effect yet$|taskRoles: the job succeeds as soon as ")
 FILES = [*sorted(SAMPLES.glob("jobs/*.yaml")), *sorted(SAMPLES.glob("jobs-v1/*.json"))]
 
 
@@ -24,4 +27,4 @@ def test_a_sample_is_read_and_survives_writing(file: Path) -> None:
         assert render_commands(found.spec, role.name)
         assert image_of(found.spec, role.name)
     if file.suffix == ".yaml":
-        assert found.warnings == ()
+        assert [warning for warning in found.warnings if not EXPECTED.search(warning)] == []

@@ -7,6 +7,7 @@ faults at once, each with the key it sits at and how to mend it. What is odd but
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -133,6 +134,8 @@ SETTINGS: Final = (
     "waitingPodSchedulingBlockMilliSec",
 )
 """Keys that tell the original how to reach Kubernetes: known, and of no use here."""
+_DEPTH_MAX: Final = 200
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
 _TOO_DEEP: Final = "this is nested too deeply to be a configuration; mend its brackets and dashes"
 
 
@@ -171,13 +174,23 @@ def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
 _TextLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
+def _depth(text: str) -> int:
+    """Return how deep the brackets outside quotes are nested; which parser notices that first differs by Python."""
+    depth = deepest = 0
+    for found in _BRACKETS.finditer(text):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def parse_text(text: str) -> object:
     """Return the document in `text` (YAML, or JSON, which is read faster); raise InvalidConfig if it is neither."""
     if text.lstrip().startswith("{"):
         try:
             return json.loads(text, object_pairs_hook=_pairs)
-        except ValueError:
-            pass  # a YAML flow mapping may begin the same way
+        except ValueError:  # a YAML flow mapping may begin the same way
+            if _depth(text) > _DEPTH_MAX:
+                raise InvalidConfig((Fault("", _TOO_DEEP),)) from None
         except RecursionError:
             raise InvalidConfig((Fault("", _TOO_DEEP),)) from None
     try:
