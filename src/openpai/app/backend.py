@@ -88,6 +88,7 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         address=settings.node_address,
         allowed=allowed,
         subnets=settings.task_network or SUBNETS_DEFAULT,
+        work_bytes_max=settings.work_max_mb << 20,
         # Files that a container's root has made can be removed by nobody else.
         keeps_work=settings.work_retention_hours > 0 and os.geteuid() == 0,
     )

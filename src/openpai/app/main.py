@@ -124,8 +124,8 @@ def up(
     work_max_mb: Annotated[
         int,
         typer.Option(
-            help="How much a task may have in its working directory, in MiB, before it is ended; 0 sets no limit. "
-            "Process backend only."
+            help="How much a task may have in its working directory and its container, in MiB, before it is ended; "
+            "0 sets no limit."
         ),
     ] = 0,
     work_retention_hours: Annotated[

@@ -72,7 +72,7 @@ class Settings:
     log_max_mb: int = LOG_MAX_MB_DEFAULT
     """How much of its logs a task attempt may keep; the middle of what is more is cut out. 0: all of them."""
     work_max_mb: int = 0
-    """How much a task of the process backend may have in its working directory; 0: as much as there is room for."""
+    """How much a task may have in its working directory and its container; 0: as much as there is room for."""
     work_retention_hours: float = WORK_HOURS_DEFAULT
     """How long what tasks left in their working directories is kept; 0: not at all."""
     log_retention_days: float = LOG_DAYS_DEFAULT
@@ -126,9 +126,6 @@ class Settings:
         if not 0 <= self.work_max_mb <= GB_MAX * 1024:
             told = f"--work-max-mb {self.work_max_mb} is no size"
             raise Refused("BadConfigurationError", told, "use 0, which sets no limit, or more")
-        if self.work_max_mb and self.backend == "docker":
-            told = "--work-max-mb is for the process backend: what a container writes, its Engine keeps"
-            raise Refused("BadConfigurationError", told, "leave it away, or limit containers in the Engine's settings")
         if not 0 <= self.audit_retention_days <= DAYS_MAX:
             told = f"--audit-retention-days {self.audit_retention_days:g} is no number of days"
             raise Refused("BadConfigurationError", told, "use 0, which keeps entries for ever, or more")

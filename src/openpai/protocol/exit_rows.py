@@ -130,7 +130,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "A GPU that was granted to the task is not there.", "Grant the fourth GPU of a node that has three.",
         (_WAIT, _ADMIN)),
     Row(-1206, "UserContainerDiskLimitExceeded", "PAI_OS/USER_CONTAINER", _USER, _RUN, _P,
-        "The task put more into its working directory than a task may and was ended.",
+        "The task put more into its working directory and its container than a task may and was ended.",
         "Write without end to a file in the working directory.",
         ("Write large files to a storage.", "Remove what is not needed any more, such as old checkpoints.",
          "An administrator can let tasks use more: pai up --work-max-mb.")),

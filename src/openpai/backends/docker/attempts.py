@@ -27,6 +27,8 @@ class Attempt:
     """How long it has, once it is told to end."""
     is_to_be_forgotten: bool = False
     deadline: asyncio.TimerHandle | None = None
+    cut_off: ExitReport | None = None
+    """Why the platform itself ends it."""
 
     @property
     def key(self) -> AttemptKey:

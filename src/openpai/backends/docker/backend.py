@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Network
@@ -35,11 +35,13 @@ from openpai.backends.docker.networks import SUBNETS_DEFAULT, Networks, machine_
 from openpai.backends.docker.recovery import left_without_container
 from openpai.backends.docker.security import PORTS_MAX, Allowed, missing_protection
 from openpai.backends.docker.watching import Watcher
+from openpai.backends.docker.writing import taken_by_container
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, first_taken, outward_address
 from openpai.backends.host.trash import Trash
+from openpai.backends.host.worklimit import MEASURE_EVERY_S, WorkLimit
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
@@ -48,6 +50,8 @@ from openpai.system.supervision import background, note_failure, supervise
 
 log: Final = structlog.get_logger(__name__)
 COMPARE_EVERY_S: Final = 30.0
+QUOTA_PART: Final = 2
+"""How many times the limit the Engine's own quota is: who meets it first gets an error of the system, not a reason."""
 _WRAPPER_IS_LATE_S: Final = 1.5
 """How much longer than the grace period the wrapper may take to end its task before the container is killed."""
 _TELL_AGAIN_S: Final = 1.0
@@ -73,9 +77,13 @@ class DockerBackend:
         allowed: Allowed = Allowed(),  # noqa: B008  # frozen
         subnets: IPv4Network = SUBNETS_DEFAULT,
         compare_every_s: float = COMPARE_EVERY_S,
+        work_bytes_max: int = 0,
+        measure_every_s: float = MEASURE_EVERY_S,
         keeps_work: bool = False,
     ) -> None:
         self._keeps_work = keeps_work
+        self._work_bytes_max = work_bytes_max
+        self._measure_every_s = measure_every_s
         self._root = root.absolute()
         self._logs_root = logs_root.absolute()
         self._clock = clock
@@ -111,7 +119,14 @@ class DockerBackend:
                 log.warning("containers are less confined than they should be", engine=lacks)
             self._images = Images(self._engine)
             opening.push_async_callback(self._images.close)
-            limits = Limits(found.cpus, found.has_nvidia, self._scope, self._allowed, keeps_work=self._keeps_work)
+            limits = Limits(
+                found.cpus,
+                found.has_nvidia,
+                self._scope,
+                self._allowed,
+                layer_bytes_max=self._work_bytes_max * QUOTA_PART if found.bounds_layers else 0,
+                keeps_work=self._keeps_work,
+            )
             self._networks = self._make_networks()
             networks = None if self._allowed.host_network else self._networks
             self._launcher = Launcher(
@@ -135,6 +150,11 @@ class DockerBackend:
             self._keep(supervise("compare the containers", compare), self._work)
             sweep = partial(self._networks.sweep_forever, self._compare_every_s)
             self._keep(supervise("sweep the networks of jobs", sweep), self._work)
+            if self._work_bytes_max:
+                limit = WorkLimit(
+                    self._work_bytes_max, self._measured, self._cut_off, self._measure_every_s, self._in_container
+                )
+                opening.push_async_callback(limit.close)
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
@@ -261,6 +281,26 @@ class DockerBackend:
 
     def _destroy(self, attempt: Attempt) -> None:
         self._do(self._tell(attempt, "SIGKILL"))
+
+    def _measured(self) -> Iterable[tuple[AttemptKey, str]]:
+        running = (one for one in self._books if one.started_at_ms is not None and one.exit is None)
+        return ((one.key, one.directory.path) for one in running)
+
+    async def _in_container(self, key: AttemptKey) -> int:
+        attempt = self._books.get(key)
+        return 0 if attempt is None else await taken_by_container(self._engine, attempt.container, self._work_bytes_max)
+
+    def _cut_off(self, key: AttemptKey, report: ExitReport) -> None:
+        """End an attempt at once, for the reason that the report says."""
+        attempt = self._books.get(key)
+        if attempt is None or attempt.exit is not None or attempt.cut_off is not None:
+            return
+        if attempt.directory.report() is None:
+            attempt.cut_off = report
+            with contextlib.suppress(OSError):
+                attempt.directory.write_report(report)
+        attempt.told_to_end.set()
+        self._destroy(attempt)
 
     async def _tell(self, attempt: Attempt, signal: str) -> None:
         """Send a signal; again and again while the Engine does not hear it."""

@@ -49,6 +49,8 @@ class Limits:
     scope: str
     """Value of the label that tells this platform's containers from another's on the same Engine."""
     allowed: Allowed = field(default_factory=Allowed)
+    layer_bytes_max: int = 0
+    """How large the Engine lets a container's own layer become, where its driver can limit that; 0: no limit."""
     keeps_work: bool = False
     """Whether tasks have a directory whose files are kept, besides where their image starts them."""
 
@@ -82,6 +84,8 @@ def config_of(
         # The wrapper writes the logs; the Engine would keep a second copy without limit.
         "LogConfig": {"Type": "none"},
     }
+    if limits.layer_bytes_max:
+        host["StorageOpt"] = {"size": str(limits.layer_bytes_max)}
     if limits.has_nvidia and launch.devices:
         wanted = [str(device) for device in launch.devices]
         host["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": wanted, "Capabilities": [["gpu"]]}]

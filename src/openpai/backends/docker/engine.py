@@ -97,6 +97,15 @@ class ContainerState(NamedTuple):
         return self.status not in ("created", "initialized", "configured")
 
 
+class Written(NamedTuple):
+    """What a container has written to the machine's disk."""
+
+    layer_bytes: int
+    """Changes of the files of its image."""
+    volumes: tuple[str, ...]
+    """Where the volumes lie that the Engine made for it."""
+
+
 class Engine:
     """A connection to one Engine."""
 
@@ -173,6 +182,14 @@ class Engine:
             started_at_ms=_ms(state.get("StartedAt")),
             ended_at_ms=_ms(state.get("FinishedAt")),
         )
+
+    async def written(self, name: str) -> Written:
+        """Return what a container has written. Raises NoContainer."""
+        async with _Sorted():
+            container = await self._docker.containers.container(name).show(size=1)
+        mounts = container.get("Mounts") or ()
+        volumes = (str(mount.get("Source") or "") for mount in mounts if mount.get("Type") == "volume")
+        return Written(int(container.get("SizeRw") or 0), tuple(volume for volume in volumes if volume))
 
     async def names(self, label: str) -> dict[str, str]:
         """Return the names and states of all containers with this label."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 from openpai.backends.docker.engine import Engine
+from openpai.backends.docker.writing import bounds_layers
 from openpai.backends.host.machine import cpus_offered, find_gpus
 from openpai.ports.backend import NodeSeen
 
@@ -18,6 +21,8 @@ class Found:
     has_nvidia: bool
     security: tuple[str, ...] = ()
     """How the Engine says that it confines containers."""
+    bounds_layers: bool = False
+    """Whether the Engine can limit how much a container writes to its own layer."""
 
 
 async def machine_of(
@@ -41,4 +46,6 @@ async def machine_of(
         )
         for index in range(nodes)
     )
-    return Found(found, cpus, are_real, tuple(info.get("SecurityOptions") or ()))
+    mountinfo = await asyncio.to_thread(Path("/proc/self/mountinfo").read_text, errors="replace")
+    security = tuple(info.get("SecurityOptions") or ())
+    return Found(found, cpus, are_real, security, bounds_layers(info, mountinfo))

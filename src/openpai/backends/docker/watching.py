@@ -104,7 +104,7 @@ class Watcher:
             state = await self._engine.inspect(attempt.container)
         except NoContainer:
             if attempt.exit is None:
-                self._over(attempt, attempt.directory.report() or self._lost())
+                self._over(attempt, attempt.cut_off or attempt.directory.report() or self._lost())
             return
         except EngineError:
             return
@@ -115,7 +115,8 @@ class Watcher:
         if state.has_ended:
             ticket, is_told = attempt.directory.ticket(), attempt.told_to_end.is_set()
             has_begun = ticket is not None and ticket.pid is not None
-            written = attempt.directory.report()
+            # Root in a container could put another report in the place of the platform's.
+            written = attempt.cut_off or attempt.directory.report()
             self._over(attempt, verdict(state, written, has_begun=has_begun, is_told_to_end=is_told))
         elif is_new:
             self._books.announce(attempt)
