@@ -161,7 +161,12 @@ def test_an_unknown_job_is_not_cloned(pai):
 def test_a_job_is_restarted_alone_and_with_others(pai):
     submit(pai, "a", "b")
     finish(pai, "a")
-    assert "a will run again from its beginning." in pai.ok("job", "restart", "a", user="ann").out
+    told = pai.ok("job", "restart", "a", "--reason", "new data", user="ann")
+    assert "a will run again from its beginning." in told.out
+    told = pai.ok("job", "show", "a", user="ann").out
+    assert "2 (ann restarted the job: new data" in told
+    assert "retried" not in told
+    assert "ann restarted the job: new data" in pai.ok("job", "events", "a", user="ann").out
     assert pai("job", "restart", "a", user="ann").code == 5
     told = pai("job", "restart", "a", "b", user="ann")
     assert told.code == 5

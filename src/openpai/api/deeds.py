@@ -42,11 +42,11 @@ async def stop(here: Desk, row: JobRow, by: str, reason: str = "") -> str:
     return f"job {full_name(row)}: stop was requested"
 
 
-async def start(here: Desk, row: JobRow, by: str, _: str = "") -> str:
+async def start(here: Desk, row: JobRow, by: str, reason: str = "") -> str:
     """Let a finished job run again, in its owner's name: what they may not submit any more is refused."""
     if JobPhase(row.phase) in JOB_FINAL:
         await _check_owner(here, row)
-    await here.services.platform.start(row.user, row.name, by)
+    await here.services.platform.start(row.user, row.name, by, reason)
     return f"job {full_name(row)}: start was requested"
 
 
@@ -56,10 +56,10 @@ async def kill(here: Desk, row: JobRow, by: str, reason: str = "") -> str:
     return f"job {full_name(row)}: its tasks are killed"
 
 
-async def restart(here: Desk, row: JobRow, by: str, _: str = "") -> str:
+async def restart(here: Desk, row: JobRow, by: str, reason: str = "") -> str:
     """Let a job run again from its beginning, in its owner's name."""
     await _check_owner(here, row)
-    await here.services.platform.restart(row.user, row.name, by)
+    await here.services.platform.restart(row.user, row.name, by, reason)
     return f"job {full_name(row)}: a restart was requested"
 
 

@@ -43,11 +43,8 @@ def ended(job: JobDetail, called: str) -> int:
     from openpai.cli import tables
     from openpai.cli.words import ran_for, styled
 
-    now_ms = int(time.time() * 1000)
-    output.say_marked_up(
-        f"{job.full_name} {styled(job.state)} after {ran_for(job.started_at_ms, job.ended_at_ms, now_ms)}"
-        f" (exit code {job.exit_code})"
-    )
+    ran = ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, int(time.time() * 1000))
+    output.say_marked_up(f"{job.full_name} {styled(job.state)} after {ran} (exit code {job.exit_code})")
     if why := tables.diagnosis(job):
         output.say_marked_up(why)
     if early := tables.ended_early(job):

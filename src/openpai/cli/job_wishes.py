@@ -24,6 +24,7 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(metavar="NAME", help="Jobs, as `job`, `user~job` or by their ids.", autocompletion=completing.jobs),
 ]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the owners of the jobs.")]
 Tag = Annotated[str, typer.Argument(metavar="TAG", help="A word to find jobs by.")]
 
 
@@ -32,7 +33,7 @@ def stop(
     force: Annotated[
         bool, typer.Option("--force", help="Kill their tasks at once, without time to save their work.")
     ] = False,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the owners of the jobs.")] = "",
+    reason: Reason = "",
     where: Where = None,
     yes: prompts.Yes = False,
     json: output.Json = False,
@@ -55,35 +56,46 @@ def stop(
     return _many("kill" if force else "stop", "will stop", names, where, yes, json, reason=reason)
 
 
-def start(names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False) -> int:
+def start(
+    names: Names = None,
+    reason: Reason = "",
+    where: Where = None,
+    yes: prompts.Yes = False,
+    json: output.Json = False,
+) -> int:
     """Let jobs that are over run again, as a new attempt."""
-    if one := _alone(names, where):
-        with session.connect() as pai:
-            pai.start(one)
-            if json:
-                output.document(pai.job(one).document)
-                return Exit.OK
-        output.say(f"{one} will run again.")
-        output.next_step(f"pai job logs {one} -f", f"pai job show {one}")
-        return Exit.OK
-    return _many("start", "will run again", names, where, yes, json)
+    return _run_again("start", "will run again", names, where, yes, json, reason)
 
 
-def restart(names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False) -> int:
+def restart(
+    names: Names = None,
+    reason: Reason = "",
+    where: Where = None,
+    yes: prompts.Yes = False,
+    json: output.Json = False,
+) -> int:
     """Let jobs run again from their beginning, as a new attempt, whether they run or are over.
 
     The tasks of a running job are asked to end first and may save their work.
     """
-    if one := _alone(names, where):
-        with session.connect() as pai:
-            pai.restart(one)
-            if json:
-                output.document(pai.job(one).document)
-                return Exit.OK
-        output.say(f"{one} will run again from its beginning.")
-        output.next_step(f"pai job logs {one} -f", f"pai job show {one}")
-        return Exit.OK
-    return _many("restart", "will run again", names, where, yes, json)
+    return _run_again("restart", "will run again from its beginning", names, where, yes, json, reason)
+
+
+def _run_again(
+    action: str, done: str, names: list[str] | None, where: list[str] | None, yes: bool, json: bool, reason: str
+) -> int:
+    one = _alone(names, where)
+    if not one:
+        return _many(action, "will run again", names, where, yes, json, reason=reason)
+    with session.connect() as pai:
+        begin = pai.start if action == "start" else pai.restart
+        begin(one, reason=reason)
+        if json:
+            output.document(pai.job(one).document)
+            return Exit.OK
+    output.say(f"{one} {done}.")
+    output.next_step(f"pai job logs {one} -f", f"pai job show {one}")
+    return Exit.OK
 
 
 def tag(

@@ -39,7 +39,7 @@ def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
             shown(job.name if job.user == own else job.full_name),
             styled(job.state),
             ago(job.submitted_at_ms, now_ms),
-            ran_for(job.started_at_ms, job.ended_at_ms, now_ms),
+            ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, now_ms),
             str(job.tasks),
             str(job.gpus),
             shown(job.virtual_cluster),
@@ -70,13 +70,26 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
     table.add_row("submitted", f"{clock_time(job.submitted_at_ms)} ({ago(job.submitted_at_ms, now_ms)})")
     if job.started_at_ms is not None and job.submitted_at_ms is not None:
         table.add_row("waited", span((job.started_at_ms - job.submitted_at_ms) / 1000))
-    table.add_row("ran", ran_for(job.started_at_ms, job.ended_at_ms, now_ms))
+    ran = ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, now_ms)
+    table.add_row("ran", ran + (" in this attempt" if job.retries else ""))
+    if job.time_limit_s is not None:
+        each = "each attempt" if job.retries else "it"
+        table.add_row("time limit", f"{span(job.time_limit_s)}, then {each} is ended")
     if job.retries:
-        table.add_row("attempt", f"{(job.attempt or 0) + 1} ({job.retries} retried)")
+        table.add_row("attempt", f"{(job.attempt or 0) + 1}{attempt_cause(job, now_ms)}")
     table.add_row("virtual cluster", shown(job.virtual_cluster))
     if job.tasks:
         table.add_row("tasks", counts(task.state for task in job.tasks))
     return table
+
+
+def attempt_cause(job: JobDetail, now_ms: int) -> str:
+    """Return what led to this attempt of a job, in brackets, as Rich markup; empty for the first."""
+    retried = f"{job.retried} retried" if job.retried else ""
+    restart = job.restart
+    restarted = f"{shown(restart.message)}, {ago(restart.at_ms, now_ms)}" if restart else ""
+    causes = "; ".join(filter(None, [restarted, retried]))
+    return f" ({causes})" if causes else ""
 
 
 def _exit_told(job: JobDetail) -> str:

@@ -87,15 +87,13 @@ def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
     head.add_row(
         f"[bold]{shown(job.full_name)}[/]",
         words.styled(job.state),
-        words.ran_for(job.started_at_ms or job.submitted_at_ms, job.ended_at_ms, now_ms),
+        words.ran_for(job.attempt_started_at_ms or job.submitted_at_ms, job.attempt_ended_at_ms, now_ms),
         ProgressBar(total=max(1, total), completed=done, width=20),
         f"{done}/{total} tasks done",
     )
     parts: list[RenderableType] = [head]
     if job.attempt:
-        parts.append(
-            Text(f"attempt {job.attempt + 1}: it was retried {words.plural(job.attempt, 'time')}", style="yellow")
-        )
+        parts.append(f"[yellow]attempt {job.attempt + 1}{tables.attempt_cause(job, now_ms)}[/]")
     if glance.is_away:
         parts.append(Text("the platform does not answer; trying again ...", style="red"))
     parts.extend(tables.wait_told(wait, now_ms) for wait in glance.waits[:3])
@@ -131,7 +129,10 @@ def _changes(before: Glance | None, glance: Glance) -> Iterator[str]:
     of_job = f"[bold]{shown(job.name)}[/] {words.styled(job.state)}"
     has_moved = before is None or before.job.state != job.state
     if before is not None and (job.attempt or 0) > (before.job.attempt or 0):
-        yield f"[bold]{shown(job.name)}[/] [yellow]is retried[/]: attempt {(job.attempt or 0) + 1} begins"
+        why = f"{shown(job.name)}[/] [yellow]is retried[/]"
+        if job.restart:
+            why = f"{shown(job.name)}[/]: [yellow]{shown(job.restart.message)}[/]"
+        yield f"[bold]{why}: attempt {(job.attempt or 0) + 1} begins"
     if has_moved and not job.is_final:
         yield of_job
     if glance.is_away and not (before and before.is_away):

@@ -335,14 +335,17 @@ class StopRequested:
     at_ms: int
     by: str
     reason: str = ""
+    is_restart: bool = False
+    """The job ends only to begin again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartRequested:
-    """Its owner or an admin wants a finished job to run again."""
+    """Its owner or an admin wants a finished job to run again, or one that is being stopped to begin again."""
 
     at_ms: int
     by: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

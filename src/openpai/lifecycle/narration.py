@@ -102,8 +102,8 @@ def _job_moves(before: Job, stepped: Stepped) -> Iterator[Line]:
     after = stepped.job
     if stepped.stopped:
         yield Line("StopRequested", stepped.stopped, after.attempt)
-    if before.is_final and after.attempt > before.attempt:
-        yield Line("Restarted", f"it was started again as attempt {_number(after)}", after.attempt)
+    if stepped.restarted and after.attempt > before.attempt:
+        yield Line("Restarted", stepped.restarted, after.attempt)
     elif after.attempt > before.attempt:
         counted = f"{after.retries.counted} counted, {after.retries.free} free"
         told = f"attempt {_number(after)} waits for its turn (retries so far: {counted})"

@@ -59,6 +59,8 @@ class Stepped:
     """Which tasks changed, of the attempt that the job was in before; in the order in which that was heard."""
     stopped: str = ""
     """Who asked for the job to be stopped, and why, if somebody just did."""
+    restarted: str = ""
+    """Who restarted the job, and why, if these facts begin an attempt for that."""
 
     @property
     def last(self) -> Job:
@@ -94,6 +96,7 @@ class _Draft:
         self.ended: Job | None = None
         self.retried: list[Task] = []
         self.stopped = ""
+        self.restarted = ""
         self.now_ms = 0
         self.may_be_decided = False
 
@@ -111,7 +114,7 @@ class _Draft:
             case StopRequested():
                 self._stop(fact)
             case StartRequested():
-                self._start()
+                self._start(fact)
             case Preempted():
                 self._preempted(fact)
             case TimeLimitReached():
@@ -122,7 +125,7 @@ class _Draft:
     def stepped(self) -> Stepped:
         if self.tasks is not self.job.tasks:
             self.job = replace(self.job, tasks=self.tasks)
-        return Stepped(self.job, self.ended, tuple(self.retried), tuple(self.changed), self.stopped)
+        return Stepped(self.job, self.ended, tuple(self.retried), tuple(self.changed), self.stopped, self.restarted)
 
     # What each fact means.
 
@@ -199,19 +202,25 @@ class _Draft:
     def _stop(self, fact: StopRequested) -> None:
         if self.job.is_final:
             return
-        told = f"{fact.by} stopped the job" + (f": {fact.reason}" if fact.reason else "")
-        if not self.job.is_stop_requested:
+        told = _message(fact, "restarted" if fact.is_restart else "stopped")
+        if not (self.job.is_stop_requested or fact.is_restart):
             self.stopped = told
         self.job = replace(self.job, is_stop_requested=True)
         if self.job.outcome is None or self.job.phase is JobPhase.BACKING_OFF:
             self._conclude(_stopped(told))
 
-    def _start(self) -> None:
+    def _start(self, fact: StartRequested) -> None:
+        message = _message(fact, "restarted")
+        outcome = self.job.outcome
         if self.job.is_final:
+            self.restarted = message
             self.job = replace(self.job, is_stop_requested=False, retries=NO_RETRIES, ended_at_ms=None)
             self._new_attempt(JobEvent.STARTED_AGAIN)
         elif self.job.is_stop_requested:
-            self.job = replace(self.job, is_stop_requested=False)
+            # The attempt does not end because somebody stopped the job: it ends because the job begins again.
+            if outcome is not None and outcome.verdict is Verdict.STOPPED:
+                outcome = _stopped(message)
+            self.job = replace(self.job, is_stop_requested=False, outcome=outcome)
 
     def _preempted(self, fact: Preempted) -> None:
         is_running = self.job.phase in (JobPhase.STARTING, JobPhase.RUNNING)
@@ -275,6 +284,8 @@ class _Draft:
         elif outcome.verdict is Verdict.FAILED:
             self._retry_or_fail(outcome)
         else:
+            if outcome.verdict is Verdict.STOPPED:
+                self.restarted = outcome.message
             self._new_attempt(JobEvent.OVER)
 
     def _is_last_failure(self, outcome: Outcome) -> bool:
@@ -344,6 +355,10 @@ class _Draft:
         if task.phase in (TaskPhase.WAITING, TaskPhase.BACKING_OFF):
             raise ImpossibleFact(f"news of {key.path()}, which is {task.phase}")
         return task
+
+
+def _message(fact: StopRequested | StartRequested, did: str) -> str:
+    return f"{fact.by} {did} the job" + (f": {fact.reason}" if fact.reason else "")
 
 
 def _stopped(told: str) -> Outcome:

@@ -124,7 +124,7 @@ class Wishes(SharingWishes):
         """Let a job end; see `Platform.stop`."""
         await self._tell(user, name, News((StopRequested(self._clock.now_ms(), by, reason),)))
 
-    async def start(self, user: str, name: str, by: str) -> None:
+    async def start(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let a finished job run again; see `Platform.start`."""
         found = await self._store.load(await self._find(user, name))
         if found is not None and not found.job.is_final and not found.job.is_stop_requested:
@@ -133,15 +133,15 @@ class Wishes(SharingWishes):
             raise Refused("ConflictJobError", told, f"to run it from its beginning: pai job restart {found.name}")
         held = await check_again(found, self._usage) if found is not None and self._usage is not None else ()
         try:
-            await self._tell(user, name, News((StartRequested(self._clock.now_ms(), by),), quotas=held))
+            await self._tell(user, name, News((StartRequested(self._clock.now_ms(), by, reason),), quotas=held))
         except BeyondQuota as beyond:
             raise no_room(user, beyond) from beyond
 
-    async def restart(self, user: str, name: str, by: str) -> None:
+    async def restart(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let a job run again from its beginning; see `Platform.restart`."""
         found = await self._store.load(await self._find(user, name))
         if found is None or found.job.is_final:
-            await self.start(user, name, by)
+            await self.start(user, name, by, reason)
             return
         outcome = found.job.outcome
         if found.job.phase is JobPhase.QUEUED:
@@ -150,8 +150,9 @@ class Wishes(SharingWishes):
         if found.job.phase is JobPhase.ENDING and outcome is not None and outcome.verdict is not Verdict.STOPPED:
             raise Unavailable(f"job {found.full_name} is just ending", "restart it in a moment, once it is over")
         now_ms = self._clock.now_ms()
-        facts = (StopRequested(now_ms, by), StartRequested(now_ms, by))
-        await self._tell(user, name, News(facts, remark=("RestartRequested", f"{by} restarted the job")))
+        facts = (StopRequested(now_ms, by, reason, is_restart=True), StartRequested(now_ms, by, reason))
+        remark = f"{by} restarted the job" + (f": {reason}" if reason else "")
+        await self._tell(user, name, News(facts, remark=("RestartRequested", remark)))
 
     async def kill(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let the job end without time to save its work; see `Platform.kill`."""

@@ -150,15 +150,17 @@ class Platform(Protocol):
         """Let the job end, for a reason that its owner reads. Harmless when it is over or already stopping."""
         ...
 
-    async def start(self, user: str, name: str, by: str) -> None:
+    async def start(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let a finished job run again as a new attempt; takes back a stop that has not been carried out yet.
+
+        The history of the job says who wanted that and why.
 
         Raises NoEnoughQuotaError for a finished one that is beyond a quota of its owner, and ConflictJobError for
         one that runs or waits to run already.
         """
         ...
 
-    async def restart(self, user: str, name: str, by: str) -> None:
+    async def restart(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let the job run again from its beginning, as a new attempt: a running one ends first, with its grace period.
 
         Raises ConflictJobError for a job that waits to run, Unavailable for one that is just ending by itself, and

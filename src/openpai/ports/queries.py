@@ -41,6 +41,7 @@ class JobRow:
     rank: int = 0
     is_private: bool = False
     archived_at_ms: int | None = None
+    time_limit_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +165,8 @@ class JobQueries(Protocol):
         """
         ...
 
-    async def events(self, job: str, kind: str | None = None) -> tuple[EventRow, ...]:
-        """Return a job's events, newest first; only "Normal" or only "Warning" ones when `kind` says so."""
+    async def events(self, job: str, kind: str | None = None, *, reason: str | None = None) -> tuple[EventRow, ...]:
+        """Return a job's events, newest first; only "Normal" or "Warning" ones, or those of one reason, if asked."""
         ...
 
     async def set_tag(self, job: str, tag: str) -> None:

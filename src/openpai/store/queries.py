@@ -168,9 +168,11 @@ class SqlJobQueries:
         found = await self._all(_TASK, of | {"of_role": task.role, "of_index": task.index})
         return tuple(_task_row(dict(row)) for row in found)
 
-    async def events(self, job: str, kind: str | None = None) -> tuple[EventRow, ...]:
+    async def events(self, job: str, kind: str | None = None, *, reason: str | None = None) -> tuple[EventRow, ...]:
         """Return a job's events; see `JobQueries.events`."""
         query = _EVENTS if kind is None else _EVENTS.where(events.c.is_warning == (kind == "Warning"))
+        if reason is not None:
+            query = query.where(events.c.reason == reason)
 
         def work(connection: sa.Connection) -> tuple[EventRow, ...]:
             found = _plain(connection, query, {"of_job": job})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -88,6 +89,36 @@ def test_stop_hands_on_its_reason(pai, platform):
     platform.on("GET", "/jobs/ann~hello", detail("STOPPING"))
     assert pai("job", "stop", "hello", "--reason", "full disk").code == 0
     assert json.loads(platform.requests[0].content) == {"value": "STOP", "reason": "full disk"}
+
+
+@pytest.mark.parametrize("word", ["start", "restart"])
+def test_start_and_restart_hand_on_their_reason(pai, platform, word):
+    platform.on("PUT", "/jobs/ann~hello/executionType", {})
+    platform.on("POST", "/jobs/bulk", {"results": [{"job": "a", "status": 200}], "more": 0})
+    assert pai("job", word, "hello", "--reason", "new data").code == 0
+    assert json.loads(platform.requests[0].content) == {"value": word.upper(), "reason": "new data"}
+    assert pai("job", word, "a", "b", "--reason", "new data").code == 0
+    assert json.loads(platform.requests[1].content)["reason"] == "new data"
+
+
+def test_show_counts_the_run_of_the_attempt_and_says_who_restarted_the_job(pai, platform):
+    times = {"launchedTime": 2000, "appLaunchedTime": 100_000, "completedTime": 104_000, "appCompletedTime": 104_000}
+    job = detail("SUCCEEDED", attemptId=3, retries=3, **times)
+    job["timeLimitMinutes"] = 1.5
+    job["restarts"] = [
+        {"attemptId": 1, "time": 50_000, "message": "ann restarted the job"},
+        {"attemptId": 3, "time": 90_000, "message": "root restarted the job: [new] data"},
+    ]
+    platform.on("GET", "/jobs/ann~hello", job)
+    told = pai("job", "show", "hello").out
+    facts = dict(re.findall(r"^(ran|time limit|attempt) {2,}(.*\S)", told, re.MULTILINE))
+    assert facts["ran"] == "4.0s in this attempt"
+    assert facts["time limit"] == "1m 30s, then each attempt is ended"
+    assert facts["attempt"].startswith("4 (root restarted the job: [new] data, ")
+    assert "ago; 1 retried)" in " ".join(told.split())
+    summary = {"name": "hello", "username": "ann", "state": "SUCCEEDED", **times}
+    platform.on("GET", "/jobs", {"totalCount": 1, "data": [summary]})
+    assert "4.0s" in pai("job", "list").out
 
 
 def test_submit_tells_the_next_step(pai, platform, job_file):

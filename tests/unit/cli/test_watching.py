@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import deque
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.console import Console
 from openpai.cli.tailing import _newest
 from openpai.cli.watching import TASKS_LIVE, Glance, _changes, _view
 from openpai.client.model import JobDetail, Wait
+from openpai.client.model.jobs import Restart
 
 
 def job(state: str, tasks: int) -> JobDetail:
@@ -56,9 +58,9 @@ def test_a_progress_bar_and_the_number_of_the_attempt_are_shown():
     shown = drawn(Glance(job("RUNNING", 1), (), [], "w-0", unfinished=" 40%|####"), "epoch 1")
     assert "40%|####" in shown
     assert "attempt" not in shown
-    status = {"username": "ann", "state": "RUNNING", "attemptId": 2}
+    status = {"username": "ann", "state": "RUNNING", "attemptId": 2, "retries": 2}
     again = JobDetail.read({"name": "j", "jobStatus": status, "taskRoles": {}})
-    assert "attempt 3: it was retried 2 times" in drawn(Glance(again, (), [], ""))
+    assert "attempt 3 (2 retried)" in drawn(Glance(again, (), [], ""))
 
 
 def test_plain_lines_tell_of_retries():
@@ -72,6 +74,9 @@ def test_plain_lines_tell_of_retries():
     assert told[0] == []
     assert told[1] == ["w-0 [yellow]is retried[/]: attempt 2 of the task"]
     assert "[yellow]is retried[/]: attempt 2 begins" in told[2][0]
+    by_hand = replace(looked(1, 0).job, restarts=(Restart(1, 5, "ann restarted the job: [why]"),))
+    (line,) = list(_changes(looked(0, 0), Glance(by_hand, (), [], "")))[:1]
+    assert line == "[bold]j[/]: [yellow]ann restarted the job: \\[why][/]: attempt 2 begins"
 
 
 @pytest.mark.parametrize(

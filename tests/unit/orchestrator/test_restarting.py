@@ -14,16 +14,22 @@ def test_a_running_job_runs_again_from_its_beginning() -> None:
     async def story(house: House) -> None:
         await house.submit("a", command="trap 'exit 9' TERM; sleep 100")
         await house.in_phase("a", "running")
-        await house.wishes.restart("ann", "a", "root")
+        await house.wishes.restart("ann", "a", "root", "new data")
         await house.in_phase("a", "ending")
         await house.in_phase("a", "running")
         assert (await house.row("a")).attempt == 1
         said = [row.event.message for row in await house.events("a") if row.event.reason == "RestartRequested"]
-        assert said == ["root restarted the job"]
+        assert said == ["root restarted the job: new data"]
         await house.in_phase("a", "succeeded")
         await house.wishes.restart("ann", "a", "ann")
         await house.in_phase("a", "running")
         assert (await house.row("a")).attempt == 2
+        events = [row.event for row in await house.events("a")]
+        restarts = [(event.job_attempt, event.message) for event in events if event.reason == "Restarted"]
+        assert restarts == [(1, "root restarted the job: new data"), (2, "ann restarted the job")]
+        # A restart by a person is neither a retry nor a stop.
+        assert not {"Retried", "StopRequested"} & {event.reason for event in events}
+        assert "attempt 1: root restarted the job: new data" in {event.message for event in events}
 
     live(story)
 
@@ -49,8 +55,10 @@ def test_a_job_that_runs_is_not_started() -> None:
         await house.wishes.stop("ann", "a", "root", "the data is wrong")
         await house.in_phase("a", "ending")
         # A start takes back a stop that is under way.
-        await house.wishes.start("ann", "a", "ann")
+        await house.wishes.start("ann", "a", "ann", "it was right")
         await house.in_phase("a", "running")
+        restarts = [row.event.message for row in await house.events("a") if row.event.reason == "Restarted"]
+        assert restarts == ["ann restarted the job: it was right"]
         assert (await house.row("a")).attempt == 1
         await house.wishes.stop("ann", "a", "root", "the data is wrong")
         await house.in_phase("a", "stopped")

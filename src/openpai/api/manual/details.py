@@ -136,6 +136,14 @@ class Role(Answer):
     taskStatuses: list[TaskStatus]
 
 
+class Restart(Answer):
+    """An attempt that began because somebody wanted the job to run again."""
+
+    attemptId: int = Field(ge=0, examples=[1])
+    time: int = Field(description="milliseconds since 1970", examples=[1767225600000])
+    message: str = Field(description="who wanted that, and why", examples=["ann restarted the job: new data"])
+
+
 class Detail(Answer):
     """A job with one of its attempts and every task of that."""
 
@@ -146,5 +154,7 @@ class Detail(Answer):
     rank: int = Field(examples=[0])
     private: bool = Field(examples=[False])
     archivedTime: int | None = Field(examples=[None])
+    timeLimitMinutes: float | None = Field(description="after which an attempt is ended", examples=[120])
+    restarts: list[Restart] = Field(description="attempts that people asked for; all others but the first are retries")
     jobStatus: AttemptStatus
     taskRoles: dict[str, Role]

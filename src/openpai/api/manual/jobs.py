@@ -59,6 +59,8 @@ class Summary(Answer):
     rank: int = Field(description="among equal priorities the higher goes first", examples=[0])
     private: bool = Field(examples=[False])
     archivedTime: int | None = Field(description="milliseconds since 1970; null outside the archive", examples=[None])
+    appLaunchedTime: int | None = Field(description="when the newest attempt began to run", examples=[None])
+    appCompletedTime: int | None = Field(description="when the newest attempt ended", examples=[None])
 
 
 class Counted(Answer):

@@ -49,7 +49,10 @@ class Bulk(Body):
     )
     tag: str | None = Field(None, min_length=1, max_length=255, pattern=r"^[^,\x00-\x1f]+$", description="For (un)tag.")
     reason: str = Field(
-        "", max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="For stop and kill: why, for the owners."
+        "",
+        max_length=500,
+        pattern=r"^[^\x00-\x1f\x7f]*$",
+        description="For stop, kill, start and restart: why, for the owners.",
     )
 
     @model_validator(mode="after")

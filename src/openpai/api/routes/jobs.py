@@ -40,7 +40,7 @@ class Execution(Body):
 
     value: Literal["START", "STOP", "RESTART"]
     force: bool = Field(False, description="With STOP: kill its tasks at once, without a grace period.")
-    reason: str = Field("", max_length=500, pattern=NO_CONTROLS, description="With STOP: why, for the job's owner.")
+    reason: str = Field("", max_length=500, pattern=NO_CONTROLS, description="Why, for the job's owner.")
 
     @property
     def action(self) -> str:
@@ -74,7 +74,9 @@ async def attempt_detail(
 
 async def _detail(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
     tasks = await tasks_of(request, caller, row, attempt.number)
-    document = shapes.detail(row, attempt, desk(request).services.clock.now_ms())
+    services = desk(request).services
+    restarts = await services.jobs.events(row.id, reason="Restarted") if row.attempt else ()
+    document = shapes.detail(row, attempt, restarts, services.clock.now_ms())
     return encoded_with(document, "taskRoles", await _roles(tasks, lambda task: task_status(row, attempt, task)))
 
 

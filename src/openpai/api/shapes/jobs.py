@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from openpai.api.shapes.attempts import AttemptView
 from openpai.api.shapes.exits import Document, diagnostics, exit_messages, exit_spec
 from openpai.api.shapes.states import JOB_STATES
 from openpai.api.shapes.tasks import TaskHistory
 from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome, Verdict
-from openpai.ports.queries import JobRow
+from openpai.ports.queries import EventRow, JobRow
+from openpai.ports.store import Event
 
 
 def _status(row: JobRow, now_ms: int) -> Document:
@@ -49,10 +50,12 @@ def summary(row: JobRow, now_ms: int) -> Document:
         "rank": row.rank,
         "private": row.is_private,
         "archivedTime": row.archived_at_ms,
+        "appLaunchedTime": row.attempt_started_at_ms or row.attempt_ended_at_ms,
+        "appCompletedTime": row.attempt_ended_at_ms,
     }
 
 
-def detail(row: JobRow, attempt: AttemptView, now_ms: int) -> Document:
+def detail(row: JobRow, attempt: AttemptView, restarts: Sequence[EventRow], now_ms: int) -> Document:
     """Return a job with one of its attempts; the tasks of that attempt are added by `answers.encoded_with`."""
     return {
         "debugId": row.id,
@@ -62,8 +65,14 @@ def detail(row: JobRow, attempt: AttemptView, now_ms: int) -> Document:
         "rank": row.rank,
         "private": row.is_private,
         "archivedTime": row.archived_at_ms,
+        "timeLimitMinutes": None if row.time_limit_ms is None else row.time_limit_ms / 60_000,
+        "restarts": [_restart(found.event) for found in reversed(restarts)],
         "jobStatus": {**_status(row, now_ms), **_attempt_status(row, attempt)},
     }
+
+
+def _restart(event: Event) -> Document:
+    return {"attemptId": event.job_attempt, "time": event.at_ms, "message": event.message}
 
 
 def by_role(tasks: Iterable[TaskHistory]) -> dict[str, list[TaskHistory]]:

@@ -170,14 +170,19 @@ class Jobs(Naming):
         return Call("PUT", f"{self.path(name)}/executionType", nothing, json=body)
 
     @asks
-    def restart(self, name: str) -> Call[None]:
-        """Let a job run again from its beginning, as a new attempt, whether it runs or is over."""
-        return Call("PUT", f"{self.path(name)}/executionType", nothing, json={"value": "RESTART"}, is_repeatable=False)
+    def restart(self, name: str, *, reason: str = "") -> Call[None]:
+        """Let a job run again from its beginning, as a new attempt, whether it runs or is over.
+
+        The job's owner reads the reason.
+        """
+        body = {"value": "RESTART", **({"reason": reason} if reason else {})}
+        return Call("PUT", f"{self.path(name)}/executionType", nothing, json=body, is_repeatable=False)
 
     @asks
-    def start(self, name: str) -> Call[None]:
-        """Let a finished job run again as a new attempt."""
-        return Call("PUT", f"{self.path(name)}/executionType", nothing, json={"value": "START"}, is_repeatable=False)
+    def start(self, name: str, *, reason: str = "") -> Call[None]:
+        """Let a finished job run again as a new attempt. The job's owner reads the reason."""
+        body = {"value": "START", **({"reason": reason} if reason else {})}
+        return Call("PUT", f"{self.path(name)}/executionType", nothing, json=body, is_repeatable=False)
 
     @asks
     def tag(self, name: str, tag: str) -> Call[None]:

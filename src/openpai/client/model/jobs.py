@@ -39,7 +39,11 @@ class JobSummary:
     virtual_cluster: str
     submitted_at_ms: int | None
     started_at_ms: int | None
+    """When the first task of any attempt ran."""
     ended_at_ms: int | None
+    attempt_started_at_ms: int | None
+    """When the first task of the newest attempt ran."""
+    attempt_ended_at_ms: int | None
     exit_code: int | None
     retries: int
     gpus: int
@@ -67,6 +71,8 @@ class JobSummary:
             submitted_at_ms=number(document.get("submissionTime")),
             started_at_ms=number(document.get("launchedTime")),
             ended_at_ms=number(document.get("completedTime")),
+            attempt_started_at_ms=number(document.get("appLaunchedTime", document.get("launchedTime"))),
+            attempt_ended_at_ms=number(document.get("appCompletedTime", document.get("completedTime"))),
             exit_code=number(document.get("appExitCode")),
             retries=amount(document.get("retries")),
             gpus=amount(document.get("totalGpuNumber")),
@@ -131,6 +137,21 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    """An attempt that began because somebody wanted the job to run again."""
+
+    attempt: int
+    at_ms: int | None
+    message: str
+    """Who wanted that, and why."""
+
+    @classmethod
+    def read(cls, document: Document) -> Restart:
+        """Return one entry of a job's restarts."""
+        return cls(amount(document.get("attemptId")), number(document.get("time")), text(document.get("message")))
+
+
+@dataclass(frozen=True, slots=True)
 class JobDetail:
     """One job with every task of one of its attempts."""
 
@@ -143,7 +164,15 @@ class JobDetail:
     attempt: int | None
     submitted_at_ms: int | None
     started_at_ms: int | None
+    """When the first task of any attempt ran."""
     ended_at_ms: int | None
+    attempt_started_at_ms: int | None
+    """When the first task of this attempt ran."""
+    attempt_ended_at_ms: int | None
+    time_limit_s: float | None
+    """How long an attempt may run; None for as long as it likes."""
+    restarts: tuple[Restart, ...]
+    """Attempts that people asked for, oldest first; every other attempt but the first is a retry."""
     exit_code: int | None
     exit_phrase: str
     exit_diagnostics: str
@@ -165,6 +194,16 @@ class JobDetail:
         return self.state in FINAL_STATES
 
     @property
+    def retried(self) -> int:
+        """Return how many attempts the platform began by itself after the first."""
+        return max(0, self.retries - len(self.restarts))
+
+    @property
+    def restart(self) -> Restart | None:
+        """Return the restart that began this attempt, if it was one."""
+        return next((one for one in self.restarts if one.attempt == self.attempt), None)
+
+    @property
     def roles(self) -> tuple[str, ...]:
         """Return the names of the task roles in the order of the job file."""
         return tuple(self.document.get("taskRoles") or {})
@@ -177,6 +216,7 @@ class JobDetail:
     def read(cls, document: Document) -> JobDetail:
         """Return the detail of a job."""
         status = document.get("jobStatus") or {}
+        minutes = document.get("timeLimitMinutes")
         tasks = [
             TaskView.read(role, task)
             for role, view in (document.get("taskRoles") or {}).items()
@@ -193,6 +233,10 @@ class JobDetail:
             submitted_at_ms=number(status.get("submissionTime")),
             started_at_ms=number(status.get("launchedTime")),
             ended_at_ms=number(status.get("completedTime")),
+            attempt_started_at_ms=number(status.get("appLaunchedTime")),
+            attempt_ended_at_ms=number(status.get("appCompletedTime")),
+            time_limit_s=minutes * 60 if isinstance(minutes, int | float) else None,
+            restarts=tuple(map(Restart.read, document.get("restarts") or ())),
             exit_code=number(status.get("appExitCode")),
             exit_phrase=exit_phrase(status.get("appExitSpec")),
             exit_diagnostics=text(status.get("appExitDiagnostics")),
