@@ -22,7 +22,7 @@ from openpai.app.settings import (
     Settings,
 )
 from openpai.app.simulate import simulate
-from openpai.cli.lazy import group
+from openpai.cli.lazy import Command, group
 from openpai.cli.main import app, run
 from openpai.cli.scheduler import app as scheduler_app
 from openpai.cli.vc import app as vc_app
@@ -37,6 +37,7 @@ def _configured(context: typer.Context, config: Path | None) -> Path | None:
 
 
 @app.command(
+    cls=Command,
     short_help="Run the platform here, in the foreground.",
     context_settings={"auto_envvar_prefix": ENVIRONMENT_PREFIX},
 )
@@ -207,9 +208,9 @@ ADMIN = {
     "rotate-key": ("openpai.app.keys:rotate_key", "Seal all secrets with a new key."),
 }
 
-app.command(short_help="Replay a job trace over the real scheduler.")(simulate)
+app.command(cls=Command, short_help="Replay a job trace over the real scheduler.")(simulate)
 app.add_typer(group("Look after a platform where it runs: backup, keys, passwords.", ADMIN), name="admin")
-vc_app.command(short_help="Write a configuration for the machines there are.")(plan)
-scheduler_app.command(short_help="Decide again on a snapshot, and say why.")(replay)
+vc_app.command(cls=Command, short_help="Write a configuration for the machines there are.")(plan)
+scheduler_app.command(cls=Command, short_help="Decide again on a snapshot, and say why.")(replay)
 
 __all__ = ["app", "run"]

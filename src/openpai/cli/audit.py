@@ -33,9 +33,11 @@ def list_(
             "--concerning", metavar="NAME", help="By this user, or about theirs.", autocompletion=completing.users
         ),
     ] = "",
-    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Since 7d, 12h or 2026-01-31.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Since 10m, 2h, 1d12h ago or 2026-01-31.")
+    ] = None,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="TIME", help="Before 7d, 12h or 2026-01-31.")
+        str | None, typer.Option("--before", metavar="TIME", help="Before 10m, 2h, 1d12h ago or 2026-01-31.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST, help="How many at most.")] = 20,
     details: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from openpai.cli.durations import FORMS, seconds
 from openpai.cli.words import STATE_ORDER, split
 from openpai.protocol.errors import Refused
 
@@ -26,7 +27,6 @@ API_NAME: Final = {
 }
 EVERYBODY: Final = "*"
 KNOWN: Final = {"state": STATE_ORDER, "priority": ("crit", "prod", "test", "oppo", "default")}
-SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -65,20 +65,12 @@ def meaning(key: str, value: str) -> str | int:
 
 
 def moment_ms(told: str, now_s: float) -> int:
-    """Return a moment in milliseconds: `7d` or `12h` ago, or a date such as 2026-01-31 or 2026-01-31T08:00."""
-    if found := re.fullmatch(r"(\d{1,6})([mhdw])", told.strip()):
-        return max(0, int((now_s - int(found[1]) * SECONDS[found[2]]) * 1000))
+    """Return a moment in milliseconds: `7d` or `1d12h` ago, or a date such as 2026-01-31 or 2026-01-31T08:00."""
+    with contextlib.suppress(Refused):
+        return max(0, int((now_s - seconds(told, "")) * 1000))
     try:
-        return int(datetime.fromisoformat(told.strip()).astimezone().timestamp() * 1000)
-    except (ValueError, OverflowError):
+        return max(0, int(datetime.fromisoformat(told.strip()).astimezone().timestamp() * 1000))
+    except (ValueError, OverflowError, OSError):
         raise Refused(
-            "InvalidParametersError", f"{told!r} is no moment", "write it like 7d, 12h or 2026-01-31"
+            "InvalidParametersError", f"{told[:80]!r} is no moment", f"write it like {FORMS} ago, or 2026-01-31"
         ) from None
-
-
-def span_s(told: str) -> int:
-    """Return a length of time such as 90d, 12h or 30m in seconds."""
-    found = re.fullmatch(r"(\d{1,6})([mhdw])", told.strip())
-    if found is None:
-        raise Refused("InvalidParametersError", f"{told!r} is no length of time", "write it like 90d, 12h or 30m")
-    return int(found[1]) * SECONDS[found[2]]

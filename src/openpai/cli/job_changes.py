@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from openpai.cli import completing, jobfile
-from openpai.cli.filters import SECONDS
+from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.jobedit import Edited, Editor, child, keys_of
 from openpai.protocol.errors import InvalidProtocol, Refused
 
@@ -30,7 +30,8 @@ Vc = Annotated[
 ]
 Priority = Annotated[str | None, typer.Option("--priority", metavar="CLASS", help="crit, prod, test or oppo.")]
 TimeLimit = Annotated[
-    str | None, typer.Option("--time-limit", metavar="TIME", help="Longest run of an attempt: 90m, 2h, 1d or 1h30m.")
+    str | None,
+    typer.Option("--time-limit", metavar="TIME", help=f"Longest run of an attempt: {FORMS}; a bare number is minutes."),
 ]
 Env = Annotated[
     list[str] | None,
@@ -178,11 +179,7 @@ def _variable(given: str) -> tuple[str, str]:
     return name, value
 
 
-def _minutes(given: str) -> int:
-    """Return a length of time in minutes: a plain number is minutes, as Slurm has it."""
-    if re.fullmatch(r"\d{1,7}", given):
-        return int(given)
-    parts = re.findall(r"(\d{1,6})([mhdw])", given)
-    if not parts or "".join(count + unit for count, unit in parts) != given:
-        raise Refused("InvalidParametersError", f"{given!r} is no length of time", "write it like 90m, 2h, 1d or 1h30m")
-    return sum(int(count) * SECONDS[unit] for count, unit in parts) // 60
+def _minutes(given: str) -> float:
+    """Return a time limit in minutes; a bare number is minutes, as in Slurm."""
+    limit_s = whole_seconds(given, "--time-limit", bare="m")
+    return limit_s // 60 if limit_s % 60 == 0 else round(limit_s / 60, 4)

@@ -64,7 +64,8 @@ def logs(
         bool, typer.Option("--all-tasks", "-a", help="Every task's, each line behind the name of its task.")
     ] = False,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Only what was written since 10m, 2h or 2026-01-31.")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Only what was written since 30s, 10m, 1d12h ago or 2026-01-31."),
     ] = None,
     timestamps: Annotated[
         bool, typer.Option("--timestamps", "-t", help="Each line behind the time at which the platform saw it.")

@@ -48,7 +48,7 @@ def list_(
         str, typer.Option("--priority", metavar="CLASSES", help="Like crit,prod,test,oppo,default.")
     ] = "",
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Submitted since 7d, 12h or 2026-01-31.")
+        str | None, typer.Option("--since", metavar="TIME", help="Submitted since 10m, 2h, 1d12h ago or 2026-01-31.")
     ] = None,
     node: Annotated[
         str,

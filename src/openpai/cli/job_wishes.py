@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openpai.cli import completing, output, prompts, session
+from openpai.cli.durations import FORMS, seconds
 from openpai.cli.exits import Exit, exit_for
 from openpai.cli.filters import EVERYBODY, Where, conditions
 from openpai.cli.job_submit import Name, ended
@@ -139,7 +140,8 @@ def delete(names: Names = None, where: Where = None, yes: prompts.Yes = False, j
 def wait(
     name: Name,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Give up after so long.")
+        str | None,
+        typer.Option("--timeout", metavar="TIME", help=f"Give up after {FORMS}; a bare number is seconds."),
     ] = None,
     json: output.Json = False,
 ) -> int:
@@ -147,8 +149,9 @@ def wait(
 
     The exit code says whether it succeeded.
     """
+    timeout_s = None if timeout is None else seconds(timeout, "--timeout", bare="s")
     with session.connect() as pai:
-        job = pai.wait(name, timeout)
+        job = pai.wait(name, timeout_s)
     if json:
         output.document(job.document)
         return Exit.OK if job.state == "SUCCEEDED" else Exit.JOB_FAILED

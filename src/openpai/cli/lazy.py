@@ -6,21 +6,40 @@ table, and nothing is loaded to print it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 Table = Mapping[str, tuple[str, str]]
+
+
+class _Once:
+    """A command that refuses an option of one value that is given twice: the last would win, and nobody would know."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        if not ctx.resilient_parsing:
+            command: Any = self
+            _, _, given = command.make_parser(ctx).parse_args(list(args))
+            for option, count in Counter(given).items():
+                if count > 1 and option.param_type_name == "option" and not (option.multiple or option.is_flag):
+                    name = max(option.opts, key=len)
+                    ctx.fail(f"{name} is given {count} times and takes one value.")
+        return super().parse_args(ctx, args)  # type: ignore[misc]
+
+
+class Command(_Once, TyperCommand):
+    """A command of `pai`."""
 
 
 def lazily(table: Table) -> type[TyperGroup]:
     """Return the class of a group that finds its commands in a table, beside those it is given."""
 
-    class Lazy(TyperGroup):
+    class Lazy(_Once, TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:
             return [*table, *(name for name in super().list_commands(ctx) if name not in table)]
 
@@ -62,7 +81,7 @@ def load(name: str, place: str) -> Any:
         loaded: Any = typer.main.get_group(target)
     else:
         lone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        lone.command(name, context_settings=getattr(target, "context_settings", None))(target)
+        lone.command(name, cls=Command, context_settings=getattr(target, "context_settings", None))(target)
         loaded = typer.main.get_command(lone)
     loaded.name = name
     return loaded

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from openpai.cli import completing, output, session, words
-from openpai.cli.filters import span_s
+from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
@@ -62,7 +62,7 @@ def drain(
     node: Node,
     reason: Reason = "",
     deadline: Annotated[
-        str | None, typer.Option("--deadline", metavar="TIME", help="How long jobs may run on, such as 2h or 30m.")
+        str | None, typer.Option("--deadline", metavar="TIME", help=f"How long jobs may run on: {FORMS}.")
     ] = None,
     json: output.Json = False,
 ) -> None:
@@ -71,7 +71,7 @@ def drain(
     Jobs that still run there at the deadline are ended like any that must leave, with their grace period, and wait
     for another place as a new attempt. Without --deadline one that was set before is gone.
     """
-    deadline_s = None if deadline is None else span_s(deadline)
+    deadline_s = None if deadline is None else whole_seconds(deadline, "--deadline", least=0)
     with session.connect() as pai:
         found = pai.change_node(node, is_drained=True, reason=reason, deadline_s=deadline_s)
     if json:

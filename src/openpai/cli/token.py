@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from openpai.cli import completing, output, prompts, session
-from openpai.cli.filters import span_s
+from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
@@ -58,7 +58,7 @@ def create(
         str, typer.Option("--scope", metavar="SCOPE", help="all, jobs (jobs and storages) or read.")
     ] = "all",
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help="Such as 90d, 12h or 30m; never by default.")
+        str | None, typer.Option("--expires", metavar="TIME", help=f"After {FORMS}; never by default.")
     ] = None,
     json: output.Json = False,
 ) -> None:
@@ -66,8 +66,9 @@ def create(
 
     It is printed this once and kept nowhere in clear. A program uses it as PAI_TOKEN.
     """
+    expires_s = None if expires is None else whole_seconds(expires, "--expires")
     with session.connect() as pai:
-        made = pai.new_token(name=name, scope=scope, expiration_s=None if expires is None else span_s(expires))
+        made = pai.new_token(name=name, scope=scope, expiration_s=expires_s)
     if json:
         output.document(made.document)
         return

@@ -230,8 +230,11 @@ class _Draft:
     def _time_is_up(self, fact: TimeLimitReached) -> None:
         is_running = self.job.phase in (JobPhase.STARTING, JobPhase.RUNNING)
         if is_running and fact.job_attempt == self.job.attempt and self.job.outcome is None:
-            minutes = f"{fact.limit_ms / 60_000:g} minute{'' if fact.limit_ms == 60_000 else 's'}"
-            told = f"it ran for {minutes}, as long as its time limit allows"
+            limit, unit = (
+                (fact.limit_ms / 60_000, "minute") if fact.limit_ms >= 60_000 else (fact.limit_ms / 1000, "second")
+            )
+            length = f"{limit:g} {unit}{'' if limit == 1 else 's'}"
+            told = f"it ran for {length}, as long as its time limit allows"
             self._conclude(Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, time_limit_reached(), message=told))
 
     def _retry_due(self, fact: RetryDue) -> None:

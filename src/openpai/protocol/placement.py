@@ -12,7 +12,7 @@ from typing import Any, Final
 from openpai.protocol.job import JobSpec
 from openpai.protocol.references import mapping
 
-_MINUTE_MS: Final = 60_000
+_SECOND_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,10 @@ def _role_wish(wish: Mapping[str, Any], groups: Mapping[str, Any]) -> RoleWish:
 def time_limit_ms(extras: Mapping[str, Any]) -> int | None:
     """Return how long an attempt may run, None for as long as it likes."""
     minutes = extras.get("timeLimitMinutes")
-    return minutes * _MINUTE_MS if isinstance(minutes, int) and not isinstance(minutes, bool) else None
+    if not isinstance(minutes, int | float) or isinstance(minutes, bool):
+        return None
+    # Of a part of a minute, a file holds a few digits only.
+    return max(1, round(minutes * 60)) * _SECOND_MS
 
 
 def is_private(extras: Mapping[str, Any]) -> bool:

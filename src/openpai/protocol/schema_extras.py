@@ -107,8 +107,8 @@ class Extras(_Open):
         "What the owner shall be told of; no effect yet.", {"failed": True}
     )
     hived_scheduler: HivedScheduler | None = _field("Wishes to the scheduler.", {"jobPriorityClass": "prod"})
-    time_limit_minutes: Annotated[int, Field(ge=1, le=MINUTES_MAX)] | None = _field(
-        "After so many minutes an attempt is stopped; jobs with a limit may start in gaps others leave.", 120
+    time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(
+        "After so many minutes an attempt is ended; jobs with a limit may start in gaps others leave.", 120, 0.5
     )
     private: bool | None = _field("Whether others may not read the job file; false unless given.", True)
     runtime_plugins: list[RuntimePlugin] | None = _field(

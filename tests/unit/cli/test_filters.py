@@ -6,7 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from openpai.cli.filters import conditions, moment_ms, span_s
+from openpai.cli.durations import seconds, whole_seconds
+from openpai.cli.filters import conditions, moment_ms
 from openpai.protocol.errors import Refused
 
 
@@ -47,6 +48,23 @@ def test_what_is_no_moment_is_refused(text):
 
 
 def test_spans():
-    assert [span_s(text) for text in ("30m", "12h", "90d", "1w")] == [1800, 43_200, 7_776_000, 604_800]
-    with pytest.raises(Refused, match="no length of time"):
-        span_s("1 year")
+    lengths = ("30s", "30m", "12h", "1d12h", "90d", "1w", "1.5h")
+    assert [whole_seconds(text, "--t") for text in lengths] == [30, 1800, 43_200, 129_600, 7_776_000, 604_800, 5400]
+    assert (seconds("3", "--t", bare="m"), seconds("3", "--t", bare="s"), seconds("0.2", "--t", bare="s")) == (
+        180,
+        3,
+        0.2,
+    )
+
+
+@pytest.mark.parametrize("text", ["1 year", "3", "1h2h", "", "-1d", "h", "1h 30m", "\u0663m", "nan", "1e3s"])
+def test_what_is_no_length_of_time_is_refused_with_one_advice(text):
+    with pytest.raises(Refused, match=r"--t .* is no length of time") as caught:
+        seconds(text, "--t")
+    assert caught.value.advice == "write it like 30s, 10m, 2h or 1d12h"
+
+
+@pytest.mark.parametrize(("text", "why"), [("0s", "too short"), ("0.4s", "too short"), ("99999999w", "hundred years")])
+def test_a_length_of_time_has_bounds(text, why):
+    with pytest.raises(Refused, match=why):
+        whole_seconds(text, "--t")

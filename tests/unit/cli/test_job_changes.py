@@ -83,6 +83,15 @@ def test_every_option_means_the_same_however_the_file_is_written(text):
     assert list(role.commands) == ["export A=1", "export B='it'\"'\"'s <here> '\"'\"'é'", "echo hi"]
 
 
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [("30s", 30), ("3", 180), ("90s", 90), ("10s", 10), ("1d12h", 129_600), ("0.5", 30), ("1h30m", 5400), ("7s", 7)],
+)
+def test_a_time_limit_is_what_was_asked_to_the_second(given, seconds):
+    spec = read_job(changed(json.dumps(JOB).encode(), Changes(time_limit=given)).content).spec
+    assert time_limit_ms(spec.extras) == seconds * 1000
+
+
 def test_a_file_that_was_json_is_json_afterwards():
     assert json.loads(changed(json.dumps(WITH_DEFAULTS).encode(), EVERYTHING).content)["name"] == "other"
 

@@ -32,10 +32,10 @@ def test_wrong_use_is_told_with_where_help_is(pai):
         ("job list --limit abc", "--limit must be a whole number, not 'abc'"),
         ("job list --limit 0", "--limit must be at least 1, not '0'"),
         ("job list --limit 99999999", "--limit must be at most 50000, not '99999999'"),
-        ("job wait hello --timeout soon", "--timeout must be a number, not 'soon'"),
+        ("job wait hello --timeout soon", "--timeout 'soon' is no length of time"),
         ("job show hello --attempt 0", "--attempt must be at least 1, not '0'"),
         ("job events hello --type Odd", "'Odd' is no type of events"),
-        ("node drain n --deadline soon", "'soon' is no length of time"),
+        ("node drain n --deadline soon", "--deadline 'soon' is no length of time"),
         ("quota set --gpus some", "'some' is no number"),
     ],
 )
