@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,6 +49,32 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield made
     finally:
         await made.destroy()
+
+
+async def test_logs_are_cut_while_the_event_loop_is_busy(tmp_path: Path) -> None:
+    """A thread does it: with a loop that answers late, a task would write gigabytes beyond its limit."""
+    logs = tmp_path / a_key().path()
+    logs.mkdir(parents=True)
+
+    async def running() -> list[AttemptKey]:
+        return [a_key()]
+
+    guard = RoomGuard(tmp_path, tmp_path, CAP, running)
+    guarding = asyncio.create_task(guard.run())
+    most, chunk = 0, b"x" * MIB
+    try:
+        # Its first round says which logs there are.
+        while not guard._directories:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        with (logs / "stdout.log").open("ab", buffering=0) as file:
+            for _ in range(64):
+                file.write(chunk)
+                time.sleep(0.02)  # noqa: ASYNC251  # the loop is busy
+                most = max(most, os.fstat(file.fileno()).st_blocks * 512)
+    finally:
+        guarding.cancel()
+        guard.close()
+    assert most < 32 * MIB
 
 
 async def test_the_log_of_a_task_that_writes_without_end_stays_small(harness: Harness) -> None:

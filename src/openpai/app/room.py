@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,8 +30,8 @@ from openpai.system.space import keep_room, space_of
 
 LOOK_S: Final = 0.05
 """How often the free room of the disk is looked at."""
-LOOK_AGAIN_S: Final = 0.01
-"""The same while the disk gets fuller quickly. What a task writes in between may go beyond the limit."""
+LOOK_AGAIN_S: Final = 0.001
+"""The shortest pause between two looks, while the disk gets fuller quickly."""
 ROUND_S: Final = 5.0
 """How often all logs are looked at although the disk does not get fuller."""
 SCARCE_LOG_BYTES: Final = 16 << 20
@@ -169,6 +171,7 @@ class RoomGuard:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="room")
         self._is_scarce = False
         self._is_told = False
+        self._directories: list[str] = []
 
     def close(self) -> None:
         """Stop cutting logs."""
@@ -176,44 +179,67 @@ class RoomGuard:
 
     async def run(self) -> None:
         """Guard the disk until cancelled."""
-        loop = asyncio.get_running_loop()
-        # Growth of this much between two rounds keeps each log close to its limit.
-        step = max(self._log_bytes_max // 16, _MB)
-        pause_s = LOOK_S
-        looked_at_s, free_then = -ROUND_S, 0
-        while True:
-            space = space_of(str(self._root))
-            is_due = loop.time() - looked_at_s >= ROUND_S
-            is_filling = space.free < free_then - step
-            if is_due or is_filling:
-                looked_at_s = loop.time()
-                pause_s = LOOK_AGAIN_S if is_filling else LOOK_S
+        loop, wake, is_over = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+        # A thread of its own: the event loop may be busy for longer than a task takes to fill the disk.
+        threading.Thread(target=self._watch, args=(loop, wake, is_over), name="watch the disk", daemon=True).start()
+        try:
+            while True:
+                space = space_of(str(self._root))
                 await self.round(space.free < scarce_below(space.total))
-                free_then = space_of(str(self._root)).free
-            await asyncio.sleep(pause_s)
+                await asyncio.sleep(LOOK_S)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(wake.wait(), ROUND_S)
+                wake.clear()
+        finally:
+            is_over.set()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, wake: asyncio.Event, is_over: threading.Event) -> None:
+        """Cut the logs of known tasks whenever the disk gets fuller quickly, and wake the guard for the others."""
+        _go_first()
+        # Growth of this much between two cuts keeps each log close to its limit.
+        step = max(self._log_bytes_max // 16, _MB)
+        free, looked_at_s, pause_s, free_then = 0, time.monotonic(), LOOK_S, 0
+        while not is_over.wait(pause_s):
+            try:
+                now_s, space = time.monotonic(), space_of(str(self._root))
+                # Twice before a step is written again; slower by and by, as a cut hides what is written meanwhile.
+                grown, took_s = free - space.free, now_s - looked_at_s
+                wanted_s = step * took_s / (2 * grown) if grown > 0 else LOOK_S
+                pause_s = max(min(wanted_s, 2 * pause_s, LOOK_S), LOOK_AGAIN_S)
+                free, looked_at_s = space.free, now_s
+                if space.free < free_then - step:
+                    self._cut_all(self._directories, self._most(space.free < scarce_below(space.total)))
+                    free_then = free = space_of(str(self._root)).free
+                    loop.call_soon_threadsafe(wake.set)
+                free_then = max(free_then, free)
+            except (OSError, RuntimeError):
+                pause_s = LOOK_S  # the directory is gone for now, or the event loop for good
+
+    def _most(self, is_scarce: bool) -> int:
+        """Return how much a task may have of its logs: less than the limit, as it goes on writing meanwhile."""
+        most = self._log_bytes_max * 3 // 4
+        return min(most, SCARCE_LOG_BYTES) if is_scarce else most
 
     async def round(self, is_scarce: bool) -> None:
         """Cut the logs of running tasks down to their limit, and see to what is kept for a full disk."""
         self._tell(is_scarce)
-        # Cut before the limit is reached: a task may write a gigabyte in a second.
-        most = self._log_bytes_max * 3 // 4
-        if is_scarce:
-            most = min(most, SCARCE_LOG_BYTES)
-        directories = [f"{self._logs}/{key.path()}" for key in await self._running()]
+        self._directories = [f"{self._logs}/{key.path()}" for key in await self._running()]
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._cut_all, directories, most)
+        await loop.run_in_executor(self._thread, self._cut_and_keep, self._most(is_scarce))
         if is_scarce:
             await loop.run_in_executor(self._thread, self._give_up)
 
     def _cut_all(self, directories: Iterable[str], most: int) -> None:
-        if most:
-            for directory in directories:
-                try:
-                    cap_logs(directory, most)
-                except OSError as error:
-                    if not self._is_told:
-                        log.warning("logs cannot be cut; they may fill the disk", path=directory, error=str(error))
-                    self._is_told = True
+        for directory in directories if most else ():
+            try:
+                cap_logs(directory, most)
+            except OSError as error:
+                if not self._is_told:
+                    log.warning("logs cannot be cut; they may fill the disk", path=directory, error=str(error))
+                self._is_told = True
+
+    def _cut_and_keep(self, most: int) -> None:
+        self._cut_all(self._directories, most)
         space = space_of(str(self._root))
         if space.free < min(_MB, space.total // 50):
             if self._reserve.release():
@@ -227,3 +253,9 @@ class RoomGuard:
         elif self._is_scarce and not is_scarce:
             log.info("there is room on the disk again")
         self._is_scarce = is_scarce
+
+
+def _go_first() -> None:
+    """Let this thread run before tasks that keep all processors busy, where the system lets us."""
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(threading.get_native_id(), os.SCHED_RR, os.sched_param(1))
