@@ -21,8 +21,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from openpai.scheduler.hived.core import Hived
-from openpai.scheduler.hived.model import Bind, GangRequest, Preempt
+from openpai.scheduler.cells.core import Hived
+from openpai.scheduler.cells.model import Bind, GangRequest, Preempt
 
 
 class Run:

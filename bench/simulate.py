@@ -15,7 +15,7 @@ import resource
 import sys
 from time import perf_counter, process_time
 
-from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.config.reading import read_config
 from openpai.simulator.cluster import config_text, quotas_of
 from openpai.simulator.simulate import SCHEDULERS, simulate
 from openpai.simulator.synthetic import SyntheticSpec, generate

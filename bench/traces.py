@@ -22,8 +22,8 @@ from pathlib import Path
 from time import process_time
 from typing import Any, Final
 
-from openpai.scheduler.hived.config import HivedConfig
-from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.reading import read_config
 from openpai.simulator.cluster import config_text, quotas_of
 from openpai.simulator.formats import read_trace
 from openpai.simulator.privately import private_config

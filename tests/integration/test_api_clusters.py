@@ -11,7 +11,7 @@ import pytest
 from openpai.api.routes import clusters
 from openpai.api.vc_groups import forget_vc_groups
 from openpai.ports.accounts import AccountStore
-from openpai.scheduler.hived.replaying import answer
+from openpai.scheduler.queue.replay import answer
 
 from .sharing_world import Sharing, eventually, open_sharing
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from openpai.scheduler.hived.chain import Chain
-from openpai.scheduler.hived.cluster import Cluster
-from openpai.scheduler.hived.journal import Part
-from openpai.scheduler.hived.model import GangRequest
-from openpai.scheduler.hived.view import View
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.journal import Part
+from openpai.scheduler.cells.model import GangRequest
+from openpai.scheduler.cells.vc_share import View
 
 Cell = tuple[int, int]
 """Level and index."""

@@ -24,14 +24,14 @@ from hypothesis.stateful import (
 )
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived.auditing import audit
-from openpai.scheduler.hived.cluster import Cluster
-from openpai.scheduler.hived.config import InvalidConfig
-from openpai.scheduler.hived.core import Hived
-from openpai.scheduler.hived.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
-from openpai.scheduler.hived.reading import read_config
-from openpai.scheduler.hived.view import View
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.core import Hived
+from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
+from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.config.model import InvalidConfig
+from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Topology
+from tests.scheduling.invariants import audit
 
 TYPES = {
     "SWITCH": {"childCellType": "GPU", "childCellNumber": 2},

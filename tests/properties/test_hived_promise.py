@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived.auditing import audit
-from openpai.scheduler.hived.config import InvalidConfig
-from openpai.scheduler.hived.core import Hived
-from openpai.scheduler.hived.model import Bind, Decision, GangRequest, NodeHealth, Preempt, State, Wait
-from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.cells.core import Hived
+from openpai.scheduler.cells.model import Bind, Decision, GangRequest, NodeHealth, Preempt, State, Wait
+from openpai.scheduler.config.model import InvalidConfig
+from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Topology
 from tests.properties.brute import could_have_right, is_owed
+from tests.scheduling.invariants import audit
 
 STEPS = 40
 QUICK = 60

@@ -26,11 +26,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from openpai.scheduler.hived.adapter import HivedScheduler
-from openpai.scheduler.hived.auditing import audit
-from openpai.scheduler.hived.reading import read_config
-from openpai.scheduler.hived.replaying import answer, resume
+from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Place, Preempt, Spot, Topology, Why
+from openpai.scheduler.queue.replay import answer, resume
+from openpai.scheduler.queue.scheduler import HivedScheduler
+from tests.scheduling.invariants import audit
 
 TYPES = {
     "SWITCH": {"childCellType": "V100", "childCellNumber": 2},

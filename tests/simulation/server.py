@@ -13,7 +13,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.logs import LogChunk
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived.adapter import HivedScheduler
+from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.settings import SqlSettingsStore

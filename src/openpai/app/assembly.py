@@ -36,7 +36,7 @@ from openpai.logs.retention import Limits, Retention
 from openpai.orchestrator.wishes import Wishes
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
-from openpai.scheduler.hived.adapter import HivedScheduler
+from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.storage.shelf import StorageShelf
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database

@@ -37,8 +37,8 @@ def plan(
     changed on the platform; `pai vc apply` does that.
     """
     from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
-    from openpai.scheduler.hived.planning import Wish, read_wishes
-    from openpai.scheduler.hived.planning import plan as planned
+    from openpai.scheduler.config.planning import Wish, read_wishes
+    from openpai.scheduler.config.planning import plan as planned
     from openpai.scheduler.model import Node
 
     asked = read_wishes(wishes)
@@ -75,7 +75,7 @@ def replay(
 
     Runs here, without a server: the same scheduler on the same state gives the same answers.
     """
-    from openpai.scheduler.hived.replaying import answer
+    from openpai.scheduler.queue.replay import answer
 
     data = _snapshot(file)
     waiting = [row["gang"] for row in data.get("waiting", ())]
@@ -103,7 +103,7 @@ def replay(
 
 
 def _snapshot(file: Path) -> Mapping[str, Any]:
-    from openpai.scheduler.hived.saving import FORMAT
+    from openpai.scheduler.queue.snapshot import FORMAT
 
     try:
         data = reader.loads(read(file))

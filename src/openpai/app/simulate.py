@@ -17,7 +17,7 @@ from openpai.cli import output
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
-    from openpai.scheduler.hived.config import HivedConfig
+    from openpai.scheduler.config.model import HivedConfig
     from openpai.simulator.replay import Rules
     from openpai.simulator.report import Report
     from openpai.simulator.synthetic import SyntheticSpec
@@ -101,7 +101,7 @@ def _inputs(
     size: tuple[int, int],
 ) -> tuple[list[tuple[str, HivedConfig]], Trace]:
     """Return the configurations by name, and the trace; whatever was not given is made to measure."""
-    from openpai.scheduler.hived.reading import read_config
+    from openpai.scheduler.config.reading import read_config
     from openpai.simulator.cluster import config_text, quotas_of
     from openpai.simulator.formats import read_trace
     from openpai.simulator.synthetic import SyntheticSpec, generate

@@ -20,9 +20,9 @@ from openpai.ports.settings import NodeNote
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, VIRTUAL_CLUSTER_NAME
 from openpai.protocol.parsing import cut
-from openpai.scheduler.hived.config import HivedConfig
-from openpai.scheduler.hived.planning import Wish, plan, read_wishes
-from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.planning import Wish, plan, read_wishes
+from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node
 
 Machines = Sequence[tuple[Node, str]]

@@ -9,9 +9,9 @@ from typing import Final
 from openpai.orchestrator.office import Office
 from openpai.ports.settings import FAIRNESS, ORDERS, Setting
 from openpai.ports.usage import Quota, UseRow
-from openpai.scheduler.hived.fairness import HALF_LIFE_MS
 from openpai.scheduler.interface import Amount
 from openpai.scheduler.model import Ask, Gang, Limit, Order
+from openpai.scheduler.queue.fairness import HALF_LIFE_MS
 
 HALF_LIVES: Final = 4
 """What lies back further counts for less than a sixteenth."""

@@ -10,9 +10,9 @@ import yaml
 from openpai.orchestrator.arranging import wishes_in
 from openpai.protocol.errors import Refused
 from openpai.protocol.findings import listed
-from openpai.scheduler.hived.config import ChainSpec, HivedConfig, parse_text
-from openpai.scheduler.hived.planning import Wish
-from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.config.model import ChainSpec, HivedConfig, parse_text
+from openpai.scheduler.config.planning import Wish
+from openpai.scheduler.config.reading import read_config
 
 NUMBERS: Final = ("childCellNumber", "cellNumber", "gpu", "cpu")
 """Keys whose values are numbers."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from openpai.scheduler.hived.config import HivedConfig
-from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.reading import read_config
 from openpai.simulator.cluster import config_text, quotas_of
 from openpai.simulator.privately import private_config
 from openpai.simulator.replay import Rules

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from openpai.scheduler.hived.config import HivedConfig
+from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Node
 
 GPUS_PER_NODE: Final = 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openpai.scheduler.hived.config import ChainSpec, HivedConfig, QuotaSpec, VirtualSpec
+from openpai.scheduler.config.model import ChainSpec, HivedConfig, QuotaSpec, VirtualSpec
 
 
 def private_config(config: HivedConfig, name: str) -> HivedConfig:

@@ -8,10 +8,10 @@ from time import perf_counter
 from typing import Final
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived.adapter import HivedScheduler
-from openpai.scheduler.hived.config import HivedConfig
+from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Scheduler
 from openpai.scheduler.model import Order
+from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.simulator.cluster import nodes_of, quotas_of
 from openpai.simulator.quota import QuotaScheduler
 from openpai.simulator.replay import Replay, Rules

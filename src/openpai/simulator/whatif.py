@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived.config import ChainSpec, HivedConfig, QuotaSpec
-from openpai.scheduler.hived.fitting import free_after_pins, level_short
+from openpai.scheduler.config.levels import free_after_pins, level_short
+from openpai.scheduler.config.model import ChainSpec, HivedConfig, QuotaSpec
 from openpai.simulator.cluster import gpus_per_device
 
 

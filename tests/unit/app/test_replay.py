@@ -14,9 +14,9 @@ import yaml
 
 from openpai.cli import session
 from openpai.client import Client
-from openpai.scheduler.hived.adapter import HivedScheduler
-from openpai.scheduler.hived.planning import plan, read_wishes
+from openpai.scheduler.config.planning import plan, read_wishes
 from openpai.scheduler.model import Ask, Gang, Node
+from openpai.scheduler.queue.scheduler import HivedScheduler
 
 NODES = [Node(f"gpu-{number}", 64, 65_536, 8) for number in range(2)]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from openpai.scheduler.hived.config import HivedConfig
-from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.reading import read_config
 from openpai.simulator.cluster import config_text
 from openpai.simulator.trace import Trace, TraceJob, in_order
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.config.reading import read_config
 from openpai.simulator.anomaly import DEFAULT, default_case, find_anomaly
 from openpai.simulator.cluster import config_text
 from openpai.simulator.replay import Rules

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived.config import HivedConfig
-from openpai.scheduler.hived.reading import read_config
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.reading import read_config
 from openpai.simulator.cluster import config_text, nodes_of, quotas_of, whole_shares
 from openpai.simulator.privately import private_config
 from openpai.simulator.simulate import matched, simulate

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived.adapter import HivedScheduler
 from openpai.scheduler.model import Decision, Gang, Place, Spot
+from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.simulator.cluster import nodes_of, quotas_of
 from openpai.simulator.replay import Replay, Rules
 from openpai.simulator.report import Report

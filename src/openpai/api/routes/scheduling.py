@@ -17,8 +17,8 @@ from openpai.api.routes.clusters import SIZE_MAX, no_virtual_cluster
 from openpai.api.sessions import Caller
 from openpai.ports.settings import FAIRNESS, ORDERS, Setting
 from openpai.protocol.errors import Refused
-from openpai.scheduler.hived.fairness import HALF_LIFE_MS
 from openpai.scheduler.model import Order
+from openpai.scheduler.queue.fairness import HALF_LIFE_MS
 
 router = APIRouter(tags=["scheduler"])
 INSPECT: Final = "/api/v2/scheduler/inspect"

@@ -1,0 +1,1 @@
+"""Cells, virtual clusters, gangs and preemption: who goes where."""

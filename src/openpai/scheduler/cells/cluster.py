@@ -1,0 +1,169 @@
+"""Everything the HiveD core knows: chains, virtual clusters and gangs, and how to find one from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.journal import Part
+from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRecord, GangRequest, NodeHealth, State
+from openpai.scheduler.cells.node_cell import Box, Holding
+from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.config.model import HivedConfig, SkuSpec
+
+
+class Proposal(Protocol):
+    """A decision that is in the books, and that nobody committed to yet."""
+
+    def suspend(self) -> None:
+        """Take it out of the books for a moment."""
+        ...
+
+    def resume(self) -> None:
+        """Put it back."""
+        ...
+
+
+class Cluster:
+    """The state of the scheduler, as built from a configuration and changed by facts."""
+
+    def __init__(self, config: HivedConfig) -> None:
+        self.config = config
+        self.chains = {name: Chain(spec) for name, spec in config.chains.items()}
+        self.views: dict[str, dict[str, View]] = {}
+        """Views of each virtual cluster by chain."""
+        self.pins: dict[tuple[str, str], View] = {}
+        self.boxes: dict[str, list[Box]] = {}
+        """Nodes by name; one machine may be a node of several chains."""
+        self.gangs: dict[str, GangRecord] = {}
+        self.gangs_of: dict[str, dict[str, GangRecord]] = {name: {} for name in config.virtual_clusters}
+        self.demoted: dict[str, set[str]] = {}
+        """Gangs that lost their right lazily and run on, by virtual cluster."""
+        self.freed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
+        """Counts how often something was freed, by virtual cluster; "" for anything anywhere."""
+        self.freed[""] = 0
+        self._watching: dict[str, set[str]] = {}
+        """By chain, the virtual clusters with a gang that waits for something others may free there."""
+        self.rebound: set[str] = set()
+        """Gangs whose rights changed since somebody asked."""
+        self.borrowed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
+        """Devices in use without a guarantee, by virtual cluster."""
+        self.proposal: Proposal | None = None
+        self.skus: Mapping[str, SkuSpec] = config.skus
+        """What one device of a type brings along, for the sentences people read: whoever knows more puts it here."""
+        self.unhealthy: dict[str, NodeHealth] = {}
+        """Nodes that are not as they should be."""
+        for chain in self.chains.values():
+            for box in chain.boxes:
+                self.boxes.setdefault(box.name, []).append(box)
+        self._promise()
+
+    def _promise(self) -> None:
+        for name, spec in self.config.virtual_clusters.items():
+            views: dict[str, View] = {}
+            for quota in spec.quota:
+                if quota.number:
+                    view = views.setdefault(quota.chain, View(name, self.chains[quota.chain]))
+                    view.promise(quota.level, quota.number)
+                    view.chain.pool.need[quota.level - 1] += quota.number
+            self.views[name] = {chain: views[chain] for chain in self.chains if chain in views}
+            for chain, view in self.views[name].items():
+                self.chains[chain].views[name] = view
+        for name, spec in self.config.virtual_clusters.items():
+            for pin in spec.pinned:
+                cell = self.config.pinned[pin]
+                chain_ = self.chains[cell.chain]
+                view = View(name, chain_, pin)
+                view.size = chain_.spec.leaves(cell.level)
+                view.promised[cell.level - 1] = 1
+                chain_.pool.take(cell.level, cell.index)
+                chain_.hold(Holding(view, cell.level, cell.index, 0, is_pinned=True))
+                self.pins[name, pin] = view
+
+    @contextmanager
+    def committed(self) -> Iterator[None]:
+        """Show the books without what is only proposed, for as long as the context lasts."""
+        if self.proposal is None:
+            yield
+            return
+        self.proposal.suspend()
+        try:
+            yield
+        finally:
+            self.proposal.resume()
+
+    def views_of(self, virtual_cluster: str) -> list[View]:
+        """Return all views of a virtual cluster, pinned cells last."""
+        pinned = [view for (name, _), view in self.pins.items() if name == virtual_cluster]
+        return [*self.views[virtual_cluster].values(), *pinned]
+
+    def is_bad_spot(self, part: Part) -> bool:
+        """Return whether some device of a part cannot be used now."""
+        return bool(part.box.bad & part.mask)
+
+    def remember(self, record: GangRecord) -> None:
+        """Keep a gang."""
+        request = record.request
+        self.gangs[request.id] = record
+        self.gangs_of.setdefault(request.virtual_cluster, {})[request.id] = record
+        if request.priority == OPPORTUNISTIC:
+            self.borrowed[request.virtual_cluster] = self.borrowed.get(request.virtual_cluster, 0) + record.leaves
+
+    def forget(self, record: GangRecord) -> None:
+        """Keep a gang no longer; nobody waits for it any more, and it waits for nobody."""
+        gang = record.request.id
+        del self.gangs[gang]
+        del self.gangs_of[record.request.virtual_cluster][gang]
+        self.promote(record)
+        for threat in record.threats:
+            if threat in self.gangs:
+                self.gangs[threat].victims.discard(gang)
+        for victim in record.victims:
+            self.spare(victim, gang)
+
+    def demote(self, record: GangRecord, by: str) -> None:
+        """A gang runs on without the right it had."""
+        record.lazily_preempted_by = by
+        self.demoted.setdefault(record.request.virtual_cluster, set()).add(record.request.id)
+
+    def promote(self, record: GangRecord) -> None:
+        """A gang has its right again, or needs none any more."""
+        record.lazily_preempted_by = None
+        demoted = self.demoted.get(record.request.virtual_cluster)
+        if demoted is not None:
+            demoted.discard(record.request.id)
+            if not demoted:
+                del self.demoted[record.request.virtual_cluster]
+
+    def spare(self, victim: str, threat: str) -> None:
+        """A gang is threatened by another no longer."""
+        record = self.gangs.get(victim)
+        if record is not None:
+            record.threats.discard(threat)
+            if not record.threats and record.state is State.BEING_PREEMPTED:
+                record.state = State.ALLOCATED
+
+    def watch(self, request: GangRequest) -> None:
+        """Remember that a gang found no room; what others free counts for it too where that may give it room."""
+        # Every promise can be served somewhere whatever others do. Only where it matters which cell serves it, for a
+        # gang that must lie together or on certain nodes or where hardware is bad, do others come into it.
+        for chain in self.views.get(request.virtual_cluster, ()):
+            if request.is_choosy or self.chains[chain].bad_boxes:
+                self._watching.setdefault(chain, set()).add(request.virtual_cluster)
+
+    def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:
+        """Devices or promised cells of these chains were freed: what failed before may work now."""
+        freed = self.freed
+        freed[""] += 1
+        freed[virtual_cluster] = freed.get(virtual_cluster, 0) + 1
+        if self._watching:
+            for group in {group for chain in chains for group in self._watching.pop(chain.spec.name, ())}:
+                freed[group] = freed.get(group, 0) + 1
+
+    def note_all_freed(self) -> None:
+        """Anything may work now."""
+        self._watching.clear()
+        for name in self.freed:
+            self.freed[name] += 1

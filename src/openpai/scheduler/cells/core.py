@@ -1,0 +1,396 @@
+"""The HiveD scheduler: tell it facts, ask it for decisions, commit to the ones you carry out.
+
+It knows no clock and no network, keeps its state in memory, and gives the same answers to the same history. A decision
+changes nothing until it is committed; asking for another, or telling a fact, takes an uncommitted one back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.deciding import Trial, decide
+from openpai.scheduler.cells.guarantees import settle_rights
+from openpai.scheduler.cells.journal import remove
+from openpai.scheduler.cells.model import (
+    Bind,
+    Code,
+    Decision,
+    GangRecord,
+    GangRequest,
+    NodeHealth,
+    Preempt,
+    State,
+    Wait,
+)
+from openpai.scheduler.cells.reasons import reason_to_wait
+from openpai.scheduler.cells.refusing import broken_rule, refusal, too_large
+from openpai.scheduler.cells.restoring import (
+    NO_RIGHT,
+    Reconfigured,
+    binding,
+    moved_to,
+    restore,
+    set_health,
+    type_served,
+)
+from openpai.scheduler.cells.snapshot import dump, load
+from openpai.scheduler.cells.trial import Rehearsal
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.reading import read_config
+from openpai.scheduler.model import Spot
+
+T = TypeVar("T")
+Shape = tuple[object, ...]
+"""What of a request decides whether there is room for it."""
+
+
+def shape_of(request: GangRequest) -> Shape:
+    """Return what two gangs must have in common for the same answer to hold for both."""
+    return (
+        request.virtual_cluster, request.priority, request.members, request.leaf_type, request.pinned_cell,
+        request.topology, request.nodes, request.groups,
+    )  # fmt: skip
+
+
+REMEMBERED_MAX: Final = 10_000
+
+
+class Hived:
+    """Schedules gangs onto the cells of one cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._trial: Trial | None = None
+        self._together: Rehearsal | None = None
+        self._failed: dict[Shape, int] = {}
+        self._sound: dict[Shape, bool] = {}
+
+    @classmethod
+    def from_text(cls, text: str) -> Hived:
+        """Return a scheduler for a configuration in HiveD's format; raise InvalidConfig with all its faults."""
+        return cls(Cluster(read_config(text)))
+
+    @classmethod
+    def from_config(cls, config: HivedConfig) -> Hived:
+        """Return a scheduler for a configuration that was read already."""
+        return cls(Cluster(config))
+
+    def refusal(self, request: GangRequest) -> str | None:
+        """Return why a gang could never run, even if everything were free and healthy, or None."""
+        return refusal(self.cluster, request)
+
+    def schedule(self, request: GangRequest, now_ms: int | None = None) -> Decision:
+        """Return where the gang can run, whom that would cost, or why it must wait; Refused if it breaks a rule."""
+        self.roll_back()
+        known = self.cluster.gangs.get(request.id)
+        if known is not None:
+            if known.state is not State.PREEMPTING:
+                return Bind(request.id, self.spots_held(request.id), _chain_of(known))
+            return self._go_on(known)
+        shape = shape_of(request)
+        return self._too_large(request, shape) or self._decide(request, shape, now_ms)
+
+    def _too_large(self, request: GangRequest, shape: Shape) -> Wait | None:
+        """Return why nothing there is could hold a gang; raise Refused if it breaks a rule."""
+        if shape in self._sound:
+            return None
+        told = broken_rule(self.cluster, request)
+        if told is not None:
+            raise Refused("InvalidParametersError", told, "correct the request; asking again will not help")
+        told = too_large(self.cluster, request)
+        if told is not None:
+            unblock = "a smaller gang, or an admin who promises its virtual cluster more"
+            return Wait(request.id, Code.TOO_LARGE, told, unblock)
+        _remember(self._sound, shape, True)
+        return None
+
+    def schedule_all(
+        self, requests: Sequence[GangRequest], now_ms: int | None = None
+    ) -> tuple[Bind | Preempt, ...] | Wait:
+        """Return decisions on gangs that start together or not at all, or why one of them must wait."""
+        self.roll_back()
+        for request in requests:
+            wait = self._too_large(request, shape_of(request))
+            if wait is not None:
+                return wait
+        rehearsal = Rehearsal(self.cluster)
+        for request in requests:
+            if rehearsal.start(request, now_ms) is None:
+                wait = reason_to_wait(self.cluster, request)
+                rehearsal.close()
+                return wait
+        self._together = self.cluster.proposal = rehearsal
+        return tuple([_answer(trial) for trial in rehearsal.trials])
+
+    @property
+    def proposes_several(self) -> bool:
+        """Return whether the last decision was on several gangs, and nobody committed to it."""
+        return self._together is not None
+
+    def reason_now(self, requests: Sequence[GangRequest]) -> Wait | None:
+        """Return why gangs that start together cannot do so now, None if they could. Changes nothing."""
+        with Rehearsal(self.cluster) as rehearsal:
+            for request in requests:
+                if rehearsal.start(request, None) is None:
+                    return None if broken_rule(self.cluster, request) else reason_to_wait(self.cluster, request)
+        return None
+
+    def commit_all(self, at_ms: int | None = None) -> None:
+        """Make the decisions of the last `schedule_all` true. If one of the gangs waits for victims, all of them do."""
+        together, self._together = self._together, None
+        if together is None:
+            told = "nothing is proposed for several gangs at the moment"
+            raise Refused("ConflictJobError", told, "ask for decisions and commit them before telling anything else")
+        self.cluster.proposal = None
+        together.keep()
+        must_wait = any(trial.victims for trial in together.trials)
+        for trial in together.trials:
+            self._trial = trial
+            self.commit(trial.request.id, None if must_wait else at_ms)
+        if must_wait:
+            for trial in together.trials:
+                self.cluster.gangs[trial.request.id].state = State.PREEMPTING
+
+    def _decide(self, request: GangRequest, shape: Shape, now_ms: int | None) -> Decision:
+        freed = self.cluster.freed["" if request.priority < 0 else request.virtual_cluster]
+        if self._failed.get(shape) == freed:
+            return reason_to_wait(self.cluster, request)
+        trial = decide(self.cluster, request, now_ms)
+        if trial is None:
+            _remember(self._failed, shape, freed)
+            self.cluster.watch(request)
+            return reason_to_wait(self.cluster, request)
+        self._trial = self.cluster.proposal = trial
+        trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
+        return _answer(trial)
+
+    def forget_failure(self, request: GangRequest) -> None:
+        """Look at a gang like this again even if nothing was freed: devices that were held are not any more."""
+        self._failed.pop(shape_of(request), None)
+
+    def commit(self, gang: str, at_ms: int | None = None) -> None:
+        """Make the last decision on `gang` true: its devices are its own, or reserved until its victims have left."""
+        record = self.cluster.gangs.get(gang)
+        if record is not None:
+            if record.state is State.PREEMPTING and not record.victims:
+                record.state = State.ALLOCATED
+                record.since_ms = at_ms
+            return
+        trial = self._trial
+        if trial is None or trial.request.id != gang:
+            told = f"nothing is proposed for gang {gang!r} at the moment"
+            raise Refused("ConflictJobError", told, "ask for a decision and commit it before telling anything else")
+        self._trial = self.cluster.proposal = None
+        record = GangRecord(trial.request, list(trial.parts), since_ms=at_ms, spots=trial.spots)
+        self.cluster.remember(record)
+        self.cluster.rebound |= trial.rebound
+        if trial.victims or trial.stripped or trial.displaced or trial.rebound:
+            # Gangs that are served from other cells than before may leave room where there was none.
+            self._settle_costs(record, trial, at_ms)
+
+    def _settle_costs(self, record: GangRecord, trial: Trial, at_ms: int | None) -> None:
+        gang = record.request.id
+        gangs = self.cluster.gangs
+        for name in trial.victims:
+            record.state = State.PREEMPTING
+            record.since_ms = None
+            record.victims.add(name)
+            gangs[name].threats.add(gang)
+            gangs[name].state = State.BEING_PREEMPTED
+        for name in trial.stripped:
+            self.cluster.demote(gangs[name], gang)
+        # Only now: whoever the displaced gangs waited for must know first that it is still in somebody's way.
+        for name in sorted(trial.displaced):
+            gangs[name].parts = []
+            self.cancel(name)
+        self.cluster.note_freed(record.request.virtual_cluster, [trial.chain])
+        self._settle_rights()
+
+    def roll_back(self) -> None:
+        """Take back the last decision if nobody committed to it."""
+        self.cluster.proposal = None
+        trial = self._trial
+        if trial is not None:
+            self._trial = None
+            trial.undo()
+        if self._together is not None:
+            self._together.close()
+            self._together = None
+
+    def cancel(self, gang: str) -> None:
+        """The gang wants nothing any more; whoever was to leave for it may stay. One that runs is released."""
+        self.release(gang)
+
+    def release(self, gang: str, members: Iterable[int] | None = None) -> None:
+        """These members (all when None) have left their devices. Unknown gangs are ignored, unknown members refused."""
+        leaving = None if members is None else list(members)
+        self.roll_back()
+        cluster = self.cluster
+        record = cluster.gangs.get(gang)
+        if record is None:
+            return
+        request = record.request
+        everybody = range(len(record.parts))
+        unknown = leaving and [member for member in leaving if member not in everybody]
+        if unknown:
+            told = f"gang {gang!r} has members 0 to {len(everybody) - 1}, not {unknown[0]}"
+            raise Refused("InvalidParametersError", told, "name the members that left")
+        freed = 0
+        chains = {}
+        spots = list(record.spots)
+        for member in everybody if leaving is None else leaving:
+            part = record.parts[member]
+            spots[member] = None
+            if part is not None:
+                remove(gang, request.priority, part)
+                record.parts[member] = None
+                record.lost.pop(member, None)
+                chains[part.box.chain.spec.name] = part.box.chain
+                freed += part.mask.bit_count()
+        if request.priority < 0:
+            cluster.borrowed[request.virtual_cluster] -= freed
+        if leaving is not None:
+            record.spots = tuple(spots)
+        if leaving is None or not any(spots):
+            victims = sorted(record.victims)
+            cluster.forget(record)
+            self._reinstate(victims)
+        cluster.note_freed(request.virtual_cluster, chains.values())
+        self._settle_rights()
+
+    def _reinstate(self, victims: list[str]) -> None:
+        """Let gangs that nobody threatens any more have the rights they lost, as soon as these are to be had."""
+        for name in victims:
+            record = self.cluster.gangs.get(name)
+            if record is not None and record.lost and not record.threats and record.lazily_preempted_by is None:
+                self.cluster.demote(record, "")
+
+    def _settle_rights(self, only: str | None = None) -> None:
+        """Let running gangs that lost their guarantee have it again, the highest priority first."""
+        cluster = self.cluster
+        if cluster.demoted:
+            for name in sorted(settle_rights(cluster, only)):
+                cluster.gangs[name].parts = []
+                self.release(name)
+
+    def checkpointed(self, gang: str, at_ms: int) -> None:
+        """The gang saved its work: what it did before is not lost if it must leave."""
+        record = self.cluster.gangs.get(gang)
+        if record is not None:
+            record.checkpoint_ms = at_ms
+
+    def set_node(
+        self, name: str, *, is_healthy: bool = True, is_draining: bool = False, bad_devices: Iterable[int] = ()
+    ) -> None:
+        """Learn how a node is. What runs there keeps running; what is bad or draining takes nothing new."""
+        self.set_nodes({name: NodeHealth(is_healthy, is_draining, frozenset(bad_devices))})
+
+    def set_nodes(self, nodes: Mapping[str, NodeHealth]) -> None:
+        """Learn how many nodes are at once. Gangs lose what was reserved for them on devices that went bad."""
+        self.roll_back()
+        for gang in set_health(self.cluster, nodes):
+            self.cancel(gang)
+
+    def restore(
+        self,
+        request: GangRequest,
+        spots: Sequence[Spot | None],
+        since_ms: int | None = None,
+        cell_types: Sequence[str | None] = (),
+    ) -> bool:
+        """Take up a gang that runs at `spots` already; return whether it has its guarantee.
+
+        None stands for members that are over. `cell_types` names, by member, the type of the promised cell that serves
+        it, where that is known.
+        """
+        self.roll_back()
+        if request.id in self.cluster.gangs:
+            return self.cluster.gangs[request.id].lazily_preempted_by is None
+        restore(self.cluster, request, spots, since_ms, cell_types)
+        if NO_RIGHT not in cell_types:
+            self._settle_rights(request.id)
+        return self.cluster.gangs[request.id].lazily_preempted_by is None
+
+    def restored(self) -> None:
+        """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
+        self.roll_back()
+        self._settle_rights()
+
+    def binding(self, gang: str) -> tuple[str | None, ...]:
+        """Return, by member, the type of the promised cell that serves it, for `restore` to hear."""
+        record = self.cluster.gangs.get(gang)
+        return () if record is None else binding(record)
+
+    def rebound(self) -> set[str]:
+        """Return the gangs whose rights changed since this was asked last; some of them may be over."""
+        changed, self.cluster.rebound = self.cluster.rebound, set()
+        return changed
+
+    def reconfigure(self, config: HivedConfig) -> Reconfigured:
+        """Go on under another configuration. Nobody is stopped for it; see the answer for who lost a guarantee."""
+        self.roll_back()
+        self.cluster, report = moved_to(config, self.cluster)
+        self._failed.clear()
+        self._sound.clear()
+        return report
+
+    def change(self, request: GangRequest) -> bool:
+        """A gang that runs has another priority or virtual cluster; return whether it has its guarantee.
+
+        It stays where it is. Nothing changes for one that others wait for to leave.
+        """
+        self.roll_back()
+        record = self.cluster.gangs[request.id]
+        if record.state is not State.ALLOCATED:
+            return record.lazily_preempted_by is None
+        types = [type_served(record, member) for member in range(len(record.parts))]
+        self.release(request.id)
+        restore(self.cluster, request, record.spots, record.since_ms, types)
+        self.cluster.gangs[request.id].checkpoint_ms = record.checkpoint_ms
+        self._settle_rights()
+        return self.cluster.gangs[request.id].lazily_preempted_by is None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the whole state as plain data that JSON can hold."""
+        self.roll_back()
+        return dump(self.cluster)
+
+    @classmethod
+    def from_snapshot(cls, data: dict[str, Any]) -> Hived:
+        """Return a scheduler that goes on where the snapshot was taken."""
+        return cls(load(data))
+
+    def _go_on(self, record: GangRecord) -> Decision:
+        """Say how a gang that waits for others to leave stands."""
+        gang = record.request.id
+        spots = self.spots_held(gang)
+        if record.victims:
+            return Preempt(gang, tuple(sorted(record.victims)), spots, _chain_of(record))
+        return Bind(gang, spots, _chain_of(record))
+
+    def spots_held(self, gang: str) -> tuple[Spot, ...]:
+        """Return where the members of a gang are that are not over, in order."""
+        return tuple([spot for spot in self.cluster.gangs[gang].spots if spot is not None])
+
+
+def _remember(memory: dict[Shape, T], shape: Shape, answer: T) -> None:
+    if len(memory) >= REMEMBERED_MAX:
+        memory.clear()
+    memory[shape] = answer
+
+
+def _answer(trial: Trial) -> Bind | Preempt:
+    gang, chain = trial.request.id, trial.chain.spec.name
+    if not (trial.victims or trial.stripped or trial.displaced):
+        return Bind(gang, trial.spots, chain)
+    lazily, displaced = tuple(sorted(trial.stripped)), tuple(sorted(trial.displaced))
+    if trial.victims:
+        return Preempt(gang, tuple(sorted(trial.victims)), trial.spots, chain, lazily, displaced)
+    return Bind(gang, trial.spots, chain, lazily, displaced)
+
+
+def _chain_of(record: GangRecord) -> str:
+    return next((part.box.chain.spec.name for part in record.parts if part is not None), "")

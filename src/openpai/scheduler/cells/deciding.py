@@ -1,0 +1,162 @@
+"""Decides where a gang goes: the order in which chains, cells and other gangs' devices are considered.
+
+First what costs nobody anything, in every chain that would do; then what costs gangs without a guarantee; last what
+costs gangs of lower priority in the same virtual cluster. What is decided stays in the books as a trial until it is
+committed to or taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.grouping import in_view, on_leftovers
+from openpai.scheduler.cells.journal import Journal, Part
+from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, State
+from openpai.scheduler.cells.narrowing import insides, leftover_insides
+from openpai.scheduler.cells.opportunistic import LeftoverPlacement
+from openpai.scheduler.cells.placing import Placement
+from openpai.scheduler.cells.preempting import Preemption
+from openpai.scheduler.cells.search import Loss, Price, Within
+from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.model import Spot
+
+
+@dataclass(slots=True)
+class Trial:
+    """What a decision changed in the books, so that it can be taken back."""
+
+    request: GangRequest
+    chain: Chain
+    parts: list[Part]
+    journal: Journal
+    victims: set[str] = field(default_factory=set)
+    stripped: set[str] = field(default_factory=set)
+    """Gangs that lost their right but need not leave."""
+    displaced: set[str] = field(default_factory=set)
+    rebound: set[str] = field(default_factory=set)
+    """Gangs that lost their right, or have it out of another cell."""
+    spots: tuple[Spot, ...] = ()
+    undo: Callable[[], None] = field(default=lambda: None)
+    """Takes everything back."""
+
+    def suspend(self) -> None:
+        """Take it out of the books for a moment."""
+        self.journal.suspend()
+
+    def resume(self) -> None:
+        """Put it back."""
+        self.journal.resume()
+
+
+def price_of(cluster: Cluster, now_ms: int | None) -> Price:
+    """Return what tells the loss of sending gangs away: work since the last checkpoint, then how many and how large."""
+
+    def price(gangs: set[str]) -> Loss:
+        work = 0
+        count = 0
+        devices = 0
+        for gang in gangs:
+            record = cluster.gangs[gang]
+            if record.state is State.ALLOCATED:
+                count += 1
+                devices += record.leaves
+                if now_ms is not None:
+                    # A gang of unknown age was there before anyone wrote it down: it has most to lose.
+                    saved = max(record.since_ms or 0, record.checkpoint_ms or 0)
+                    work += record.leaves * max(0, now_ms - saved)
+        return work, count, devices
+
+    return price
+
+
+def candidate_views(cluster: Cluster, request: GangRequest) -> list[View]:
+    """Return where a gang with a guarantee may go, the smallest promise first so that large ones stay whole."""
+    if request.pinned_cell is not None:
+        return [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+    views = [
+        view
+        for view in cluster.views[request.virtual_cluster].values()
+        if request.leaf_type in (None, view.chain.spec.leaf_type)
+    ]
+    return sorted(views, key=lambda view: view.size) if len(views) > 1 else views
+
+
+def candidate_chains(cluster: Cluster, request: GangRequest) -> list[Chain]:
+    """Return where a gang without a guarantee may go, first where most is promised to nobody at the moment."""
+    chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
+    return sorted(chains, key=lambda chain: -len(chain.boxes)) if len(chains) > 1 else chains
+
+
+def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Trial | None:
+    """Return a trial that gives every member its place, or None if there is none. None leaves no trace."""
+    if request.priority == OPPORTUNISTIC:
+        return _decide_leftover(cluster, request)
+    price = price_of(cluster, now_ms)
+    views = candidate_views(cluster, request)
+    need = sum(leaves * count for count, leaves in request.members)
+    count, largest = _largest(request)
+    roomy = [view for view in views if view.size - view.claimed >= need and view.has_room(count, largest)]
+    ways: list[Callable[[Placement, View, Within | None], list[Part] | None]] = [
+        Placement.without_loss,
+        Placement.at_a_cost,
+    ]
+    for way in ways:
+        for view in roomy:
+            journal = Journal()
+            placement = Placement(request.id, request.priority, request.sizes(), journal, price)
+            parts = _place(way, placement, view, request)
+            if parts is not None:
+                victims = {gang for part in parts for gang, mask in part.box.squatters.items() if mask & part.mask}
+                return Trial(request, view.chain, parts, journal, victims, undo=journal.undo)
+    for view in views:
+        below = view.claimed_below(request.priority)
+        if not below or view.size - view.claimed + below < need:
+            continue
+        preemption = Preemption(cluster, view, request, price)
+        parts = preemption.place()
+        if parts is not None:
+            return Trial(
+                request, view.chain, parts, preemption.journal,
+                preemption.victims, preemption.stripped, preemption.displaced, preemption.journal.touched(),
+                undo=preemption.undo,
+            )  # fmt: skip
+    return None
+
+
+def _largest(request: GangRequest) -> tuple[int, int]:
+    """Return how many members need most devices on one node, and how many devices that is."""
+    largest = max(leaves for _, leaves in request.members)
+    return sum(count for count, leaves in request.members if leaves == largest), largest
+
+
+def _place(
+    way: Callable[[Placement, View, Within | None], list[Part] | None],
+    placement: Placement,
+    view: View,
+    request: GangRequest,
+) -> list[Part] | None:
+    if request.topology is None and request.nodes is None and not request.groups:
+        return way(placement, view, None)
+    grouped = in_view(request, view, placement.journal, placement.price, may_cost=way is Placement.at_a_cost)
+    for within in insides(view, request):
+        parts = grouped.place(within) if request.groups else way(placement, view, within)
+        if parts is not None:
+            return parts
+    return None
+
+
+def _decide_leftover(cluster: Cluster, request: GangRequest) -> Trial | None:
+    sizes = request.sizes()
+    for chain in candidate_chains(cluster, request):
+        for within in leftover_insides(chain, request):
+            journal = Journal()
+            if request.groups:
+                parts = on_leftovers(request, chain, journal).place(within)
+            else:
+                parts = LeftoverPlacement(request.id, sizes, journal).onto(chain, within)
+            if parts is not None:
+                return Trial(request, chain, parts, journal, undo=journal.undo)
+    return None

@@ -1,0 +1,161 @@
+"""Places gangs of which some members must lie closer together than others: groups inside cells, and groups in groups.
+
+The largest group goes first. For each group the cells that could hold it are tried one after the other, and inside the
+chosen cell its own groups and members; what does not work out is taken back without a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.journal import Journal, Part
+from openpai.scheduler.cells.model import CellGroup, GangRequest
+from openpai.scheduler.cells.narrowing import cells_within, leftover_cells_within
+from openpai.scheduler.cells.opportunistic import LeftoverPlacement
+from openpai.scheduler.cells.placing import Placement
+from openpai.scheduler.cells.search import Price, Within
+from openpai.scheduler.cells.vc_share import View
+
+EXACT_UP_TO: Final = 40
+"""With more groups than this side by side each takes the first cell that has room for it."""
+TRIES_MAX: Final = 2_000
+"""So many times members are put somewhere for trial."""
+
+Cells = Callable[[int, int, Within | None], Iterator[Within]]
+"""Yields the cells of a level, inside a set of nodes, that may have room for so many devices."""
+Put = Callable[[Sequence[int], Within | None], Sequence[Part] | None]
+"""Places members inside a set of nodes, or leaves no trace."""
+
+
+class Grouped:
+    """One gang with groups on its way onto a chain."""
+
+    def __init__(self, request: GangRequest, chain: Chain, journal: Journal, cells: Cells, put: Put) -> None:
+        self._sizes = request.sizes()
+        self._request = request
+        self._chain = chain
+        self._journal = journal
+        self._cells = cells
+        self._put = put
+        self._parts: dict[int, Part] = {}
+        self._tries = TRIES_MAX
+
+    def place(self, within: Within | None) -> list[Part] | None:
+        """Place every member, each group inside one cell; None, without a trace, if there is no way."""
+        groups = self._request.groups
+        if not all(group.fits_types(self._chain.spec.types) for group in groups):
+            return None
+        named = {member for group in groups for member in group.everybody()}
+        loose = [member for member in range(len(self._sizes)) if member not in named]
+        mark = self._journal.mark
+        if self._inside(groups, loose, within, lambda: True):
+            return [self._parts[member] for member in range(len(self._sizes))]
+        self._journal.undo(mark)
+        return None
+
+    def _inside(
+        self, groups: Sequence[CellGroup], members: Sequence[int], within: Within | None, rest: Callable[[], bool]
+    ) -> bool:
+        """Place groups and members inside some nodes, and then what is left of the gang."""
+        order = sorted(groups, key=self._weight)
+        if len(order) > EXACT_UP_TO:
+            return self._one_by_one(order, within) and self._put_here(members, within, rest)
+
+        def go(at: int) -> bool:
+            if at == len(order):
+                return self._put_here(members, within, rest)
+            group = order[at]
+            mark = self._journal.mark
+            for inner in self._cells_for(group, within):
+                if self._tries <= 0:
+                    return False
+                if self._inside(group.groups, group.members, inner, lambda: go(at + 1)):
+                    return True
+                self._journal.undo(mark)
+            return False
+
+        return go(0)
+
+    def _one_by_one(self, order: Sequence[CellGroup], within: Within | None) -> bool:
+        """Place groups where the first cell has room for them, trying no other ways."""
+        cells: Iterator[Within] = iter(())
+        inner: Within | None = None
+        last: CellGroup | None = None
+        for group in order:
+            if last is None or self._kind(group) != self._kind(last):
+                cells = self._cells_for(group, within)
+                inner = next(cells, None)
+            # Groups that are alike go into the same cell as long as there is room, then on to the next one.
+            if not self._in(group, inner):
+                inner = next((cell for cell in cells if self._in(group, cell)), None)
+            if inner is None:
+                # What was opened meanwhile is looked at, too.
+                cells = self._cells_for(group, within)
+                inner = next((cell for cell in cells if self._in(group, cell)), None)
+            if inner is None:
+                return False
+            last = group
+        return True
+
+    def _in(self, group: CellGroup, inner: Within | None) -> bool:
+        """Place a group inside a cell, or leave no trace."""
+        mark = self._journal.mark
+        if inner is not None and self._inside(group.groups, group.members, inner, lambda: True):
+            return True
+        self._journal.undo(mark)
+        return False
+
+    def _kind(self, group: CellGroup) -> tuple[object, ...]:
+        """Return what two groups must have in common to be alike."""
+        sizes = tuple([self._sizes[member] for member in group.members])
+        return group.cell_type, sizes, tuple([self._kind(inner) for inner in group.groups])
+
+    def _put_here(self, members: Sequence[int], within: Within | None, rest: Callable[[], bool]) -> bool:
+        if not members:
+            return rest()
+        self._tries -= 1
+        parts = self._put(members, within)
+        if parts is None:
+            return False
+        self._parts.update(zip(members, parts, strict=True))
+        return rest()
+
+    def _cells_for(self, group: CellGroup, within: Within | None) -> Iterator[Within]:
+        need = sum(self._sizes[member] for member in group.everybody())
+        return self._cells(self._chain.spec.types.index(group.cell_type) + 1, need, within)
+
+    def _weight(self, group: CellGroup) -> tuple[int, int]:
+        """Return what decides which group is placed first: the largest, and of those the one with the smallest cell."""
+        devices = sum(self._sizes[member] for member in group.everybody())
+        return -devices, self._chain.spec.types.index(group.cell_type)
+
+
+def in_view(request: GangRequest, view: View, journal: Journal, price: Price, *, may_cost: bool) -> Grouped:
+    """Return what places a gang with a guarantee."""
+    sizes = request.sizes()
+
+    def put(members: Sequence[int], within: Within | None) -> Sequence[Part] | None:
+        own = [sizes[member] for member in members]
+        placement = Placement(request.id, request.priority, own, journal, price)
+        parts = placement.without_loss(view, within)
+        return placement.at_a_cost(view, within) if parts is None and may_cost else parts
+
+    def cells(level: int, need: int, within: Within | None) -> Iterator[Within]:
+        return cells_within(view, level, need, within)
+
+    return Grouped(request, view.chain, journal, cells, put)
+
+
+def on_leftovers(request: GangRequest, chain: Chain, journal: Journal) -> Grouped:
+    """Return what places a gang without a guarantee."""
+    sizes = request.sizes()
+
+    def put(members: Sequence[int], within: Within | None) -> Sequence[Part] | None:
+        return LeftoverPlacement(request.id, [sizes[member] for member in members], journal).onto(chain, within)
+
+    def cells(level: int, need: int, within: Within | None) -> Iterator[Within]:
+        return leftover_cells_within(chain, level, need, within)
+
+    return Grouped(request, chain, journal, cells, put)

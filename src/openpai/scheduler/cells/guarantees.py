@@ -1,0 +1,294 @@
+"""Finds the right by which a gang may have devices it already runs on: after a restart, a new configuration, a cancel.
+
+The promised cell it had before is preferred, then any that reaches there. If other cells of its own virtual cluster are
+in the way, they are exchanged for larger or smaller ones where these serve the same gangs. Rights follow priority: a
+running gang is without its right only if taking the rights of all gangs of lower priority would not give it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.journal import Journal, Part, Right
+from openpai.scheduler.cells.model import GangRecord, State
+from openpai.scheduler.cells.vc_share import View
+
+STEPS_MAX: Final = 2_000
+"""So many ways of serving the same gangs from other promised cells are tried."""
+PARTS_MAX: Final = 64
+"""Virtual clusters with more running members than this are not served anew as a whole."""
+
+
+class _Claim(NamedTuple):
+    """A part that is claimed, and who claims it."""
+
+    gang: str
+    priority: int
+    part: Part
+    is_reserved: bool = False
+    """Whether others may still run there: then it is nobody's while it is not claimed."""
+
+    def give_up(self, journal: Journal) -> None:
+        """Claim the part no longer."""
+        (journal.drop if self.is_reserved else journal.strip)(self.gang, self.priority, self.part)
+
+    def take(self, journal: Journal, right: Right) -> None:
+        """Claim the part out of a cell."""
+        (journal.claim_again if self.is_reserved else journal.endow)(self.gang, self.priority, self.part, right)
+
+
+def cell_around(chain: Chain, part: Part, level: int) -> int | None:
+    """Return which cell of a level contains a part, None if none contains all of it."""
+    if level >= chain.node_level:
+        return part.box.index // chain.boxes_per[level]
+    size = chain.spec.leaves(level)
+    at = ((part.mask & -part.mask).bit_length() - 1) // size
+    if part.mask & ~chain.shape.cells[level - 1][at]:
+        return None
+    return part.box.index * chain.per_box(level) + at
+
+
+def find_right(view: View, part: Part, hint: int) -> Right | None:
+    """Return a right of the view that covers a part, preferably out of a promised cell of level `hint`."""
+    return next(_rights(view, part, hint), None)
+
+
+def _rights(view: View, part: Part, hint: int) -> Iterator[Right]:
+    """Yield the rights of a view that cover a part: the cell that holds it already, or any that could be bound."""
+    box = part.box
+    chain = box.chain
+    if chain is not view.chain or part.mask & box.claimed:
+        return
+    holding = view.holding_of(box, part.mask)
+    if holding is not None:
+        yield Right(view, holding.level, holding.index, holding.number)
+        return
+    for level in _levels(view, hint):
+        cell = cell_around(chain, part, level)
+        if cell is None:
+            continue
+        cover = chain.pool.cover(level, cell)
+        if cover and chain.pool.is_safe(level, cover):
+            unserved = view.unserved[level - 1]
+            yield Right(view, level, cell, (unserved & -unserved).bit_length() - 1)
+
+
+def _levels(view: View, hint: int) -> Iterator[int]:
+    order = [hint, *(level for level in range(1, len(view.unserved) + 1) if level != hint)]
+    return (level for level in order if 0 < level <= len(view.unserved) and view.unserved[level - 1])
+
+
+def endow(gangs: Mapping[str, GangRecord], journal: Journal, gang: str) -> bool:
+    """Give a gang the rights it lost; True if it has all of them again, False (and no trace) if one is gone."""
+    record = gangs[gang]
+    mark = journal.mark
+    for member, lost in sorted(record.lost.items()):
+        part = record.parts[member]
+        if part is None:
+            continue
+        right = find_right(lost.view, part, lost.level)
+        if right is None:
+            if _serve_anew(gangs, journal, lost.view, _Claim(gang, record.request.priority, part), lost.level):
+                continue
+            journal.undo(mark)
+            return False
+        journal.endow(gang, record.request.priority, part, right)
+    record.lost.clear()
+    return True
+
+
+def _serve_anew(gangs: Mapping[str, GangRecord], journal: Journal, view: View, wanted: _Claim, hint: int) -> bool:
+    """Claim a part by serving the view's gangs from other promised cells; False, and no trace, if there is no way."""
+    if wanted.part.mask & wanted.part.box.claimed or wanted.part.box.chain is not view.chain:
+        return False
+    claims = list(_claims_of(gangs, view))
+    if len(claims) >= PARTS_MAX:
+        node = view.chain.node_level
+        larger = (level for level in range(node, view.chain.top + 1) if view.unserved[level - 1])
+        return any(_serve_within(gangs, journal, view, wanted, level) for level in larger)
+    mark = journal.mark
+    hints = {id(claim.part): claim.part.right.level for claim in claims if claim.part.right is not None}
+    hints[id(wanted.part)] = hint
+    for claim in claims:
+        claim.give_up(journal)
+    if _assign(journal, view, [wanted, *claims], hints):
+        return True
+    journal.undo(mark)
+    return False
+
+
+def _serve_within(gangs: Mapping[str, GangRecord], journal: Journal, view: View, wanted: _Claim, level: int) -> bool:
+    """Let one larger cell serve a part and all that smaller ones around it serve."""
+    chain = view.chain
+    cell = wanted.part.box.index // chain.boxes_per[level]
+    inside = chain.boxes_of(level, cell)
+    claims = [
+        claim
+        for claim in _claims_of(gangs, view)
+        if claim.part.box.index in inside and claim.part.right is not None and claim.part.right.level < level
+    ]
+    mark = journal.mark
+    for claim in claims:
+        claim.give_up(journal)
+    cover = chain.pool.cover(level, cell)
+    if cover and chain.pool.is_safe(level, cover):
+        unserved = view.unserved[level - 1]
+        right = Right(view, level, cell, (unserved & -unserved).bit_length() - 1)
+        for claim in [wanted, *claims]:
+            claim.take(journal, right)
+        return True
+    journal.undo(mark)
+    return False
+
+
+def _claims_of(gangs: Mapping[str, GangRecord], view: View) -> Iterator[_Claim]:
+    for gang, record in sorted(gangs.items()):
+        if record.request.virtual_cluster == view.name:
+            for part in record.parts:
+                if part is not None and part.right is not None and part.right.view is view:
+                    yield _Claim(gang, record.request.priority, part, record.state is State.PREEMPTING)
+
+
+def _assign(journal: Journal, view: View, claims: list[_Claim], hints: Mapping[int, int]) -> bool:
+    """Give every part a right, whichever promised cells that takes; False, and no trace, if there is no way."""
+    steps = 0
+
+    def give(at: int) -> bool:
+        nonlocal steps
+        if at == len(claims):
+            return True
+        claim = claims[at]
+        for right in list(_rights(view, claim.part, hints[id(claim.part)])):
+            steps += 1
+            if steps > STEPS_MAX:
+                return False
+            mark = journal.mark
+            claim.take(journal, right)
+            if give(at + 1):
+                return True
+            journal.undo(mark)
+        return False
+
+    return give(0)
+
+
+def seniority(record: GangRecord) -> tuple[int, int, str]:
+    """Return what decides which of the gangs that run keeps its right; smaller is better."""
+    return -record.request.priority, record.since_ms or 0, record.request.id
+
+
+def settle_rights(cluster: Cluster, only: str | None = None) -> set[str]:
+    """Give rights back to running gangs that lost theirs, the highest priority first, or to `only` one of them.
+
+    Gangs of lower priority lose theirs for it where it takes that. Returns the gangs whose reservation was lost so:
+    they have nothing any more, and whoever calls must let them go.
+    """
+    displaced: set[str] = set()
+    names = [name for demoted in cluster.demoted.values() for name in demoted if only in (None, name)]
+    for name in sorted(names, key=lambda name: seniority(cluster.gangs[name])):
+        record = cluster.gangs[name]
+        if not record.lost or record.threats or record.state is not State.ALLOCATED or _is_beyond(record):
+            continue
+        journal = Journal()
+        if endow(cluster.gangs, journal, name):
+            cluster.promote(record)
+            _note_rebound(cluster, record, journal)
+        else:
+            displaced |= _take_over(cluster, record)
+    return displaced
+
+
+def _is_beyond(record: GangRecord) -> bool:
+    """Return whether a gang surely cannot have its right: its virtual cluster uses too much with as much right."""
+    wanted: dict[View, int] = {}
+    for member, lost in record.lost.items():
+        part = record.parts[member]
+        if part is not None:
+            wanted[lost.view] = wanted.get(lost.view, 0) + part.mask.bit_count()
+    return any(
+        need > view.size - view.claimed + view.claimed_below(record.request.priority) for view, need in wanted.items()
+    )
+
+
+def _take_over(cluster: Cluster, record: GangRecord) -> set[str]:
+    """Give a gang its right at the expense of lower priorities, if that helps; return whose reservation that took."""
+    views = {id(lost.view): lost.view for lost in record.lost.values()}
+    lower = [
+        other
+        for other in cluster.gangs_of[record.request.virtual_cluster].values()
+        if 0 <= other.request.priority < record.request.priority and _has_claim(other, views)
+    ]
+    if not lower:
+        return set()
+    lower.sort(key=seniority)
+    gang, journal = record.request.id, Journal()
+    lost = dict(record.lost)
+    for other in lower:
+        _strip(journal, other)
+    if not endow(cluster.gangs, journal, gang):
+        journal.undo()
+        record.lost = lost
+        _keep(lower)
+        return set()
+    cluster.promote(record)
+    displaced = _give_back(cluster, journal, lower, gang)
+    _note_rebound(cluster, record, journal)
+    return displaced
+
+
+def _note_rebound(cluster: Cluster, record: GangRecord, journal: Journal) -> None:
+    """Gangs that are served from other cells than before may leave room where there was none."""
+    cluster.rebound |= journal.touched()
+    chains = {part.box.chain.spec.name: part.box.chain for part in record.parts if part is not None}
+    cluster.note_freed(record.request.virtual_cluster, chains.values())
+
+
+def _has_claim(record: GangRecord, views: Mapping[int, View]) -> bool:
+    return any(part is not None and part.right is not None and id(part.right.view) in views for part in record.parts)
+
+
+def _strip(journal: Journal, record: GangRecord) -> None:
+    for member, part in enumerate(record.parts):
+        if part is not None and part.right is not None:
+            record.lost[member] = part.right
+            if record.state is State.PREEMPTING:
+                journal.drop(record.request.id, record.request.priority, part)
+            else:
+                journal.strip(record.request.id, record.request.priority, part)
+
+
+def _keep(records: Iterable[GangRecord]) -> None:
+    """Forget what gangs lost that have it again."""
+    for record in records:
+        record.lost.clear()
+
+
+def _give_back(cluster: Cluster, journal: Journal, lower: list[GangRecord], by: str) -> set[str]:
+    """Give the gangs of lower priority back what is left for them, and demote the others."""
+    displaced = set()
+    for other in lower:
+        name = other.request.id
+        if other.state is State.PREEMPTING:
+            if not _reserve_again(journal, other):
+                displaced.add(name)
+        elif not endow(cluster.gangs, journal, name):
+            cluster.demote(other, by)
+    return displaced
+
+
+def _reserve_again(journal: Journal, record: GangRecord) -> bool:
+    """Give a gang that waits for others to leave what was reserved for it, if all of that is still to be had."""
+    mark = journal.mark
+    for member, right in sorted(record.lost.items()):
+        part = record.parts[member]
+        found = None if part is None else find_right(right.view, part, right.level)
+        if part is None or found is None:
+            journal.undo(mark)
+            record.lost.clear()
+            return False
+        journal.claim_again(record.request.id, record.request.priority, part, found)
+    record.lost.clear()
+    return True

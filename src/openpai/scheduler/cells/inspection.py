@@ -1,0 +1,274 @@
+"""The state as people look at it, in the shapes the original shows: cell trees, virtual cell trees, affinity groups.
+
+A promised cell that nothing serves is shown free and healthy; one that is served mirrors the physical cell behind it.
+Gangs without a right appear at the head of their virtual cluster's list as cells named after the physical device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.dooming import shown
+from openpai.scheduler.cells.journal import Part
+from openpai.scheduler.cells.model import GangRecord, State
+from openpai.scheduler.cells.node_cell import Box, Holding
+from openpai.scheduler.cells.vc_share import View
+
+FREE_PRIORITY: Final = -2
+
+Cell = dict[str, Any]
+
+
+def cluster_status(cluster: Cluster) -> dict[str, Any]:
+    """Return all physical and all virtual cells."""
+    return {"physicalCluster": physical_cells(cluster), "virtualClusters": virtual_clusters(cluster)}
+
+
+def physical_cells(cluster: Cluster) -> list[Cell]:
+    """Return the physical cells as trees, in the order of the configuration."""
+    found = []
+    with _all_shown(cluster):
+        for chain in cluster.chains.values():
+            look = _Look(cluster, chain)
+            found += [look.physical(chain.top, index, "") for index in range(chain.spec.tops)]
+    return found
+
+
+def virtual_clusters(cluster: Cluster) -> dict[str, list[Cell]]:
+    """Return the virtual cells of each virtual cluster as trees."""
+    with _all_shown(cluster):
+        return {name: _virtual_cells(cluster, name) for name in cluster.views}
+
+
+def virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
+    """Return the virtual cells of one virtual cluster: leftovers it uses, its promise in order, its pinned cells."""
+    with _all_shown(cluster):
+        return _virtual_cells(cluster, name)
+
+
+@contextmanager
+def _all_shown(cluster: Cluster) -> Iterator[None]:
+    """Let the books show what is committed to, and which cells are lost to bad hardware, while the context lasts."""
+    with cluster.committed(), ExitStack() as stack:
+        for chain in cluster.chains.values():
+            stack.enter_context(shown(chain))
+        yield
+
+
+def _virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
+    looks = {chain: _Look(cluster, cluster.chains[chain]) for chain in cluster.chains}
+    found = [*_leftover_cells(cluster, name, looks)]
+    given: dict[tuple[str, int], int] = {}
+    address = 0
+    for quota in cluster.config.virtual_clusters[name].quota:
+        for _ in range(quota.number):
+            view = cluster.views[name][quota.chain]
+            number = given.get((quota.chain, quota.level), 0)
+            given[quota.chain, quota.level] = number + 1
+            found.append(_promised_cell(looks[quota.chain], view, quota.level, number, f"{name}/{address}"))
+            address += 1
+    for pin in cluster.config.virtual_clusters[name].pinned:
+        view = cluster.pins[name, pin]
+        level = cluster.config.pinned[pin].level
+        found.append(_promised_cell(looks[view.chain.spec.name], view, level, 0, f"{name}/{address}"))
+        address += 1
+    return found
+
+
+def virtual_address(cluster: Cluster, holding: Holding) -> str:
+    """Return the address of the promised cell that a holding serves."""
+    name = holding.view.name
+    spec = cluster.config.virtual_clusters[name]
+    before = 0
+    if holding.view.pin is not None:
+        return f"{name}/{sum(quota.number for quota in spec.quota) + spec.pinned.index(holding.view.pin)}"
+    left = holding.number
+    for quota in spec.quota:
+        if (quota.chain, quota.level) == (holding.view.chain.spec.name, holding.level):
+            if left < quota.number:
+                return f"{name}/{before + left}"
+            left -= quota.number
+        before += quota.number
+    return f"{name}/{before}"
+
+
+def affinity_groups(cluster: Cluster) -> list[dict[str, Any]]:
+    """Return all gangs, by name."""
+    with cluster.committed():
+        return [affinity_group(cluster, record) for _, record in sorted(cluster.gangs.items())]
+
+
+def affinity_group(cluster: Cluster, record: GangRecord) -> dict[str, Any]:
+    """Return a gang as the original shows an affinity group."""
+    physical: dict[str, list[int]] = {}
+    virtual: dict[str, list[str]] = {}
+    for part in record.parts:
+        if part is None:
+            continue
+        physical.setdefault(part.box.name, []).extend(part.box.numbers(part.mask))
+        if part.right is not None:
+            holding = part.right.view.holdings[part.right.level, part.right.cell]
+            top = virtual_address(cluster, holding)
+            virtual.setdefault(top, []).extend(_leaf_addresses(holding, part, top))
+    status: dict[str, Any] = {
+        "vc": record.request.virtual_cluster,
+        "priority": record.request.priority,
+        "state": record.state.value,
+        "physicalPlacement": physical,
+    }
+    if virtual:
+        status["virtualPlacement"] = virtual
+    if record.lazily_preempted_by:
+        status["lazyPreemptionStatus"] = {"preemptor": record.lazily_preempted_by}
+    return {"metadata": {"name": record.request.id}, "status": status}
+
+
+def _leaf_addresses(holding: Holding, part: Part, top: str) -> Iterator[str]:
+    chain = part.box.chain
+    for bit in range(chain.shape.leaves):
+        if part.mask >> bit & 1:
+            leaf = part.box.index * chain.shape.leaves + bit
+            yield _address_below(chain, holding, leaf, top)
+
+
+def _address_below(chain: Chain, holding: Holding, leaf: int, top: str) -> str:
+    """Return the address of a device below a promised cell: numbers count from 0 inside the cell, level by level."""
+    inside = leaf - holding.index * chain.spec.leaves(holding.level)
+    numbers = [str(inside // chain.spec.leaves(level)) for level in range(holding.level - 1, 0, -1)]
+    return "/".join([top, *numbers])
+
+
+class _Look:
+    """Builds trees of one chain."""
+
+    def __init__(self, cluster: Cluster, chain: Chain) -> None:
+        self.cluster = cluster
+        self.chain = chain
+        self.spec = chain.spec
+        self.held = {
+            (unit.holding.level, unit.holding.index): unit.holding for box in chain.boxes for unit in box.units
+        }
+
+    def physical(self, level: int, index: int, prefix: str) -> Cell:
+        """Return a physical cell and all inside it."""
+        address = self.address(level, index, prefix)
+        children = [self.physical(level - 1, child, address) for child in self.children(level, index)]
+        cell = self.cell(level, address, children, self.leaf(level, index, False))
+        holding = self.held.get((level, index))
+        if holding is not None:
+            cell["vc"] = holding.view.name
+            cell["virtualCell"] = {"cellType": cell["cellType"], "cellAddress": virtual_address(self.cluster, holding)}
+        return cell
+
+    def mirrored(self, level: int, index: int, at: tuple[str, int], prefix: str) -> Cell:
+        """Return the virtual cell that a physical one serves; `at` is its address and its number among its like."""
+        address, number = at
+        physical = self.address(level, index, prefix)
+        first = number * self.spec.children[level - 1]
+        children = [
+            self.mirrored(level - 1, child, (f"{address}/{first + place}", first + place), physical)
+            for place, child in enumerate(self.children(level, index))
+        ]
+        cell = self.cell(level, address, children, self.leaf(level, index, True))
+        # Inside a promised cell only what is used is tied to particular devices.
+        if cell["cellPriority"] > FREE_PRIORITY or not prefix:
+            cell["physicalCell"] = {"cellType": cell["cellType"], "cellAddress": physical}
+        return cell
+
+    def unserved(self, level: int, address: str, number: int) -> Cell:
+        """Return a promised cell that nothing serves."""
+        first = number * self.spec.children[level - 1]
+        inside = range(first, first + self.spec.children[level - 1])
+        children = [self.unserved(level - 1, f"{address}/{place}", place) for place in inside]
+        return self.cell(level, address, children, ("Free", False, FREE_PRIORITY))
+
+    def children(self, level: int, index: int) -> range:
+        """Return the cells inside one."""
+        number = self.spec.children[level - 1]
+        return range(index * number, (index + 1) * number)
+
+    def address(self, level: int, index: int, prefix: str) -> str:
+        """Return the full address of a physical cell whose parent's is `prefix`."""
+        if level >= self.chain.node_level:
+            return self.spec.upper[level - self.chain.node_level][index]
+        per = self.chain.per_box(level)
+        box = index // per
+        if not prefix:
+            above = index // self.spec.children[level]
+            prefix = self.address(level + 1, above, "")
+        return f"{prefix}/{self.spec.inner[box][level - 1][index % per]}"
+
+    def cell(self, level: int, address: str, children: list[Cell], leaf: tuple[str, bool, int]) -> Cell:
+        """Return one cell. Its children say how it is, or `leaf` does: state, whether it is bad, priority."""
+        state, is_bad, priority = leaf
+        if children:
+            states = {child["cellState"] for child in children}
+            state = "Used" if "Used" in states else states.pop() if len(states) == 1 else "Free"
+            is_bad = any(child["cellHealthiness"] == "Bad" for child in children)
+            priority = max(child["cellPriority"] for child in children)
+        cell: Cell = {"leafCellType": self.spec.leaf_type} if level == self.chain.top else {}
+        cell |= {"cellType": self.spec.types[level - 1], "cellAddress": address, "cellState": state}
+        cell |= {"cellHealthiness": "Bad" if is_bad else "Healthy", "cellPriority": priority}
+        if level == self.chain.node_level:
+            cell["isNodeLevel"] = True
+        if children:
+            cell["cellChildren"] = children
+        return cell
+
+    def leaf(self, level: int, index: int, is_virtual: bool) -> tuple[str, bool, int]:
+        """Return state, health and priority of a device; a device's virtual side knows nothing of squatters."""
+        if level > 1:
+            return "Free", False, FREE_PRIORITY
+        box = self.chain.boxes[index // self.chain.shape.leaves]
+        bit = 1 << index % self.chain.shape.leaves
+        claimer = _on(box.claims, bit)
+        squatter = _on(box.squatters, bit)
+        is_bad = bool(box.bad & bit)
+        if claimer is None:
+            is_used = squatter is not None and not is_virtual
+            return ("Used", is_bad, -1) if is_used else ("Free", is_bad, FREE_PRIORITY)
+        record = self.cluster.gangs[claimer]
+        state = "Used"
+        if record.state is State.PREEMPTING:
+            state = "Reserving" if squatter is not None else "Reserved"
+        return state, is_bad, record.request.priority
+
+
+def _on(held: dict[str, int], bit: int) -> str | None:
+    return next((gang for gang, mask in held.items() if mask & bit), None)
+
+
+def _promised_cell(look: _Look, view: View, level: int, number: int, address: str) -> Cell:
+    for holding in view.holdings.values():
+        if (holding.level, holding.number) == (level, number):
+            return look.mirrored(level, holding.index, (address, 0), "")
+    return look.unserved(level, address, 0)
+
+
+def _leftover_cells(cluster: Cluster, name: str, looks: dict[str, _Look]) -> Iterator[Cell]:
+    for _, record in sorted(cluster.gangs_of[name].items()):
+        for part in record.parts:
+            if part is not None and part.right is None:
+                yield from _leftovers_of(looks[part.box.chain.spec.name], part.box, part.mask)
+
+
+def _leftovers_of(look: _Look, box: Box, mask: int) -> Iterator[Cell]:
+    chain = box.chain
+    for bit in range(chain.shape.leaves):
+        if mask >> bit & 1:
+            address = look.address(1, box.index * chain.shape.leaves + bit, "")
+            is_bad = bool(box.bad >> bit & 1)
+            physical = {"cellType": chain.spec.leaf_type, "cellAddress": address}
+            yield {
+                "leafCellType": chain.spec.leaf_type,
+                "cellType": chain.spec.leaf_type,
+                "cellAddress": f"{address}-opp",
+                "cellState": "Used",
+                "cellHealthiness": "Bad" if is_bad else "Healthy",
+                "cellPriority": -1,
+                "physicalCell": physical,
+            }

@@ -1,0 +1,173 @@
+"""The words of the HiveD core: what is asked, what is answered, and what it remembers of a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from openpai.scheduler.cells.journal import Part, Right
+from openpai.scheduler.cells.node_cell import Box
+from openpai.scheduler.model import Spot, Topology
+
+OPPORTUNISTIC: Final = -1
+PRIORITY_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CellGroup:
+    """Members that must lie inside one cell of a type, and groups of members that must lie still closer together."""
+
+    cell_type: str
+    members: tuple[int, ...] = ()
+    """Their places in the gang, counted from 0; without those of its groups."""
+    groups: tuple[CellGroup, ...] = ()
+
+    def everybody(self) -> tuple[int, ...]:
+        """Return its members and those of its groups."""
+        return (*self.members, *(member for group in self.groups for member in group.everybody()))
+
+    def fits_types(self, types: Sequence[str]) -> bool:
+        """Return whether a chain of these cell types has all that it names."""
+        return self.cell_type in types and all(group.fits_types(types) for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class GangRequest:
+    """Members that start together or not at all."""
+
+    id: str
+    virtual_cluster: str
+    members: tuple[tuple[int, int], ...]
+    """Pairs: how many members, and how many devices each of them needs on one node."""
+    priority: int = 0
+    """-1 (opportunistic: any free device, no guarantee) to 1000."""
+    leaf_type: str | None = None
+    """Type of device; None for any."""
+    pinned_cell: str | None = None
+    is_lazily_preemptible: bool = False
+    """Whether it may lose its guarantee to a higher priority without being stopped, as long as its devices are free."""
+    topology: Topology | None = None
+    nodes: frozenset[str] | None = None
+    """Only these nodes may be used; None for all."""
+    groups: tuple[CellGroup, ...] = ()
+    """Members that must lie closer together. "Two devices in one switch" is a group of one member."""
+
+    @property
+    def is_choosy(self) -> bool:
+        """Return whether it matters to it which cells serve it."""
+        is_bound = self.topology is not None and self.topology.is_required
+        return is_bound or self.nodes is not None or bool(self.groups)
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return how many devices each member needs, in order."""
+        return tuple(leaves for count, leaves in self.members for _ in range(count))
+
+
+class Code(StrEnum):
+    """Why a gang waits."""
+
+    QUOTA_USED = "QUOTA_USED"
+    """Its virtual cluster has not enough devices left."""
+    FRAGMENTED = "FRAGMENTED"
+    """Enough are left, but not enough on one node."""
+    OUTSIDE_TOPOLOGY = "OUTSIDE_TOPOLOGY"
+    """There is room, but not inside one cell of the type it requires, or not on the nodes it may use."""
+    BAD_HARDWARE = "BAD_HARDWARE"
+    """There would be room if nodes or devices were not bad or draining."""
+    TOO_LARGE = "TOO_LARGE"
+    """It is larger than all its virtual cluster was promised, or than any part of the cluster."""
+    NO_LEFTOVERS = "NO_LEFTOVERS"
+    """It is opportunistic, and too little of what is free is close enough together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Every member has its place. `spots` is in the order of the members."""
+
+    gang: str
+    spots: tuple[Spot, ...]
+    chain: str
+    lazily_preempted: tuple[str, ...] = ()
+    """Gangs that run on where they are, but without a guarantee from now on."""
+    displaced: tuple[str, ...] = ()
+    """Gangs that waited for others to leave and lose what was reserved for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """The gang can run at `spots` once `victims` have left; committed, the spots are reserved for it."""
+
+    gang: str
+    victims: tuple[str, ...]
+    spots: tuple[Spot, ...]
+    chain: str
+    lazily_preempted: tuple[str, ...] = ()
+    displaced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The gang cannot run now: why, and what would change it, in words its owner understands."""
+
+    gang: str
+    code: Code
+    told: str
+    unblock: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """The numbers behind the sentence."""
+    spoilt: str = ""
+    """The chain whose bad or draining hardware it might use if it were sound."""
+
+
+Decision = Bind | Preempt | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHealth:
+    """How a node is. What is bad or drains takes nothing new; what runs there runs on."""
+
+    is_healthy: bool = True
+    is_draining: bool = False
+    bad_devices: frozenset[int] = frozenset()
+
+    def mask(self, box: Box) -> int:
+        """Return which devices of a node cannot be used."""
+        return box.full if not self.is_healthy or self.is_draining else box.mask_of(tuple(self.bad_devices))
+
+
+SOUND: Final = NodeHealth()
+
+
+class State(StrEnum):
+    """Where a gang stands."""
+
+    PREEMPTING = "Preempting"
+    ALLOCATED = "Allocated"
+    BEING_PREEMPTED = "BeingPreempted"
+
+
+@dataclass(slots=True)
+class GangRecord:
+    """What is remembered of a gang that has, or waits for, its devices."""
+
+    request: GangRequest
+    parts: list[Part | None]
+    state: State = State.ALLOCATED
+    since_ms: int | None = None
+    checkpoint_ms: int | None = None
+    victims: set[str] = field(default_factory=set)
+    """Gangs that must leave before it can start."""
+    threats: set[str] = field(default_factory=set)
+    """Gangs that wait for it to leave."""
+    lost: dict[int, Right] = field(default_factory=dict)
+    """The rights it lost, by member: given back if whoever took them gives up."""
+    lazily_preempted_by: str | None = None
+    spots: tuple[Spot | None, ...] = ()
+    """Where the members run, also those that no cell stands for any more."""
+
+    @property
+    def leaves(self) -> int:
+        """Return how many devices it has."""
+        return sum(part.mask.bit_count() for part in self.parts if part is not None)

@@ -1,0 +1,151 @@
+"""Where a gang may go by its own wish: inside one cell of a type, and on certain nodes only.
+
+A cluster has many cells of a type and most have no room or are like another one. Only those are yielded where a virtual
+cluster has something already or could get something, and of free ones that are alike the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.free_cells import WORSE
+from openpai.scheduler.cells.model import GangRequest
+from openpai.scheduler.cells.search import Within
+from openpai.scheduler.cells.vc_share import View
+
+
+def wished_level(chain: Chain, request: GangRequest) -> int:
+    """Return the level of the cell a gang wishes to stay inside; 0 if there is no such wish or level."""
+    wish = request.topology
+    return chain.spec.types.index(wish.cell_type) + 1 if wish is not None and wish.cell_type in chain.spec.types else 0
+
+
+def insides(view: View, request: GangRequest) -> Iterator[Within | None]:
+    """Yield the sets of nodes to try one after the other for a gang with a guarantee; None for all nodes."""
+    chain = view.chain
+    allowed = allowed_nodes(chain, request)
+    level = wished_level(chain, request)
+    if level:
+        yield from cells_within(view, level, sum(request.sizes()), allowed)
+    if request.topology is None or not request.topology.is_required:
+        yield allowed
+
+
+def leftover_insides(chain: Chain, request: GangRequest) -> Iterator[Within | None]:
+    """Yield the sets of nodes to try for a gang without a guarantee; None for all nodes."""
+    allowed = allowed_nodes(chain, request)
+    level = wished_level(chain, request)
+    if level:
+        yield from leftover_cells_within(chain, level, sum(request.sizes()), allowed)
+    if request.topology is None or not request.topology.is_required:
+        yield allowed
+
+
+def allowed_nodes(chain: Chain, request: GangRequest) -> Within | None:
+    """Return the nodes of a chain that a gang may use, None if it may use all."""
+    if request.nodes is None:
+        return None
+    bits = 0
+    for box in chain.boxes:
+        if box.name in request.nodes:
+            bits |= 1 << box.index
+    return Within(chain, bits)
+
+
+def cells_within(view: View, level: int, need: int, within: Within | None) -> Iterator[Within]:
+    """Yield the cells of a level, inside a set of nodes, where a view has or could get so many devices."""
+    chain = view.chain
+    if need <= chain.spec.leaves(level):
+        for cell in _cells_of(view, level, within):
+            if _has_room(view, level, cell, need):
+                yield from _inside(chain, level, cell, within)
+
+
+def leftover_cells_within(chain: Chain, level: int, need: int, within: Within | None) -> Iterator[Within]:
+    """Yield the cells of a level, inside a set of nodes, where so many devices may be in nobody's use."""
+    if need <= chain.spec.leaves(level):
+        usable = -1 if within is None else within.cells(level)
+        for cell in range(chain.spec.count(level)):
+            if usable >> cell & 1 and _free_in(chain, level, cell) >= need:
+                yield from _inside(chain, level, cell, within)
+
+
+def _inside(chain: Chain, level: int, cell: int, allowed: Within | None) -> Iterator[Within]:
+    """Yield the nodes, or the devices, of a cell that may be used, if there are any."""
+    if allowed is not None and allowed.mask != -1 and level >= chain.node_level:
+        yield allowed
+        return
+    if level < chain.node_level:
+        at, mask = cell // chain.per_box(level), chain.mask_in_box(level, cell)
+        if allowed is not None and allowed.mask != -1 and not allowed.mask & ~mask:
+            yield allowed  # the cell around is smaller than this one
+        elif allowed is None or (allowed.bits >> at & 1 and not mask & ~allowed.mask):
+            yield Within(chain, 1 << at, (at, 1), chain.mask_in_box(level, cell))
+        return
+    inside = Within.cell(chain, chain.boxes_per[level], cell)
+    if allowed is None:
+        yield inside
+    elif inside.bits & allowed.bits:
+        yield Within(chain, inside.bits & allowed.bits)
+
+
+def _free_in(chain: Chain, level: int, cell: int) -> int:
+    """Return at most how many devices of a cell nobody uses."""
+    if level >= chain.node_level:
+        return chain.spec.leaves(level) - max(divmod(chain.burden(level, cell), WORSE))
+    box = chain.boxes[cell // chain.per_box(level)]
+    return (chain.mask_in_box(level, cell) & ~(box.claimed | box.squat | box.bad)).bit_count()
+
+
+def _cells_of(view: View, level: int, allowed: Within | None) -> Iterator[int]:
+    """Yield the cells of a level where a view has units, then those where it could get some."""
+    chain = view.chain
+    usable = -1 if allowed is None else allowed.cells(level)
+    held = view.holdings.values()
+    own = {cell for each in held for cell in _related(chain, level, each.level, each.index)}
+    yield from (cell for cell in sorted(own) if usable >> cell & 1)
+    if not any(view.unserved):
+        return
+    known = set(own)
+    for free_level in range(1, chain.top + 1):
+        within = -1 if allowed is None else allowed.cells(free_level)
+        # Larger cells in which nothing is bad or in use are alike, and so are the cells inside each of them.
+        is_alike = free_level >= level and allowed is None
+        for index in (chain.pool.kinds if is_alike else chain.pool.cells)(free_level, within):
+            related = _related(chain, level, free_level, index)
+            if is_alike and not chain.burden(free_level, index):
+                related = related[:1]
+            for cell in related:
+                if usable >> cell & 1 and cell not in known:
+                    known.add(cell)
+                    yield cell
+
+
+def _has_room(view: View, level: int, cell: int, need: int) -> bool:
+    """Return whether the sound devices of a cell that a view has or could get are enough, leaving all else aside."""
+    chain = view.chain
+    inside = chain.mask_in_box(level, cell) if level < chain.node_level else chain.shape.full
+    may_open = any(view.unserved)
+    for at in chain.boxes_of(level, cell):
+        box = chain.boxes[at]
+        mask = box.full if may_open else 0
+        for unit in box.units:
+            if unit.holding.view is not view:
+                mask &= ~unit.mask
+            else:
+                mask |= unit.mask
+        need -= (mask & inside & ~(box.claimed | box.bad)).bit_count()
+        if need <= 0:
+            return True
+    return False
+
+
+def _related(chain: Chain, level: int, of_level: int, index: int) -> range:
+    """Return the cells of `level` inside a cell of another level, or the one around it."""
+    leaves = chain.spec.leaves
+    if of_level < level:
+        around = index * leaves(of_level) // leaves(level)
+        return range(around, around + 1)
+    each = leaves(of_level) // leaves(level)
+    return range(index * each, (index + 1) * each)

@@ -1,0 +1,265 @@
+"""Places whole gangs: all members or none, close together, on as few nodes and in as few racks as there is room.
+
+Several ways are tried, the tightest first, each taken back without a trace if it does not work out. The last one is
+exact: on small clusters it finds a placement whenever there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openpai.scheduler.cells.first_fit import FirstFit
+from openpai.scheduler.cells.journal import Journal, Part
+from openpai.scheduler.cells.packing import boxes_needed, pack_exactly
+from openpai.scheduler.cells.search import (
+    Price,
+    Within,
+    cheapest_mask,
+    clean_of,
+    open_clean,
+    room_of,
+    seek_costly,
+    seek_open,
+)
+from openpai.scheduler.cells.solving import Solver
+from openpai.scheduler.cells.unit_index import Unit
+from openpai.scheduler.cells.vc_share import View
+
+
+class Placement:
+    """One gang on its way into a view."""
+
+    def __init__(self, gang: str, priority: int, sizes: Sequence[int], journal: Journal, price: Price) -> None:
+        self.gang = gang
+        self.priority = priority
+        self.sizes = sizes
+        self.journal = journal
+        self.price = price
+        self.order = sorted(range(len(sizes)), key=lambda member: -sizes[member]) if len(sizes) > 1 else [0]
+        self.parts: dict[int, Part] = {}
+        self._units: list[Unit] = []
+        self._used: FirstFit[Unit] = FirstFit(lambda unit: clean_of(unit).bit_count())
+
+    def without_loss(self, view: View, within: Within | None = None) -> list[Part] | None:
+        """Claim devices for every member, taking none from anybody; None if that cannot be."""
+        if (self._is_quick(within) and self._without_loss(view, within)) or self._solved(view, within, may_cost=False):
+            return self._finished()
+        return None
+
+    def at_a_cost(self, view: View, within: Within | None = None) -> list[Part] | None:
+        """Claim devices for every member, some of them in use by gangs without a right; None if there is no room."""
+        if self._is_quick(within) and self._fill(view, within, self.order, True):
+            return self._finished()
+        is_choosy = within is not None or view.chain.bad_boxes
+        if self._solved(view, within, may_cost=True) if is_choosy else self._exactly(view):
+            return self._finished()
+        return None
+
+    def undo(self) -> None:
+        """Take everything back."""
+        self._undo((0, 0))
+
+    def _finished(self) -> list[Part]:
+        return [self.parts[member] for member in range(len(self.sizes))]
+
+    def _is_quick(self, within: Within | None) -> bool:
+        """Return whether the quick ways may be tried: they know whole nodes only."""
+        return within is None or within.mask == -1
+
+    def _solved(self, view: View, within: Within | None, *, may_cost: bool) -> bool:
+        """Try combinations of cells where it matters which ones serve the gang; the quick ways found nothing."""
+        chain = view.chain
+        if within is None and not chain.bad_boxes:
+            return False  # every promise can be served somewhere, and one cell is as good as another
+        if may_cost and not chain.squatting:
+            return False  # there is nothing to take from anybody
+        solver = Solver(view, within, [self.sizes[member] for member in self.order], may_cost=may_cost)
+        units = solver.solve()
+        if units is None:
+            return False
+        for member, unit in zip(self.order, units, strict=True):
+            self._claim(member, unit, cheapest_mask(unit, self.sizes[member], self.price, solver.room(unit)))
+        return True
+
+    def _without_loss(self, view: View, within: Within | None) -> bool:
+        if len(self.sizes) == 1:
+            return self._fill(view, within, self.order, False)
+        total = sum(self.sizes)
+        if total <= view.chain.shape.leaves and self._in_one_unit(view, within, total):
+            return True
+        if view.chain.groups and within is None and self._in_one_group(view):
+            return True
+        return self._fill(view, within, self.order, False)
+
+    def _in_one_unit(self, view: View, within: Within | None, total: int) -> bool:
+        unit = seek_open(view, total, within) or open_clean(view, total, within)
+        if unit is None:
+            return False
+        shape = view.chain.shape
+        left = shape.best(clean_of(unit), total)[0]
+        for member in self.order:
+            mask = shape.best(left, self.sizes[member])[0]
+            left &= ~mask
+            self._claim(member, unit, mask)
+        return True
+
+    def _in_one_group(self, view: View) -> bool:
+        chain = view.chain
+        boxes = boxes_needed(self.sizes, chain.shape.leaves)
+        shelf = view.shelves.get(chain.node_level)
+        if boxes < 2 or shelf is None:
+            return False
+        for tally in shelf.tallies:
+            if tally.units_per_cell < boxes:
+                continue
+            cell = tally.tightest(boxes)
+            if cell is not None and self._fill(view, Within.cell(chain, tally.units_per_cell, cell), self.order, False):
+                return True
+            if self._in_fresh_group(view, boxes, tally.units_per_cell):
+                return True
+        return self._in_few_groups(view, boxes)
+
+    def _in_fresh_group(self, view: View, boxes: int, per: int) -> bool:
+        """Open promised nodes of one larger cell, or a whole promised cell of that size."""
+        chain = view.chain
+        node = chain.node_level
+        if per == chain.groups[0] and view.unserved[node - 1].bit_count() >= boxes:
+            cell = chain.pool.parts[node - 1].tightest(boxes)
+            if cell is not None and self._fill(view, Within.cell(chain, per, cell), self.order, False):
+                return True
+        for level in range(node + 1, chain.top + 1):
+            if chain.boxes_per[level] >= per and view.unserved[level - 1]:
+                for offer in chain.pool.offers(level):
+                    if not offer.bad and not offer.squat:
+                        first = chain.boxes_of(level, offer.cell).start // per
+                        if self._fill(view, Within.cell(chain, per, first), self.order, False):
+                            return True
+                        break
+        if view.unserved[node - 1].bit_count() >= boxes:
+            for level in range(node + 1, chain.top + 1):
+                whole = chain.pool.first_whole(level) if chain.boxes_per[level] >= per else None
+                if whole is not None:
+                    first = chain.boxes_of(level, whole).start // per
+                    return self._fill(view, Within.cell(chain, per, first), self.order, False)
+        return False
+
+    def _in_few_groups(self, view: View, boxes: int) -> bool:
+        """Fill the larger cells with the most whole nodes one after the other."""
+        chain = view.chain
+        tally = view.shelves[chain.node_level].tallies[0]
+        waiting = list(self.order)
+        mark = self._mark()
+        while waiting and boxes > 0:
+            cell = tally.tightest(boxes)
+            if cell is None:
+                richest = tally.richest()
+                if richest is None:
+                    break
+                cell = richest[0]
+            before = len(waiting)
+            waiting = self._fill_some(view, Within.cell(chain, tally.units_per_cell, cell), waiting)
+            if len(waiting) == before:
+                break
+            boxes = boxes_needed([self.sizes[member] for member in waiting], chain.shape.leaves)
+        if self._fill(view, None, waiting, False):
+            return True
+        self._undo(mark)
+        return False
+
+    def _fill_some(self, view: View, within: Within, members: list[int]) -> list[int]:
+        left = []
+        for member in members:
+            unit = self._touched(self.sizes[member], within) or seek_open(view, self.sizes[member], within)
+            if unit is None:
+                left.append(member)
+            else:
+                self._claim(member, unit, unit.box.chain.shape.best(clean_of(unit), self.sizes[member])[0])
+        return left
+
+    def _fill(self, view: View, within: Within | None, members: Sequence[int], may_cost: bool) -> bool:
+        """Claim devices for the members one by one, or leave no trace."""
+        mark = self._mark()
+        rest = sum(self.sizes[member] for member in members) if len(members) > 1 else 0
+        for member in members:
+            number = self.sizes[member]
+            unit = (
+                self._touched(number, within)
+                or seek_open(view, number, within)
+                or open_clean(view, number, within, rest)
+            )
+            rest -= number
+            if unit is not None:
+                self._claim(member, unit, view.chain.shape.best(clean_of(unit), number)[0])
+                continue
+            unit = seek_costly(view, number, within, self.price) if may_cost else None
+            if unit is None:
+                self._undo(mark)
+                return False
+            self._claim(member, unit, cheapest_mask(unit, number, self.price))
+        return True
+
+    def _touched(self, number: int, within: Within | None) -> Unit | None:
+        """Return a unit this gang uses already that has room for another member."""
+        if not self._units:
+            return None
+        return self._used.first(number, None if within is None else lambda unit: within.bits >> unit.box.index & 1 > 0)
+
+    def _exactly(self, view: View) -> bool:
+        if len(set(self.sizes)) == 1:
+            return False  # with members of one size every order of filling is as good as any other
+        bins: list[tuple[int, Unit | int]] = []
+        for shelf in view.shelves.values():
+            bins += [(room_of(unit).bit_count(), unit) for _, unit in sorted(shelf.units.items())]
+        node = view.chain.node_level
+        for at, unserved in enumerate(view.unserved):
+            for _ in range(unserved.bit_count()):
+                inside = 1 if at + 1 <= node else view.chain.boxes_per[at + 1]
+                bins += [(view.chain.spec.leaves(min(at + 1, node)), at + 1)] * inside
+        chosen = pack_exactly([self.sizes[member] for member in self.order], [capacity for capacity, _ in bins])
+        if chosen is None:
+            return False
+        mark = self._mark()
+        if self._follow(view, [bins[at] for at in chosen], chosen):
+            return True
+        self._undo(mark)
+        return False
+
+    def _follow(self, view: View, bins: Sequence[tuple[int, Unit | int]], chosen: Sequence[int]) -> bool:
+        spare: dict[int, list[Unit]] = {}
+        opened: dict[int, Unit] = {}
+        for member, (_, bin_), at in zip(self.order, bins, chosen, strict=True):
+            number = self.sizes[member]
+            unit = opened.get(at) or (bin_ if isinstance(bin_, Unit) else self._open(view, bin_, spare))
+            if unit is None:
+                return False
+            opened[at] = unit
+            if room_of(unit).bit_count() < number:
+                if not unit.holding.claims:
+                    view.chain.unbind(unit.holding)
+                return False
+            self._claim(member, unit, cheapest_mask(unit, number, self.price))
+        return True
+
+    def _open(self, view: View, level: int, spare: dict[int, list[Unit]]) -> Unit | None:
+        """Return a node, or part of one, out of promised cells of a level that nothing served yet."""
+        left = spare.setdefault(level, [])
+        if not left:
+            offer = next(view.chain.pool.offers(level), None)
+            if offer is None or not view.unserved[level - 1]:
+                return None
+            left += view.chain.bind(view, level, offer.cell).units
+        return left.pop(0)
+
+    def _claim(self, member: int, unit: Unit, mask: int) -> None:
+        self.parts[member] = self.journal.claim(self.gang, self.priority, unit, mask)
+        self._units.append(unit)
+        if len(self.sizes) > 1:
+            self._used.use(unit)
+
+    def _mark(self) -> tuple[int, int]:
+        return self.journal.mark, len(self._units)
+
+    def _undo(self, mark: tuple[int, int]) -> None:
+        self.journal.undo(mark[0])
+        del self._units[mark[1] :]
+        self._used.restart(self._units)

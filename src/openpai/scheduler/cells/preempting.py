@@ -1,0 +1,219 @@
+"""Makes room for a gang at the expense of gangs of lower priority in the same virtual cluster.
+
+Node by node, the gangs are chosen whose leaving loses least; whoever turns out not to be in the way keeps what it has.
+A gang that may be preempted lazily only loses its right: if its devices are not needed it runs on.
+"""
+
+from __future__ import annotations
+
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.grouping import in_view
+from openpai.scheduler.cells.guarantees import endow
+from openpai.scheduler.cells.journal import Journal, Part, Right, unit_at
+from openpai.scheduler.cells.model import GangRecord, GangRequest, State
+from openpai.scheduler.cells.narrowing import insides
+from openpai.scheduler.cells.node_cell import Box
+from openpai.scheduler.cells.placing import Placement
+from openpai.scheduler.cells.search import (
+    Loss,
+    Price,
+    Within,
+    cheapest_mask,
+    clean_of,
+    open_clean,
+    room_of,
+    seek_costly,
+    seek_open,
+)
+from openpai.scheduler.cells.unit_index import Unit
+from openpai.scheduler.cells.vc_share import View
+
+
+class Preemption:
+    """One gang on its way into a view that is full of gangs with less right."""
+
+    def __init__(self, cluster: Cluster, view: View, request: GangRequest, price: Price) -> None:
+        self.journal = Journal()
+        self.victims: set[str] = set()
+        self.stripped: set[str] = set()
+        self.displaced: set[str] = set()
+        self._cluster = cluster
+        self._view = view
+        self._request = request
+        self._price = price
+        self._within: Within | None = None
+        self._lower = {
+            gang: record
+            for gang, record in sorted(cluster.gangs_of[view.name].items())
+            if record.request.priority < request.priority
+            and any(part is not None and part.right is not None and part.right.view is view for part in record.parts)
+        }
+        self._evicted: dict[str, GangRecord] = {}
+
+    def undo(self) -> None:
+        """Take everything back."""
+        self.journal.undo()
+        for record in self._evicted.values():
+            record.lost.clear()
+        self._evicted.clear()
+
+    def place(self) -> list[Part] | None:
+        """Claim devices for every member; None, without a trace, if even this makes no room."""
+        request = self._request
+        if request.topology is None and request.nodes is None and not request.groups:
+            placed = self._place_each(request.sizes())
+            if placed is not None:
+                return placed
+            if len(set(request.sizes())) == 1 and not self._view.chain.bad_boxes:
+                return None  # with members of one size, choosing node by node misses nothing
+        return self._place_after_all(request.sizes())
+
+    def _place_each(self, sizes: tuple[int, ...]) -> list[Part] | None:
+        """Make room for one member after the other."""
+        parts: dict[int, Part] = {}
+        for member in sorted(range(len(sizes)), key=lambda member: -sizes[member]):
+            part = self._place_member(sizes[member])
+            if part is None:
+                self.undo()
+                return None
+            parts[member] = part
+        placed = [parts[member] for member in range(len(sizes))]
+        self._sort_out(placed)
+        return placed
+
+    def _place_after_all(self, sizes: tuple[int, ...]) -> list[Part] | None:
+        """Send everybody with less right away, then see who need not go after all."""
+        for gang in self._lower:
+            self._evict(gang)
+        request = self._request
+        placement = Placement(request.id, request.priority, sizes, self.journal, self._price)
+        grouped = in_view(request, self._view, self.journal, self._price, may_cost=True)
+        for within in insides(self._view, request):
+            if request.groups:
+                placed = grouped.place(within)
+            else:
+                placed = placement.without_loss(self._view, within) or placement.at_a_cost(self._view, within)
+            if placed is not None:
+                self._sort_out(placed)
+                return placed
+        self.undo()
+        return None
+
+    def _place_member(self, number: int) -> Part | None:
+        unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)
+        if unit is not None:
+            return self._claim(unit, self._view.chain.shape.best(clean_of(unit), number)[0])
+        # Gangs without a right, and those sent away for an earlier member, go before anyone else with a right does.
+        unit = seek_costly(self._view, number, self._within, self._price_evicted)
+        if unit is not None:
+            return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
+        found = self._cheapest(number)
+        if found is None:
+            return None
+        box, right, gangs, region = found
+        only_lazy = all(self._lower[gang].request.is_lazily_preemptible for gang in gangs)
+        for gang in gangs:
+            self._evict(gang)
+        if only_lazy:
+            unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)
+            if unit is not None:
+                return self._claim(unit, self._view.chain.shape.best(clean_of(unit), number)[0])
+        unit = self._unit(box, right, region)
+        return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
+
+    def _price_evicted(self, gangs: set[str]) -> Loss:
+        """Say what is lost, where gangs that must go anyway cost nothing and lazy ones are spared if possible."""
+        leaving = {gang for gang, record in self._evicted.items() if not record.request.is_lazily_preemptible}
+        return self._price(gangs - leaving)
+
+    def _claim(self, unit: Unit, mask: int) -> Part:
+        return self.journal.claim(self._request.id, self._request.priority, unit, mask)
+
+    def _unit(self, box: Box, right: Right, region: int) -> Unit:
+        holding = self._view.holdings.get((right.level, right.cell))
+        if holding is None:
+            holding = self._view.chain.bind(self._view, right.level, right.cell)
+        return unit_at(box, holding, region)
+
+    def _cheapest(self, number: int) -> tuple[Box, Right, list[str], int] | None:
+        """Return where sending gangs away makes room for `number` devices at the least loss, and which gangs."""
+        best: tuple[Box, Right, list[str], int] | None = None
+        least: tuple[int, ...] | None = None
+        seen: set[tuple[int, int]] = set()
+        for gang, record in self._lower.items():
+            if gang in self._evicted:
+                continue
+            for part in record.parts:
+                if part is None or part.right is None or part.right.view is not self._view:
+                    continue
+                if self._within is not None and not self._within.bits >> part.box.index & 1:
+                    continue
+                holding = self._view.holdings[part.right.level, part.right.cell]
+                unit = unit_at(part.box, holding, part.mask)
+                if (part.box.index, unit.mask) in seen or unit.mask.bit_count() < number:
+                    continue
+                seen.add((part.box.index, unit.mask))
+                gangs = self._leaving(unit, number)
+                if gangs is None:
+                    continue
+                loss = self._price(set(gangs))
+                highest = max(self._lower[gang].request.priority for gang in gangs)
+                rank = (highest, *loss, unit.mask.bit_count(), part.box.index, unit.mask)
+                if least is None or rank < least:
+                    best, least = (part.box, part.right, gangs, unit.mask), rank
+        return best
+
+    def _leaving(self, unit: Unit, number: int) -> list[str] | None:
+        """Return the gangs to send away from a unit so that `number` devices are free, None if that is not enough."""
+        missing = number - room_of(unit).bit_count()
+        box = unit.box
+        there = [
+            (gang, (mask & unit.mask & ~box.bad).bit_count())
+            for gang, mask in box.claims.items()
+            if mask & unit.mask and gang in self._lower and gang not in self._evicted
+        ]
+        there.sort(key=lambda item: (self._lower[item[0]].request.priority, self._price({item[0]}), -item[1], item[0]))
+        chosen: list[tuple[str, int]] = []
+        for gang, freed in there:
+            if missing <= 0:
+                break
+            chosen.append((gang, freed))
+            missing -= freed
+        if missing > 0 or not chosen:
+            return None
+        for item in reversed(list(chosen)):
+            if missing + item[1] <= 0:
+                chosen.remove(item)
+                missing += item[1]
+        return [gang for gang, _ in chosen]
+
+    def _evict(self, gang: str) -> None:
+        record = self._lower[gang]
+        self._evicted[gang] = record
+        for member, part in enumerate(record.parts):
+            if part is None or part.right is None:
+                continue
+            if record.state is State.PREEMPTING:
+                self.journal.drop(gang, record.request.priority, part)
+            else:
+                record.lost[member] = part.right
+                self.journal.strip(gang, record.request.priority, part)
+
+    def _sort_out(self, placed: list[Part]) -> None:
+        """Tell who must leave, who runs on without a right, and who keeps what it had after all."""
+        on_them = {gang for part in placed for gang, mask in part.box.squatters.items() if mask & part.mask}
+
+        def dearness(item: tuple[str, GangRecord]) -> tuple[int, Loss, str]:
+            work, count, devices = self._price({item[0]})
+            return -item[1].request.priority, (-work, -count, -devices), item[0]
+
+        for gang, record in sorted(self._evicted.items(), key=dearness):
+            if record.state is State.PREEMPTING:
+                self.displaced.add(gang)
+            elif gang not in on_them and not self._endow(gang):
+                self.stripped.add(gang)
+        self.victims = on_them
+
+    def _endow(self, gang: str) -> bool:
+        """Give a gang back what it lost, if it is all still there."""
+        return endow(self._cluster.gangs, self.journal, gang)

@@ -1,0 +1,113 @@
+"""Why a gang must wait, in words its owner understands, and what would let it run."""
+
+from __future__ import annotations
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.deciding import candidate_chains, candidate_views
+from openpai.scheduler.cells.dooming import doomed_devices, lost_devices
+from openpai.scheduler.cells.model import OPPORTUNISTIC, Code, GangRequest, Wait
+from openpai.scheduler.cells.opportunistic import free_of
+from openpai.scheduler.cells.refusing import chain_could_hold, could_hold
+from openpai.scheduler.cells.search import room_of
+from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.wording import Unit
+
+
+def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
+    """Return why no place was found for a gang just now."""
+    if request.priority == OPPORTUNISTIC:
+        return _leftover_reason(cluster, request)
+    views = candidate_views(cluster, request)
+    able = [view for view in views if could_hold(view, request)] if len(views) > 1 else views
+    view = max(able or views, key=lambda view: view.size - view.claimed)
+    need = sum(count * leaves for count, leaves in request.members)
+    free = view.size - view.claimed
+    lost = lost_devices(view)
+    unit = _unit(cluster, view.chain)
+    number = unit.count
+    counts = {"needed": need, "promised": view.size, "used": view.claimed, "free": free, "bad": lost}
+    if need > free:
+        told = f"virtual cluster {view.label} uses {number(view.claimed)} of its {unit.told(view.size)}"
+        unblock = (
+            f"jobs of {view.name} with the same or a higher priority ending, until {number(need - free)} more are free"
+        )
+        if need > view.size - lost:
+            told = f"{told}, and {number(lost)} of them are bad or drained; this needs {number(need)}"
+            unblock = f"bad and drained hardware coming back, and {unblock}"
+            return Wait(request.id, Code.BAD_HARDWARE, told, unblock, counts, view.chain.spec.name)
+        return Wait(request.id, Code.QUOTA_USED, f"{told}; this needs {number(need)}", unblock, counts)
+    left = f"virtual cluster {view.label} has {unit.told(free)} left"
+    spoilt = view.chain.spec.name if view.chain.bad_boxes else ""
+    bad = number(_bad_and_free(view))
+    if need > free - _bad_and_free(view) or _is_spoilt(view, request):
+        which = f"{bad} of them" if bad else "nodes it could use"
+        told = f"{left}, but {which} are bad or drained; this needs {number(need)}"
+        return Wait(request.id, Code.BAD_HARDWARE, told, "bad and drained hardware coming back", counts, spoilt)
+    if request.is_choosy:
+        where = "the nodes it may use" if request.nodes is not None else "the cells its groups must stay inside"
+        where = f"one {request.topology.cell_type}" if request.topology else where
+        told = f"{left}, but too few of them inside {where}; this needs {number(need)}"
+        return Wait(request.id, Code.OUTSIDE_TOPOLOGY, told, f"jobs inside {where} ending", counts, spoilt)
+    largest = _largest(request)
+    told = f"{left}, but they are spread over nodes; this needs {number(largest)} on one node"
+    told += f", {number(need)} in all" if need != largest else ""
+    return Wait(request.id, Code.FRAGMENTED, told, "jobs that share nodes ending", counts, spoilt)
+
+
+def _unit(cluster: Cluster, chain: Chain) -> Unit:
+    return Unit.of(chain.spec.leaf_type, cluster.skus.get(chain.spec.leaf_type))
+
+
+def _largest(request: GangRequest) -> int:
+    return max(leaves for _, leaves in request.members)
+
+
+def _bad_and_free(view: View) -> int:
+    """Return how many devices of a view are bad, and used by nobody with a right to them."""
+    units = [unit for index in view.chain.bad_boxes for unit in view.chain.boxes[index].units]
+    own = [unit for unit in units if unit.holding.view is view]
+    return sum((unit.mask & unit.box.bad & ~unit.box.claimed).bit_count() for unit in own) + doomed_devices(view)
+
+
+def _is_spoilt(view: View, request: GangRequest) -> bool:
+    """Return whether bad hardware is why there is no room for the gang's largest member."""
+    if not view.chain.bad_boxes:
+        return False
+    largest, leaves = _largest(request), view.chain.spec.leaves
+    if any(bits and leaves(min(at + 1, view.chain.node_level)) >= largest for at, bits in enumerate(view.unserved)):
+        return True
+    spoilt = 0
+    for index in view.chain.bad_boxes:
+        for unit in view.chain.boxes[index].units:
+            if unit.holding.view is view and (unit.mask & ~unit.box.claimed).bit_count() >= largest:
+                spoilt += room_of(unit).bit_count() < largest
+    return spoilt > 0
+
+
+def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
+    chains = candidate_chains(cluster, request)
+    able = [chain for chain in chains if chain_could_hold(chain, request)] if len(chains) > 1 else chains
+    chain = max(able or chains, key=_free_in)
+    free = _free_in(chain)
+    need, largest = sum(count * leaves for count, leaves in request.members), _largest(request)
+    unit = _unit(cluster, chain)
+    devices = unit.told(free)
+    needed = unit.count(need)
+    wish = request.topology
+    if need > free:
+        told = f"an opportunistic job takes only what nobody uses, {devices} at the moment; this needs {needed}"
+    elif wish is not None and wish.is_required:
+        told = f"{devices} are free at the moment, but too few of them inside one {wish.cell_type}; this needs {needed}"
+    else:
+        told = f"{devices} are free at the moment, but not together; this needs {unit.count(largest)} on one node"
+    counts = {"needed": need, "free": free}
+    sound = "bad and drained hardware coming back, " if chain.bad_boxes else ""
+    unblock = f"any jobs ending, {sound}or a priority of 0 or more"
+    return Wait(request.id, Code.NO_LEFTOVERS, told, unblock, counts, chain.spec.name if chain.bad_boxes else "")
+
+
+def _free_in(chain: Chain) -> int:
+    if chain.commons.by_key.keys() == {0}:
+        return 0
+    return sum(free_of(unit.box).bit_count() for unit in chain.commons.units.values())

@@ -1,0 +1,235 @@
+"""What can never be scheduled: requests that break a rule, and gangs larger than anything they were promised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.model import OPPORTUNISTIC, PRIORITY_MAX, CellGroup, GangRequest
+from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.model import Spot
+
+GROUP_TOO_LARGE: Final = "a group of the gang needs more devices than a cell of the type it must stay inside has"
+
+GROUPS_DEEP_MAX: Final = 8
+"""So deep groups may lie in one another."""
+
+
+def refusal(cluster: Cluster, request: GangRequest) -> str | None:
+    """Return why a gang could not run even if everything were free and healthy, or None."""
+    return broken_rule(cluster, request) or too_large(cluster, request)
+
+
+def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
+    """Return what is wrong with a request whatever the cluster's size, or None."""
+    name = request.virtual_cluster
+    told = None
+    if name not in cluster.views:
+        told = f"there is no virtual cluster {name!r}; there are {_list(cluster.views)}"
+    elif not OPPORTUNISTIC <= request.priority <= PRIORITY_MAX:
+        told = f"priority {request.priority} is not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
+    elif not request.members or any(count < 1 or leaves < 1 for count, leaves in request.members):
+        told = "a gang needs at least one member, and each member at least one device"
+    elif request.pinned_cell is not None:
+        told = _pin_fault(cluster, request)
+    elif request.leaf_type is not None:
+        told = _type_fault(cluster, request)
+    if told is None and request.groups:
+        told = _group_fault(cluster, request)
+    if told is None and request.topology is not None:
+        types = {name for chain in cluster.chains.values() for name in chain.spec.types}
+        if request.topology.cell_type not in types:
+            told = f"there is no cell type {request.topology.cell_type!r} to stay inside; there are {_list(types)}"
+    return told
+
+
+def _group_fault(cluster: Cluster, request: GangRequest) -> str | None:
+    types = {name for chain in cluster.chains.values() for name in chain.spec.types}
+    members = sum(count for count, _ in request.members)
+    seen: set[int] = set()
+    left = [(group, 1) for group in request.groups]
+    while left:
+        group, depth = left.pop()
+        if depth > GROUPS_DEEP_MAX:
+            return f"groups lie more than {GROUPS_DEEP_MAX} deep in one another"
+        if group.cell_type not in types:
+            return f"there is no cell type {group.cell_type!r} to put a group into; there are {_list(types)}"
+        for member in group.members:
+            if member in seen or not 0 <= member < members:
+                return f"member {member} is in two groups, or is not there; let each be in one group"
+            seen.add(member)
+        left += [(inner, depth + 1) for inner in group.groups]
+    return None
+
+
+def restore_fault(request: GangRequest, spots: Sequence[Spot | None]) -> str | None:
+    """Return why a gang cannot be one that runs at these spots, or None."""
+    gang = request.id
+    if not OPPORTUNISTIC <= request.priority <= PRIORITY_MAX:
+        return f"gang {gang!r} has priority {request.priority}, not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
+    if any(count < 1 or leaves < 1 for count, leaves in request.members):
+        return f"gang {gang!r} has members without devices"
+    wanted = sum(count for count, _ in request.members)
+    if len(spots) != wanted:
+        return f"gang {gang!r} has {wanted} members and {len(spots)} spots are named; name one each, or None"
+    seen: set[tuple[str, int]] = set()
+    for spot in spots:
+        for device in spot.devices if spot is not None else ():
+            if spot is not None and (spot.node, device) in seen:
+                return f"device {device} of node {spot.node!r} is named twice for gang {gang!r}"
+            if spot is not None:
+                seen.add((spot.node, device))
+    return None
+
+
+def _pin_fault(cluster: Cluster, request: GangRequest) -> str | None:
+    name, pin = request.virtual_cluster, request.pinned_cell
+    if request.priority == OPPORTUNISTIC:
+        return f"an opportunistic gang cannot ask for pinned cell {pin!r}; give it a priority of 0 or more, or no pin"
+    if pin is None or (name, pin) not in cluster.pins:
+        own = [other for owner, other in cluster.pins if owner == name]
+        return f"virtual cluster {name!r} has no pinned cell {pin!r}; it has {_list(own)}"
+    return None
+
+
+def _type_fault(cluster: Cluster, request: GangRequest) -> str | None:
+    wanted = request.leaf_type
+    types = {chain.spec.leaf_type for chain in cluster.chains.values()}
+    if wanted not in types:
+        return f"there is no device type {wanted!r} in the cluster; there are {_list(types)}"
+    if request.priority != OPPORTUNISTIC:
+        own = {view.chain.spec.leaf_type for view in cluster.views[request.virtual_cluster].values()}
+        if wanted not in own:
+            return f"virtual cluster {request.virtual_cluster!r} was promised no {wanted}; it has {_list(own)}"
+    return None
+
+
+def too_large(cluster: Cluster, request: GangRequest) -> str | None:
+    """Return why nothing is large enough for a gang that breaks no rule, or None."""
+    need = sum(count * leaves for count, leaves in request.members)
+    largest = max(leaves for _, leaves in request.members)
+    if request.priority == OPPORTUNISTIC:
+        chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
+        if any(chain_could_hold(chain, request) for chain in chains):
+            return None
+        if request.topology is not None and any(_fits_boxes(chain, request) for chain in chains):
+            return _outside(chains, request.topology.cell_type, need)
+        if request.groups and any(_fits_boxes(chain, request) for chain in chains):
+            return GROUP_TOO_LARGE
+        most = max((len(chain.boxes) * chain.shape.leaves for chain in chains), default=0)
+        return f"the gang needs {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
+    if request.pinned_cell is not None:
+        views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+    else:
+        views = [
+            view
+            for view in cluster.views[request.virtual_cluster].values()
+            if request.leaf_type in (None, view.chain.spec.leaf_type)
+        ]
+    if any(could_hold(view, request) for view in views):
+        return None
+    if request.topology is not None and any(_is_large_enough(view, request) for view in views):
+        return _outside([view.chain for view in views], request.topology.cell_type, need)
+    if request.groups and any(_is_large_enough(view, request) for view in views):
+        return GROUP_TOO_LARGE
+    if not any(view.size for view in views):
+        return f"virtual cluster {request.virtual_cluster!r} was promised nothing: only opportunistic jobs run in it"
+    size = max((view.size for view in views), default=0)
+    node = max((largest_part(view) for view in views), default=0)
+    return (
+        f"the gang needs {need} devices, up to {largest} on one node, all of one kind; virtual cluster "
+        f"{request.virtual_cluster!r} was promised at most {size} of a kind, {node} on one node"
+        + _pins_besides(cluster, request)
+    )
+
+
+def could_hold(view: View, request: GangRequest) -> bool:
+    """Return whether what a view was promised could hold a gang, if everything were free and healthy."""
+    return _is_large_enough(view, request) and _fits_wish(view.chain, request)
+
+
+def chain_could_hold(chain: Chain, request: GangRequest) -> bool:
+    """Return whether a whole chain could hold a gang, if everything were free and healthy."""
+    return _fits_boxes(chain, request) and _fits_wish(chain, request)
+
+
+def _outside(chains: Sequence[Chain], cell_type: str, need: int) -> str:
+    if any(cell_type in chain.spec.types for chain in chains):
+        return f"the gang needs {need} devices inside one {cell_type}, which is not as large"
+    return f"no {' and no '.join(sorted({chain.spec.leaf_type for chain in chains}))} device is inside a {cell_type}"
+
+
+def _pins_besides(cluster: Cluster, request: GangRequest) -> str:
+    """Return what else it was promised, which only those get who ask for it by name."""
+    own = [pin for name, pin in cluster.pins if name == request.virtual_cluster]
+    return f", beside the pinned cells {_list(own)}" if own and request.pinned_cell is None else ""
+
+
+def _is_large_enough(view: View, request: GangRequest) -> bool:
+    need = sum(count * leaves for count, leaves in request.members)
+    largest = max(leaves for _, leaves in request.members)
+    if need > view.size or largest > largest_part(view):
+        return False
+    count = sum(count for count, leaves in request.members if leaves == largest)
+    return count <= places_in(view, largest)
+
+
+def _fits_groups(chain: Chain, request: GangRequest) -> bool:
+    """Return whether cells of the types that groups must stay inside are large enough for them."""
+    sizes = request.sizes()
+    types = chain.spec.types
+
+    def fits(group: CellGroup) -> bool:
+        need = sum(sizes[member] for member in group.everybody())
+        level = types.index(group.cell_type) + 1 if group.cell_type in types else 0
+        return level > 0 and need <= chain.spec.leaves(level) and all(fits(inner) for inner in group.groups)
+
+    return all(fits(group) for group in request.groups)
+
+
+def _fits_wish(chain: Chain, request: GangRequest) -> bool:
+    """Return whether a cell of the type the gang must stay inside is large enough for it."""
+    if not _fits_groups(chain, request):
+        return False
+    wish = request.topology
+    if wish is None or not wish.is_required:
+        return True
+    types = chain.spec.types
+    need = sum(count * leaves for count, leaves in request.members)
+    return wish.cell_type in types and need <= chain.spec.leaves(types.index(wish.cell_type) + 1)
+
+
+def largest_part(view: View) -> int:
+    """Return how many devices on one node the view was promised."""
+    chain = view.chain
+    levels = [min(at + 1, chain.node_level) for at, number in enumerate(view.promised) if number]
+    return max((chain.spec.leaves(level) for level in levels), default=0)
+
+
+def places_in(view: View, number: int) -> int:
+    """Return how many members of a size fit into everything the view was promised."""
+    chain = view.chain
+    total = 0
+    for at, promised in enumerate(view.promised):
+        inside = chain.boxes_per[at + 1] if at + 1 > chain.node_level else 1
+        total += promised * inside * (chain.spec.leaves(min(at + 1, chain.node_level)) // number)
+    return total
+
+
+def _fits_boxes(chain: Chain, request: GangRequest) -> bool:
+    leaves, boxes = chain.shape.leaves, len(chain.boxes)
+    largest = max(number for _, number in request.members)
+    need = sum(count * number for count, number in request.members)
+    count = sum(count for count, number in request.members if number == largest)
+    return largest <= leaves and need <= leaves * boxes and count <= chain_places(chain, largest)
+
+
+def chain_places(chain: Chain, number: int) -> int:
+    """Return how many members of a size fit on the nodes of a chain, were they empty."""
+    return chain.shape.leaves // number * len(chain.boxes)
+
+
+def _list(names: object) -> str:
+    return ", ".join(sorted(map(str, names))) or "none"  # type: ignore[call-overload]

@@ -1,0 +1,252 @@
+"""Takes up gangs that run already: after a restart, from records, or under a new configuration.
+
+Nobody is stopped for it. A gang whose devices, type or virtual cluster are no longer there, or whose promise was cut,
+runs on without a guarantee; a device the configuration no longer knows is left out of the books.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.guarantees import cell_around, endow, seniority, settle_rights
+from openpai.scheduler.cells.journal import Journal, Part, Right
+from openpai.scheduler.cells.model import OPPORTUNISTIC, SOUND, GangRecord, GangRequest, NodeHealth, State
+from openpai.scheduler.cells.node_cell import Box
+from openpai.scheduler.cells.refusing import restore_fault
+from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.model import Spot
+
+NO_RIGHT: Final = ""
+"""Instead of a cell type: the member ran without a guarantee."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigured:
+    """What a new configuration meant for the gangs there were."""
+
+    kept: tuple[str, ...]
+    """Run on as before."""
+    demoted: tuple[str, ...]
+    """Run on, but without the guarantee they had."""
+    waiting: tuple[str, ...]
+    """Were waiting for others to leave; nothing is reserved for them any more."""
+
+
+def restore(
+    cluster: Cluster,
+    request: GangRequest,
+    spots: Sequence[Spot | None],
+    since_ms: int | None = None,
+    cell_types: Sequence[str | None] = (),
+) -> bool:
+    """Take up a gang that runs at `spots` (None for members that are over); return whether it has its guarantee.
+
+    `cell_types` names, by member, the type of the promised cell it was served from, where that is known: NO_RIGHT if it
+    ran without a guarantee. Raises Refused, changing nothing, if the spots cannot be those of the gang or a device is
+    taken by another.
+    """
+    told = restore_fault(request, spots)
+    if told is not None:
+        raise Refused("InvalidParametersError", told, "restore every gang as it was placed")
+    parts = [_find_part(cluster, request, spot) for spot in spots]
+    for part in parts:
+        if part is not None and part.mask & (part.box.claimed | part.box.squat):
+            others = ", ".join(sorted(part.box.gangs_on(part.mask)))
+            told = f"devices of node {part.box.name!r} that gang {request.id!r} is said to run on are used by {others}"
+            raise Refused("ConflictJobError", told, "restore each gang once, and none that has ended")
+    record = take_up(cluster, GangRecord(request, parts, since_ms=since_ms, spots=tuple(spots)), cell_types)
+    return give_right(cluster, record, is_sure=NO_RIGHT not in cell_types)
+
+
+def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | None]) -> GangRecord:
+    """Put a gang into the books where it runs, for the moment without its right."""
+    request = record.request
+    for part in record.parts:
+        if part is not None:
+            part.box.chain.squat(request.id, part.box, part.mask)
+    cluster.remember(record)
+    cluster.rebound.add(request.id)
+    if request.priority == OPPORTUNISTIC:
+        return record
+    for member, part in enumerate(record.parts):
+        if part is not None:
+            view = _view_for(cluster, request, part.box)
+            if view is None:
+                record.lost.clear()
+                break
+            named = cell_types[member] if member < len(cell_types) else None
+            record.lost[member] = Right(view, *_hint(view, part, named), 0)
+    cluster.demote(record, "")
+    return record
+
+
+def give_right(cluster: Cluster, record: GangRecord, *, is_sure: bool) -> bool:
+    """Give a gang that was taken up its right; return whether it has one. Who had none gets what the others leave."""
+    if record.request.priority == OPPORTUNISTIC:
+        return True
+    journal = Journal()
+    if is_sure and record.lost and endow(cluster.gangs, journal, record.request.id):
+        cluster.promote(record)
+        cluster.rebound |= journal.touched()
+    return record.lazily_preempted_by is None
+
+
+def _view_for(cluster: Cluster, request: GangRequest, box: Box) -> View | None:
+    if request.pinned_cell is not None:
+        view = cluster.pins.get((request.virtual_cluster, request.pinned_cell))
+        return view if view is not None and view.chain is box.chain else None
+    return cluster.views.get(request.virtual_cluster, {}).get(box.chain.spec.name)
+
+
+def _hint(view: View, part: Part, named: str | None) -> tuple[int, int]:
+    """Return the level a part is served from and its cell there: the named one, or the lowest that was promised."""
+    types = view.chain.spec.types
+    if named in types:
+        level = types.index(named) + 1
+        cell = cell_around(view.chain, part, level)
+        if cell is not None:
+            return level, cell
+    for level in range(1, view.chain.top + 1):
+        cell = cell_around(view.chain, part, level)
+        if view.promised[level - 1] and cell is not None:
+            return level, cell
+    return view.chain.node_level, part.box.index
+
+
+def _find_part(cluster: Cluster, request: GangRequest, spot: Spot | None) -> Part | None:
+    """Return the devices of a spot that the configuration knows, None if it knows none of them."""
+    if spot is None:
+        return None
+    boxes = cluster.boxes.get(spot.node, ())
+    of_its_type = [box for box in boxes if request.leaf_type in (None, box.chain.spec.leaf_type)]
+    found = _largest_part(of_its_type, spot)
+    if found is not None or any(chain.spec.leaf_type == request.leaf_type for chain in cluster.chains.values()):
+        return found
+    # The type has another name now and the devices are the same: left out of the books they would be given twice.
+    return _largest_part(boxes, spot)
+
+
+def _largest_part(boxes: Sequence[Box], spot: Spot) -> Part | None:
+    best: Part | None = None
+    for box in boxes:
+        mask = box.mask_of(spot.devices)
+        if mask and (best is None or mask.bit_count() > best.mask.bit_count()):
+            best = Part(box, mask)
+    return best
+
+
+def moved_to(config: HivedConfig, old: Cluster) -> tuple[Cluster, Reconfigured]:
+    """Return the same gangs in the same places under another configuration, and what became of them."""
+    new = Cluster(config)
+    set_health(new, old.unhealthy)
+    running = [record for record in old.gangs.values() if record.state is not State.PREEMPTING]
+    # Those who had their right go first, so that the same promises serve the same gangs again.
+    running.sort(key=lambda record: (not _had_right(record), seniority(record)))
+    taken = [(record, _moved(new, old, record)) for record in running]
+    for before, after in taken:
+        give_right(new, after, is_sure=_had_right(before))
+    settle_rights(new)
+    demoted = sorted(
+        before.request.id
+        for before, after in taken
+        if _had_right(before) and before.request.priority >= 0 and after.lazily_preempted_by is not None
+    )
+    kept = sorted({before.request.id for before, _ in taken} - set(demoted))
+    waiting = sorted(record.request.id for record in old.gangs.values() if record.state is State.PREEMPTING)
+    return new, Reconfigured(tuple(kept), tuple(demoted), tuple(waiting))
+
+
+def _had_right(record: GangRecord) -> bool:
+    return record.lazily_preempted_by is None and not record.lost
+
+
+def _moved(new: Cluster, old: Cluster, record: GangRecord) -> GangRecord:
+    """Put a gang into the books of another configuration."""
+    parts: list[Part | None] = []
+    for part, spot in zip(record.parts, record.spots, strict=True):
+        found = _part_in(new, old, part, spot, record.request)
+        # Two gangs may have had what is one device now: the later one is left out of the books.
+        is_taken = found is not None and found.mask & (found.box.claimed | found.box.squat)
+        parts.append(None if is_taken else found)
+    _drop_doubles(parts)
+    types = [type_served(record, member) for member in range(len(record.parts))]
+    kinds = (part.box.chain.spec.leaf_type for part in parts if part is not None)
+    # The numbers of its devices alone may mean several: it wants the type of device it has.
+    request = replace(record.request, leaf_type=next(kinds, record.request.leaf_type))
+    moved = GangRecord(request, parts, since_ms=record.since_ms, checkpoint_ms=record.checkpoint_ms, spots=record.spots)
+    return take_up(new, moved, types)
+
+
+def _drop_doubles(parts: list[Part | None]) -> None:
+    seen: dict[int, int] = {}
+    for member, part in enumerate(parts):
+        if part is not None:
+            key = id(part.box)
+            if seen.get(key, 0) & part.mask:
+                parts[member] = None
+            else:
+                seen[key] = seen.get(key, 0) | part.mask
+
+
+def _part_in(new: Cluster, old: Cluster, part: Part | None, spot: Spot | None, request: GangRequest) -> Part | None:
+    """Return where a part of a gang is under another configuration, None if its devices are not there any more."""
+    if spot is None:
+        return None
+    if part is None:
+        found = _find_part(new, request, spot)
+        is_free = found is not None and not found.mask & (found.box.claimed | found.box.squat)
+        return found if is_free else None
+    kind = part.box.chain.spec.leaf_type
+    boxes = new.boxes.get(spot.node, ())
+    same = _largest_part([box for box in boxes if box.chain.spec.leaf_type == kind], spot)
+    if same is not None:
+        return same
+    # A type that the node did not have before may be the old one under another name; one that it had is another
+    # device with the same number.
+    before = {box.chain.spec.leaf_type for box in old.boxes.get(spot.node, ())}
+    return _largest_part([box for box in boxes if box.chain.spec.leaf_type not in before], spot)
+
+
+def type_served(record: GangRecord, member: int) -> str | None:
+    """Return the type of the promised cell that serves a member, None if none does."""
+    part = record.parts[member]
+    if part is None:
+        return None
+    right = part.right or record.lost.get(member)
+    return right.view.chain.spec.types[right.level - 1] if right is not None else None
+
+
+def binding(record: GangRecord) -> tuple[str | None, ...]:
+    """Return by member what `restore` must hear as `cell_types` to give it the right that it has now."""
+    types: list[str | None] = []
+    for member, part in enumerate(record.parts):
+        has_none = part is not None and part.right is None and record.request.priority != OPPORTUNISTIC
+        types.append(NO_RIGHT if has_none else type_served(record, member))
+    return tuple(types)
+
+
+def set_health(cluster: Cluster, nodes: Mapping[str, NodeHealth]) -> list[str]:
+    """Learn how nodes are; return the gangs that wait for devices which cannot be used any more."""
+    is_changed = False
+    spoilt: dict[str, None] = {}
+    for name, health in nodes.items():
+        if health == SOUND:
+            cluster.unhealthy.pop(name, None)
+        else:
+            cluster.unhealthy[name] = health
+        for box in cluster.boxes.get(name, ()):
+            mask = health.mask(box)
+            if mask != box.bad:
+                box.chain.set_bad(box, mask)
+                is_changed = True
+                for gang in sorted(gang for gang, claimed in box.claims.items() if claimed & mask):
+                    if gang in cluster.gangs and cluster.gangs[gang].state is State.PREEMPTING:
+                        spoilt[gang] = None
+    if is_changed:
+        cluster.note_all_freed()
+    return list(spoilt)

@@ -1,0 +1,288 @@
+"""Finds the node, or the part of one, where a single member of a gang goes best.
+
+A virtual cluster looks first where it has begun already, then opens another of its promised cells, and takes devices
+from jobs without a guarantee only when it must, and then where least is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.node_cell import Holding
+from openpai.scheduler.cells.unit_index import Unit
+from openpai.scheduler.cells.vc_share import View
+
+CLOSE_LOOKS: Final = 8
+"""So many equally full units are looked at for one where the devices lie close together."""
+
+COSTS_LOOKED_AT: Final = 16
+"""So many cells are weighed when every one of them is in use by gangs without a right."""
+
+Loss = tuple[int, int, int]
+"""Work lost, gangs lost, devices they have: less is better."""
+NO_LOSS: Final[Loss] = (0, 0, 0)
+
+Price = Callable[[set[str]], Loss]
+"""Says what is lost when these gangs are sent away."""
+
+
+class Within:
+    """A set of nodes of one chain to stay inside of."""
+
+    __slots__ = ("_masks", "_span", "bits", "chain", "mask")
+
+    def __init__(self, chain: Chain, bits: int, span: tuple[int, int] | None = None, mask: int = -1) -> None:
+        """Take the nodes as bits; `span` is the first of them and their number if they are consecutive.
+
+        `mask` says which devices of its node may be used, where there is only one.
+        """
+        self.chain = chain
+        self.bits = bits
+        self.mask = mask
+        self._span = span
+        self._masks: dict[int, int] = {}
+
+    @classmethod
+    def cell(cls, chain: Chain, per: int, index: int) -> Within:
+        """Return the nodes of one cell that has `per` of them."""
+        return cls(chain, ((1 << per) - 1) << (index * per), (index * per, per))
+
+    def cells(self, level: int) -> int:
+        """Return the cells of a level that have some of the nodes, as bits."""
+        mask = self._masks.get(level)
+        if mask is None:
+            mask = self._masks[level] = self._find_cells(level)
+        return mask
+
+    def _find_cells(self, level: int) -> int:
+        chain = self.chain
+        node = chain.node_level
+        if level < node:
+            per = chain.per_box(level)
+            return _spread(self.bits, per)
+        per = chain.boxes_per[level]
+        if self._span is not None:
+            first, number = self._span
+            begin = first // per
+            return ((1 << ((first + number - 1) // per - begin + 1)) - 1) << begin
+        mask = 0
+        bits = self.bits
+        while bits:
+            low = bits & -bits
+            bits ^= low
+            mask |= 1 << ((low.bit_length() - 1) // per)
+        return mask
+
+
+def _spread(bits: int, per: int) -> int:
+    """Return `per` bits for each bit."""
+    mask = 0
+    while bits:
+        low = bits & -bits
+        bits ^= low
+        mask |= ((1 << per) - 1) << ((low.bit_length() - 1) * per)
+    return mask
+
+
+def clean_of(unit: Unit) -> int:
+    """Return the devices of a unit that can be taken without taking them from anybody."""
+    box = unit.box
+    return unit.mask & ~(box.claimed | box.squat | box.bad)
+
+
+def room_of(unit: Unit) -> int:
+    """Return the devices of a unit that its virtual cluster may take."""
+    return unit.mask & ~(unit.box.claimed | unit.box.bad)
+
+
+def seek_open(view: View, number: int, within: Within | None) -> Unit | None:
+    """Return the fullest unit in use that takes `number` devices without taking them from anybody."""
+    best = None
+    least = 0
+    for level, shelf in view.shelves.items():
+        if shelf.size < number:
+            continue
+        keys = view.keys[level].fits[number]
+        if within is None and (number == 1 or number == shelf.size):
+            unit = shelf.first(keys)
+        else:
+            unit = _closest(_candidates(view, level, keys, within), number)
+        if unit is None:
+            continue
+        left = room_of(unit).bit_count()
+        if best is None or left < least:
+            best, least = unit, left
+    return best
+
+
+def _candidates(view: View, level: int, keys: int, within: Within | None, limit: int = CLOSE_LOOKS) -> list[Unit]:
+    shelf = view.shelves[level]
+    if within is None:
+        return shelf.some(keys, limit)
+    if level == view.chain.node_level:
+        return shelf.some(keys, limit, within.bits)
+    return [unit for unit in shelf.some(keys, len(shelf.units)) if within.bits >> unit.box.index & 1][:limit]
+
+
+def _closest(units: list[Unit], number: int) -> Unit | None:
+    """Return the first of the fullest `units` where `number` devices lie as close together as they can."""
+    best = None
+    lowest = 0
+    fullest = 0
+    for unit in units:
+        left = room_of(unit).bit_count()
+        if best is None:
+            fullest = left
+        elif left != fullest:
+            break
+        shape = unit.box.chain.shape
+        level = shape.best(clean_of(unit), number)[1]
+        if best is None or level < lowest:
+            best, lowest = unit, level
+            if level == shape.ideal[number]:
+                break
+    return best
+
+
+def open_clean(view: View, number: int, within: Within | None, rest: int = 0) -> Unit | None:
+    """Let another promised cell be served and return the unit of it to use; None if none could without a loss.
+
+    `rest` is how many devices the gang still needs, this member's included.
+    """
+    for level in _levels_to_open(view, number, max(number, rest)):
+        offer = _clean_offer(view, level, number, within)
+        if offer is not None:
+            holding = view.chain.bind(view, level, offer)
+            unit = best_unit(holding, number, within)
+            if unit is not None:
+                return unit
+            view.chain.unbind(holding)
+    return None
+
+
+def _levels_to_open(view: View, number: int, rest: int) -> list[int]:
+    """Return the levels of promised cells to try: the smallest that is enough for the gang, else the largest."""
+    leaves = view.chain.spec.leaves
+    able = [at + 1 for at, unserved in enumerate(view.unserved) if unserved and leaves(at + 1) >= number]
+    if len(able) < 2:
+        return able
+    enough = [level for level in able if leaves(level) * view.unserved[level - 1].bit_count() >= rest]
+    return [*enough, *(level for level in reversed(able) if level not in enough)]
+
+
+def _clean_offer(view: View, level: int, number: int, within: Within | None) -> int | None:
+    chain = view.chain
+    best = None
+    for offer in chain.pool.offers(level, within.cells if within else None):
+        if not offer.bad and not offer.squat:
+            return offer.cell
+        if best is None or offer[2:] < best[2:]:
+            best = offer
+    if best is None:
+        return None
+    if level <= chain.node_level and chain.spec.leaves(level) - best.bad - best.squat < number:
+        return None
+    return best.cell
+
+
+def best_unit(holding: Holding, number: int, within: Within | None) -> Unit | None:
+    """Return the unit of a fresh cell that has `number` devices nobody uses, with fewest in use."""
+    best = None
+    fewest = 0
+    for unit in holding.units:
+        if within is not None and not within.bits >> unit.box.index & 1:
+            continue
+        clean = clean_of(unit).bit_count()
+        if clean < number:
+            continue
+        used = unit.mask.bit_count() - clean
+        if not used:
+            return unit
+        if best is None or used < fewest:
+            best, fewest = unit, used
+    return best
+
+
+def seek_costly(view: View, number: int, within: Within | None, price: Price) -> Unit | None:
+    """Return the unit where taking `number` devices costs jobs without a guarantee least; None if none has room."""
+    best: Unit | None = None
+    least = NO_LOSS
+    for unit in _costly_units(view, number, within):
+        loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
+        if best is None or loss < least:
+            best, least = unit, loss
+    fresh = _costly_cell(view, number, within, price, None if best is None else least)
+    return fresh or best
+
+
+def _costly_units(view: View, number: int, within: Within | None) -> list[Unit]:
+    found: list[Unit] = []
+    for level, shelf in view.shelves.items():
+        for missing in range(1, number + 1):
+            if shelf.size >= number:
+                keys = view.keys[level].lacking(number, missing)
+                found += _candidates(view, level, keys, within)
+    return found
+
+
+def _costly_cell(view: View, number: int, within: Within | None, price: Price, ceiling: Loss | None) -> Unit | None:
+    """Open the promised cell that costs least, if that is less than `ceiling`, and return the unit of it to use."""
+    chain = view.chain
+    best: tuple[int, int, int] | None = None
+    least = NO_LOSS if ceiling is None else ceiling
+    for at, unserved in enumerate(view.unserved):
+        if not unserved or chain.spec.leaves(at + 1) < number:
+            continue
+        for cell in chain.pool.several(at + 1, COSTS_LOOKED_AT, within.cells if within else None):
+            holding = chain.bind(view, at + 1, cell)
+            for unit in holding.units:
+                inside = within is None or within.bits >> unit.box.index & 1
+                if inside and room_of(unit).bit_count() >= number:
+                    loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
+                    if (best is None and ceiling is None) or loss < least:
+                        best, least = (at + 1, cell, holding.units.index(unit)), loss
+            chain.unbind(holding)
+    if best is None:
+        return None
+    return chain.bind(view, best[0], best[1]).units[best[2]]
+
+
+def squatters_on(unit: Unit, mask: int) -> set[str]:
+    """Return the gangs that run without a right on some devices of a unit."""
+    return {gang for gang, part in unit.box.squatters.items() if part & mask}
+
+
+def cheapest_mask(unit: Unit, number: int, price: Price, within: int | None = None) -> int:
+    """Return `number` devices of a unit: as close together as they can be, then with as little lost as possible.
+
+    `within` says which of its devices may be taken, if not all that its virtual cluster may take.
+    """
+    box = unit.box
+    shape = box.chain.shape
+    room = room_of(unit) if within is None else within
+    mask, level = shape.best(room, number)
+    if not mask & box.squat:
+        return mask
+    best = mask
+    least = price(squatters_on(unit, mask))
+    for cell in shape.cells[level - 1]:
+        inside = cell & room
+        if inside.bit_count() >= number:
+            mask = _sparing(unit, inside, number, price)
+            loss = price(squatters_on(unit, mask))
+            if loss < least:
+                best, least = mask, loss
+    return best
+
+
+def _sparing(unit: Unit, room: int, number: int, price: Price) -> int:
+    """Return `number` of the devices in `room`, sending away the cheapest squatters that make enough."""
+    box = unit.box
+    usable = room & ~box.squat
+    for gang in sorted(box.squatters, key=lambda gang: (price({gang}), gang)):
+        if usable.bit_count() >= number:
+            break
+        usable |= room & box.squatters[gang]
+    return box.chain.shape.best(usable, number)[0]

@@ -1,0 +1,135 @@
+"""Lets gangs leave and start on the real books to see what would become of it, and takes everything back afterwards.
+
+That is quicker than any copy of a large cluster, and it asks the very code that will decide when the time comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.deciding import Trial, decide
+from openpai.scheduler.cells.journal import Journal, Part
+from openpai.scheduler.cells.model import GangRecord, GangRequest
+from openpai.scheduler.cells.refusing import broken_rule
+from openpai.scheduler.model import Spot
+
+
+@dataclass(slots=True)
+class _Step:
+    """One thing that was let happen, and what takes it back."""
+
+    undo: Callable[[], None]
+    journal: Journal
+    started: GangRecord | None = None
+    emptied: list[tuple[GangRecord, list[Part | None]]] = field(default_factory=list)
+
+    def empty(self, record: GangRecord) -> None:
+        """A gang's parts are in the books no longer; whoever looks at its record must not think so."""
+        self.emptied.append((record, record.parts))
+        record.parts = [None] * len(record.parts)
+
+
+class Rehearsal:
+    """What would be if some gangs left and others started. Close it, or use it as a context, to take it all back."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Begin with the books as they are."""
+        self.trials: list[Trial] = []
+        self._cluster = cluster
+        self._steps: list[_Step] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def mark(self) -> int:
+        """Return how much has happened so far, for `back_to`."""
+        return len(self._steps)
+
+    def leave(self, gang: str) -> None:
+        """Let a gang leave all it has; one that is not there changes nothing."""
+        record = self._cluster.gangs.get(gang)
+        if record is None:
+            return
+        journal = Journal()
+        for part in record.parts:
+            if part is not None:
+                journal.drop(gang, record.request.priority, part)
+        step = _Step(journal.undo, journal)
+        step.empty(record)
+        self._steps.append(step)
+
+    def start(self, request: GangRequest, now_ms: int | None) -> Trial | None:
+        """Let a gang start if there is a place for it, at whatever cost its right allows."""
+        trial = None if broken_rule(self._cluster, request) else decide(self._cluster, request, now_ms)
+        if trial is None:
+            return None
+        trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
+        record = GangRecord(request, list(trial.parts), spots=trial.spots)
+        step = _Step(trial.undo, trial.journal, record)
+        for name in sorted(trial.displaced):
+            step.empty(self._cluster.gangs[name])
+        self._steps.append(step)
+        self._remember(record)
+        self.trials.append(trial)
+        return trial
+
+    def start_all(self, requests: Iterable[GangRequest]) -> bool:
+        """Let gangs start together; False, and no trace, if one of them has no place."""
+        mark = self.mark
+        for request in requests:
+            if self.start(request, None) is None:
+                self.back_to(mark)
+                return False
+        return True
+
+    def suspend(self) -> None:
+        """Take everything out of the books for a moment."""
+        for step in reversed(self._steps):
+            self._forget(step)
+            step.journal.suspend()
+
+    def resume(self) -> None:
+        """Put everything back."""
+        for step in self._steps:
+            step.journal.resume()
+            for record, _ in step.emptied:
+                record.parts = [None] * len(record.parts)
+            if step.started is not None:
+                self._remember(step.started)
+
+    def keep(self) -> None:
+        """Leave in the books what started, for whoever commits to the trials."""
+        while self._steps:
+            self._forget(self._steps.pop())
+
+    def back_to(self, mark: int) -> None:
+        """Take back everything that happened since `mark`."""
+        while len(self._steps) > mark:
+            step = self._steps.pop()
+            self._forget(step)
+            step.undo()
+
+    def close(self) -> None:
+        """Take everything back."""
+        self.back_to(0)
+
+    def _remember(self, record: GangRecord) -> None:
+        request = record.request
+        self._cluster.gangs[request.id] = record
+        self._cluster.gangs_of.setdefault(request.virtual_cluster, {})[request.id] = record
+
+    def _forget(self, step: _Step) -> None:
+        if step.started is not None:
+            request = step.started.request
+            del self._cluster.gangs[request.id]
+            del self._cluster.gangs_of[request.virtual_cluster][request.id]
+        for record, parts in reversed(step.emptied):
+            record.parts = parts

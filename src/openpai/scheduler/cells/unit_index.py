@@ -1,0 +1,258 @@
+"""Places to put things, sorted at all times: the structure that makes a decision cost the same in any cluster.
+
+A shelf holds units (nodes, or parts of nodes). Each unit has a key that says how full it is, and keys are numbered in
+the order in which they should be tried. One whole number says which keys have units, one whole number per key says
+which units: the best unit for a request is found with three operations on whole numbers, whatever the cluster's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from openpai.scheduler.cells.node_cell import Box, Holding
+
+TENANTS_SEEN: Final = 8
+"""Units with more gangs than this count as having this many."""
+FINE_UP_TO: Final = 16
+"""Larger units are sorted more coarsely, so that keys stay few."""
+
+
+class Unit:
+    """A node, or a part of one, where members of gangs can be put."""
+
+    __slots__ = ("bit", "box", "holding", "index", "key", "mask", "shelf")
+
+    def __init__(self, shelf: Shelf, index: int, box: Box, mask: int, holding: Holding) -> None:
+        self.shelf = shelf
+        self.index = index
+        self.bit = 1 << index
+        self.box = box
+        self.mask = mask
+        self.holding = holding
+        self.key = -1
+
+
+class Tally:
+    """How many whole units each larger cell has, with the cells sorted by that number."""
+
+    __slots__ = ("by_count", "counts", "present", "units_per_cell")
+
+    def __init__(self, units_per_cell: int) -> None:
+        self.units_per_cell = units_per_cell
+        self.counts: dict[int, int] = {}
+        self.by_count: dict[int, int] = {}
+        self.present = 0
+        """Bit n is set when some cell has n whole units."""
+
+    def change(self, cell: int, difference: int) -> None:
+        """Count a whole unit more or fewer in `cell`."""
+        before = self.counts.get(cell, 0)
+        after = before + difference
+        bit = 1 << cell
+        by_count = self.by_count
+        if before:
+            left = by_count[before] ^ bit
+            if left:
+                by_count[before] = left
+            else:
+                del by_count[before]
+                self.present &= ~(1 << before)
+        if after:
+            self.counts[cell] = after
+            by_count[after] = by_count.get(after, 0) | bit
+            self.present |= 1 << after
+        else:
+            del self.counts[cell]
+
+    def tightest(self, number: int) -> int | None:
+        """Return the cell with the fewest whole units that still has `number`, the first of those; None if none has."""
+        enough = self.present >> number
+        if not enough:
+            return None
+        bits = self.by_count[number + (enough & -enough).bit_length() - 1]
+        return (bits & -bits).bit_length() - 1
+
+    def richest(self) -> tuple[int, int] | None:
+        """Return the cell with the most whole units, and their number; None if none has any."""
+        if not self.present:
+            return None
+        most = self.present.bit_length() - 1
+        bits = self.by_count[most]
+        return (bits & -bits).bit_length() - 1, most
+
+
+class Shelf:
+    """Units of one size, by key."""
+
+    __slots__ = ("by_key", "present", "size", "tallies", "units", "whole")
+
+    def __init__(self, size: int, whole: int, groups: tuple[int, ...]) -> None:
+        """Make an empty shelf for units of `size` devices.
+
+        `whole` has a bit for each key of a unit nobody uses; `groups` is how many units each larger cell holds.
+        """
+        self.size = size
+        self.whole = whole
+        self.units: dict[int, Unit] = {}
+        self.by_key: dict[int, int] = {}
+        self.present = 0
+        self.tallies = tuple(Tally(number) for number in groups)
+
+    def add(self, unit: Unit, key: int) -> None:
+        """Put a unit on the shelf."""
+        self.units[unit.index] = unit
+        self.move(unit, key)
+
+    def remove(self, unit: Unit) -> None:
+        """Take a unit off the shelf."""
+        self.move(unit, -1)
+        del self.units[unit.index]
+
+    def move(self, unit: Unit, key: int) -> None:
+        """Change a unit's key; -1 means none."""
+        old = unit.key
+        if old == key:
+            return
+        unit.key = key
+        bit = unit.bit
+        by_key = self.by_key
+        change = 0
+        if old >= 0:
+            left = by_key[old] ^ bit
+            if left:
+                by_key[old] = left
+            else:
+                del by_key[old]
+                self.present ^= 1 << old
+            change -= self.whole >> old & 1
+        if key >= 0:
+            if key in by_key:
+                by_key[key] |= bit
+            else:
+                by_key[key] = bit
+                self.present |= 1 << key
+            change += self.whole >> key & 1
+        if change:
+            for tally in self.tallies:
+                tally.change(unit.index // tally.units_per_cell, change)
+
+    def first(self, keys: int) -> Unit | None:
+        """Return the first unit of the first of `keys` that has one."""
+        found = self.present & keys
+        if not found:
+            return None
+        bits = self.by_key[(found & -found).bit_length() - 1]
+        return self.units[(bits & -bits).bit_length() - 1]
+
+    def some(self, keys: int, limit: int, within: int = -1) -> list[Unit]:
+        """Return at most `limit` units in the order of `keys`; `within` has a bit for each unit that may be used."""
+        units: list[Unit] = []
+        found = self.present & keys
+        while found:
+            low = found & -found
+            found ^= low
+            bits = self.by_key[low.bit_length() - 1] & within
+            while bits:
+                if len(units) >= limit:
+                    return units
+                one = bits & -bits
+                bits ^= one
+                units.append(self.units[one.bit_length() - 1])
+        return units
+
+
+class Masks(dict[int, int]):
+    """Sets of keys by number of devices, made when first asked for."""
+
+    def __init__(self, make: Callable[[int], int]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, number: int) -> int:
+        mask = self[number] = self._make(number)
+        return mask
+
+
+class GuaranteedKeys:
+    """Numbers the states of a unit in the order a virtual cluster tries its units.
+
+    The fullest first, so that whole units stay whole; among equals the one with most gangs, because it will be empty
+    last; among those the one with fewest devices used by jobs without a guarantee.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.tenants = TENANTS_SEEN if size <= FINE_UP_TO else 1
+        self._row = size + 1
+        self._plane = self._row * self.tenants
+        self.fits = Masks(lambda number: self._mask(number, range(size + 1)))
+        """Keys of units where so many devices can be taken without taking them from anybody."""
+        self.whole = self.fits[size]
+
+    def key(self, free: int, tenants: int, dirty: int) -> int:
+        """Return the key of a unit with `free` devices for its virtual cluster, `dirty` of them used by others."""
+        rank = self.tenants - 1 - tenants if tenants < self.tenants else 0
+        return free * self._plane + rank * self._row + dirty
+
+    def first_of(self, free: int) -> int:
+        """Return the first key of units with at least `free` devices for their virtual cluster."""
+        return free * self._plane
+
+    def free_of(self, key: int) -> int:
+        """Return how many devices a unit with that key has for its virtual cluster."""
+        return key // self._plane
+
+    def lacking(self, number: int, missing: int) -> int:
+        """Return the keys of units with room for `number` when `missing` of them are taken from others."""
+        return self._mask(number - missing, (number - missing,), number)
+
+    def _mask(self, least: int, clean: Iterable[int], free_least: int = 0) -> int:
+        mask = 0
+        for left in clean:
+            for dirty in range(self.size + 1 - left):
+                if left >= least and left + dirty >= free_least:
+                    for tenants in range(self.tenants):
+                        mask |= 1 << self.key(left + dirty, tenants, dirty)
+        return mask
+
+
+class LeftoverKeys:
+    """Numbers the states of a node in the order opportunistic gangs try nodes.
+
+    Nodes that no virtual cluster holds come first and the fullest of them, then nodes that one holds.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._plane = size + 1
+        self.fits = Masks(self._mask)
+        self.whole = 1 << self.key(size, 0, False)
+
+    def key(self, free: int, claimed: int, is_held: bool) -> int:
+        """Return the key of a node with `free` devices nobody uses and `claimed` ones that are guaranteed."""
+        if is_held:
+            return (self._plane + free) * self._plane + claimed
+        return free * self._plane
+
+    def _mask(self, number: int) -> int:
+        mask = 0
+        for free in range(number, self.size + 1):
+            mask |= 1 << self.key(free, 0, False)
+            for claimed in range(self.size + 1 - free):
+                mask |= 1 << self.key(free, claimed, True)
+        return mask
+
+
+@lru_cache(maxsize=64)
+def guaranteed_keys(size: int) -> GuaranteedKeys:
+    """Return the numbering for units of `size` devices."""
+    return GuaranteedKeys(size)
+
+
+@lru_cache(maxsize=64)
+def leftover_keys(size: int) -> LeftoverKeys:
+    """Return the numbering for nodes of `size` devices."""
+    return LeftoverKeys(size)

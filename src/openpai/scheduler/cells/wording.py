@@ -1,0 +1,83 @@
+"""Devices as people know them: CPUs, memory and GPUs, in the words of a job file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from openpai.scheduler.config.model import SkuSpec
+from openpai.scheduler.model import Ask
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a count with its noun, as in `1 GPU` or `8 GPUs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def joined(parts: Iterable[str], word: str = "and") -> str:
+    """Return parts as a list for people, as in `a, b and c`."""
+    *most, last = list(parts) or [""]
+    return f"{', '.join(most)} {word} {last}" if most else last
+
+
+def memory_told(memory_mb: int) -> str:
+    """Return an amount of memory, in GB from one GB on."""
+    return f"{memory_mb} MB" if memory_mb < 1024 else f"{memory_mb / 1024:.1f}".removesuffix(".0") + " GB"
+
+
+def amount_told(cpus: int, memory_mb: int, gpus: int) -> str:
+    """Return resources in words, those of which there are none left out."""
+    parts = [counted(cpus, "CPU")] if cpus else []
+    parts += [f"{memory_told(memory_mb)} of memory"] if memory_mb else []
+    parts += [counted(gpus, "GPU")] if gpus else []
+    return joined(parts) if parts else "nothing"
+
+
+def ask_told(ask: Ask) -> str:
+    """Return what a task asks for, in words."""
+    return amount_told(ask.cpus, ask.memory_mb, ask.gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """In what devices of a type are counted for people: GPUs, CPUs of machines without GPUs, or devices."""
+
+    noun: str
+    per_device: int = 1
+    kind: str = ""
+    """Which GPUs; empty where it goes without saying."""
+
+    @classmethod
+    def of(cls, kind: str, sku: SkuSpec | None) -> Unit:
+        """Return the unit for devices of a type, of which one brings along a SKU."""
+        if sku is not None and sku.gpus:
+            return cls("GPU", sku.gpus, kind)
+        if sku is not None and sku.cpus:
+            return cls("CPU", sku.cpus)
+        return cls(f"{kind} device")
+
+    def count(self, devices: int) -> int:
+        """Return how many units some devices are."""
+        return devices * self.per_device
+
+    def told(self, devices: int) -> str:
+        """Return devices in words."""
+        return counted(self.count(devices), self.noun) + (f" ({self.kind})" if self.kind else "")
+
+    def asked(self, ask: Ask) -> int:
+        """Return how many of these units a task asks for by name."""
+        return {"GPU": ask.gpus, "CPU": ask.cpus}.get(self.noun, 0)
+
+
+def share_told(asks: Iterable[Ask], devices: int, unit: Unit, sku: SkuSpec | None) -> str:
+    """Return why tasks take more devices than they ask for by name; empty when they do not.
+
+    A device brings along its share of a node, and a task takes as many devices as its largest wish needs.
+    """
+    wished = list(asks)
+    if sku is None or unit.count(devices) <= sum(map(unit.asked, wished)):
+        return ""
+    largest = max(wished, key=lambda ask: (ask.gpus, ask.memory_mb, ask.cpus))
+    per = amount_told(0 if unit.noun == "CPU" else sku.cpus, sku.memory_mb, 0)
+    brings = f"{counted(unit.per_device, unit.noun)} {'comes' if unit.per_device == 1 else 'come'} with {per}"
+    return f" (a task asks for {ask_told(largest)}, and {brings})"

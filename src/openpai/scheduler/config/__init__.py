@@ -1,0 +1,1 @@
+"""What is promised: cluster configurations read, checked and planned."""

@@ -1,0 +1,316 @@
+"""Writes a full configuration from what people know: the machines there are, and who gets how many.
+
+Equal machines form one chain. Inside a machine devices are paired again and again where their number allows, so that a
+team can be promised half a machine and a job's devices lie close together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Final
+
+import yaml
+
+from openpai.protocol.errors import Refused
+from openpai.protocol.parsing import cut
+from openpai.scheduler.config.faults import nearest
+from openpai.scheduler.model import Node
+
+CPU_DEVICES_MAX: Final = 64
+"""A machine without GPUs is shared out in at most so many parts."""
+CPUS_LOST_MAX: Final = 0.05
+"""How much of its CPUs may be left over by that."""
+SHOWN_MAX: Final = 200
+
+ALIKE: Final = 0.9
+"""Machines are alike if all that sets them apart is that little memory: no two report quite the same."""
+
+_WISH = re.compile(
+    r"(?P<team>[^:,]+):\s*(?:(?P<rest>(?:the\s+)?rest)|(?P<number>[0-9]{1,9})\s*(?P<unit>nodes?|gpus?|cpus?))"
+    r"(?:\s*of\s+(?P<kind>\S+))?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How much a virtual cluster is to get: nodes, GPUs, CPUs of machines without GPUs, or what nobody else gets."""
+
+    virtual_cluster: str
+    nodes: int = 0
+    gpus: int = 0
+    kind: str | None = None
+    """Of which kind of machine; None for any, and for several if no single kind has enough."""
+    cpus: int = 0
+    is_rest: bool = False
+
+    def told(self) -> str:
+        """Return the amount in words."""
+        named = ((self.nodes, "node"), (self.cpus, "CPU"), (self.gpus, "GPU"))
+        return next((_counted(count, noun) for count, noun in named if count), "nothing")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Machines that are alike."""
+
+    name: str
+    devices: int
+    node: Node
+    most_memory_mb: int = 0
+    names: list[str] = field(default_factory=list)
+    nodes_left: int = 0
+    parts_left: dict[int, int] = field(default_factory=dict)
+    """Parts of machines that are cut already and not given away, by their number of devices."""
+
+
+def read_wishes(text: str) -> tuple[Wish, ...]:
+    """Return the wishes in a sentence such as `vision: 3 nodes, speech: 8 GPUs of V100`; Refused if unreadable."""
+    wishes = []
+    for piece in text.split(","):
+        match = _WISH.fullmatch(piece.strip())
+        team = match["team"].strip() if match else ""
+        if match is None or not team:
+            told = f"{cut(piece.strip(), SHOWN_MAX)!r} cannot be understood"
+            raise Refused(
+                "InvalidParametersError",
+                told,
+                "write it as `team: 3 nodes`, `team: 8 GPUs of V100`, `team: 16 CPUs` or `team: rest`",
+            )
+        number, unit = int(match["number"] or 0), (match["unit"] or "").lower()[:1]
+        if not number and not match["rest"]:
+            told = f"{cut(piece.strip(), SHOWN_MAX)!r} promises nothing"
+            raise Refused("InvalidParametersError", told, "name at least one; `pai vc remove` takes a promise away")
+        amounts = [number if unit == letter else 0 for letter in "ngc"]
+        wishes.append(Wish(team, amounts[0], amounts[1], match["kind"], amounts[2], bool(match["rest"])))
+    return tuple(wishes)
+
+
+def plan(nodes: Sequence[tuple[Node, str]], wishes: Iterable[Wish]) -> str:
+    """Return a configuration for nodes, each with its GPU model, that grants every wish; Refused if none can.
+
+    A virtual cluster may have several wishes. What it gets for them is added up.
+    """
+    kinds = _kinds(nodes)
+    wanted = list(wishes)
+    granted: dict[str, dict[str, int]] = {wish.virtual_cluster: {} for wish in wanted}
+    # Whole nodes go first, so that nobody cuts one that somebody needs; wishes for one kind go before those for any.
+    ordered = sorted(wanted, key=lambda wish: (wish.is_rest, wish.kind is None, -wish.nodes))
+    for place, wish in enumerate(ordered):
+        cells = granted[wish.virtual_cluster]
+        found = _rest(kinds, wish) if wish.is_rest else _grant(kinds, wish, ordered[:place])
+        for cell_type, number in found.items():
+            cells[cell_type] = cells.get(cell_type, 0) + number
+    document: dict[str, Any] = {
+        "physicalCluster": {
+            "skuTypes": {kind.name: _sku(kind) for kind in kinds},
+            "cellTypes": {name: entry for kind in kinds for name, entry in _cell_types(kind).items()},
+            "physicalCells": [
+                {"cellType": f"{kind.name}-POOL", "cellChildren": [{"cellAddress": name} for name in kind.names]}
+                for kind in kinds
+            ],
+        },
+        "virtualClusters": {
+            name: {"virtualCells": [{"cellType": kind, "cellNumber": number} for kind, number in cells.items()]}
+            for name, cells in granted.items()
+        },
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _kinds(nodes: Sequence[tuple[Node, str]]) -> list[_Kind]:
+    """Return the kinds of machines, GPUs first. Their names follow from what they are, not from who was seen first."""
+    found: dict[tuple[str, int, int], list[_Kind]] = {}
+    for node, model in sorted(nodes, key=lambda item: -item[0].memory_mb):
+        name = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-") or ("GPU" if node.gpus else "CPU")
+        alike = found.setdefault((name, node.gpus, node.cpus), [])
+        if not alike or node.memory_mb < alike[-1].most_memory_mb * ALIKE:
+            devices = node.gpus or _parts(node.cpus)
+            alike.append(_Kind(name, devices, node, node.memory_mb))
+        kind = alike[-1]
+        # The least of them says what a device of this kind surely brings along.
+        kind.node = node
+        kind.names.append(node.name)
+        kind.nodes_left += 1
+    order = sorted(found.items())
+    kinds = [kind for _, alike in order for kind in reversed(alike)]
+    taken: set[str] = set()
+    places = {node.name: place for place, (node, _) in enumerate(nodes)}
+    for kind in kinds:
+        kind.name = _free_name(kind, taken)
+        kind.names.sort(key=places.__getitem__)
+        taken.add(kind.name)
+    return sorted(kinds, key=lambda kind: not kind.node.gpus)
+
+
+def _free_name(kind: _Kind, taken: set[str]) -> str:
+    """Return the plain name of a kind, or one that says what sets it apart from its namesakes."""
+    node, memory_gb = kind.node, round(kind.most_memory_mb / 1024)
+    names = (kind.name, f"{kind.name}-{node.cpus}cpu", f"{kind.name}-{node.gpus}gpu-{node.cpus}cpu-{memory_gb}gb")
+    number = sum(name.startswith(names[2]) for name in taken) + 1
+    return next((name for name in names if name not in taken), f"{names[2]}-{number}")
+
+
+def _parts(cpus: int) -> int:
+    """Return in how many equal parts a machine without GPUs is shared out: many, if hardly a CPU is left over."""
+    for parts in range(min(CPU_DEVICES_MAX, cpus), 1, -1):
+        if cpus % parts <= cpus * CPUS_LOST_MAX:
+            return parts
+    return 1
+
+
+def _sizes(kind: _Kind) -> list[int]:
+    """Return the sizes of the cells inside a machine, from the whole machine down to one device."""
+    sizes = [kind.devices]
+    while sizes[-1] % 2 == 0:
+        sizes.append(sizes[-1] // 2)
+    if sizes[-1] != 1:
+        sizes.append(1)
+    return sizes
+
+
+def _type_of(kind: _Kind, size: int) -> str:
+    if size == kind.devices:
+        return f"{kind.name}-NODE"
+    return kind.name if size == 1 else f"{kind.name}-{size}"
+
+
+def _cell_types(kind: _Kind) -> dict[str, dict[str, Any]]:
+    types: dict[str, dict[str, Any]] = {}
+    sizes = _sizes(kind)
+    for size, below in pairwise(sizes):
+        types[_type_of(kind, size)] = {"childCellType": _type_of(kind, below), "childCellNumber": size // below}
+    if not types:
+        types[f"{kind.name}-NODE"] = {"childCellType": kind.name, "childCellNumber": 1}
+    types[f"{kind.name}-NODE"]["isNodeLevel"] = True
+    types[f"{kind.name}-POOL"] = {"childCellType": f"{kind.name}-NODE", "childCellNumber": len(kind.names)}
+    return types
+
+
+def _sku(kind: _Kind) -> dict[str, Any]:
+    node = kind.node
+    memory = f"{node.memory_mb // kind.devices}Mi"
+    return {"gpu": 1 if node.gpus else 0, "cpu": node.cpus // kind.devices, "memory": memory}
+
+
+def _grant(kinds: list[_Kind], wish: Wish, others: Sequence[Wish]) -> dict[str, int]:
+    """Return the cells that grant a wish, and take them off what is left; `others` were granted theirs before."""
+    candidates = [kind for kind in kinds if wish.kind in (None, kind.name) and _can_serve(kind, wish)]
+    if not candidates:
+        names = [kind.name for kind in kinds]
+        near = None if wish.kind in names else nearest(wish.kind or "", names)
+        of_kind = f" of {wish.kind}" if wish.kind else ""
+        told = f"{wish.virtual_cluster} wants {wish.told()}{of_kind}, and there are none"
+        known = f"the machines there are: {', '.join(names) or 'none'}; whole ones are promised as `1 node`"
+        raise Refused("BadConfigurationError", told, f"did you mean {near}?" if near else known)
+    for kind in candidates:
+        cells = _cells_of(kind, _devices(kind, wish))
+        if cells is not None:
+            return cells
+    # A team that wants nodes of any kind does not mean some with GPUs and some without.
+    with_gpus = [kind for kind in candidates if kind.node.gpus]
+    cells = _from_several(with_gpus or candidates, wish)
+    if cells is not None:
+        return cells
+    most = sum(kind.nodes_left for kind in with_gpus or candidates)
+    left = f"{_counted(most, 'whole node')} that could serve {'is' if most == 1 else 'are'} left"
+    told = f"{wish.virtual_cluster} wants {wish.told()}, and at most {left}"
+    raise Refused("BadConfigurationError", told, "give less to somebody" + _told_of(others))
+
+
+def _told_of(wishes: Sequence[Wish]) -> str:
+    return ": " + ", ".join(f"{wish.virtual_cluster} has {wish.told()}" for wish in wishes) if wishes else ""
+
+
+def _can_serve(kind: _Kind, wish: Wish) -> bool:
+    return bool(wish.nodes or (kind.node.gpus if wish.gpus else wish.cpus and not kind.node.gpus))
+
+
+def _devices(kind: _Kind, wish: Wish) -> int:
+    """Return how many devices of a kind a wish comes to."""
+    per = max(1, kind.node.cpus // kind.devices)
+    return wish.nodes * kind.devices + wish.gpus - (-wish.cpus // per)
+
+
+def _from_several(kinds: list[_Kind], wish: Wish) -> dict[str, int] | None:
+    """Return cells of several kinds that grant a wish together; None, taking nothing, if too few are left."""
+    before = [(kind.nodes_left, dict(kind.parts_left)) for kind in kinds]
+    cells: dict[str, int] = {}
+    left = wish
+    for kind in kinds:
+        free = kind.nodes_left * kind.devices + sum(size * number for size, number in kind.parts_left.items())
+        per = max(1, kind.node.cpus // kind.devices)
+        part = replace(
+            left, nodes=min(left.nodes, kind.nodes_left), gpus=min(left.gpus, free), cpus=min(left.cpus, free * per)
+        )
+        some = _cells_of(kind, _devices(kind, part))
+        if some is None:
+            continue
+        cells |= some
+        left = replace(left, nodes=left.nodes - part.nodes, gpus=left.gpus - part.gpus, cpus=left.cpus - part.cpus)
+        if not (left.nodes or left.gpus or left.cpus):
+            return cells
+    for kind, (nodes_left, parts_left) in zip(kinds, before, strict=True):
+        kind.nodes_left, kind.parts_left = nodes_left, parts_left
+    return None
+
+
+def _rest(kinds: list[_Kind], wish: Wish) -> dict[str, int]:
+    """Return every cell nobody was given, of one kind if the wish names one."""
+    cells: dict[str, int] = {}
+    for kind in kinds:
+        if wish.kind not in (None, kind.name):
+            continue
+        if kind.nodes_left:
+            cells[_path_of(kind, kind.devices)] = kind.nodes_left
+        cells |= {_path_of(kind, size): number for size, number in sorted(kind.parts_left.items()) if number}
+        kind.nodes_left, kind.parts_left = 0, {}
+    return cells
+
+
+def _path_of(kind: _Kind, size: int) -> str:
+    return ".".join([f"{kind.name}-POOL", *(_type_of(kind, at) for at in _sizes(kind) if at >= size)])
+
+
+def _cells_of(kind: _Kind, devices: int) -> dict[str, int] | None:
+    """Return cells of one kind with so many devices, the largest first; None, taking nothing, if too few are left."""
+    nodes, left = kind.nodes_left, dict(kind.parts_left)
+    cells: dict[str, int] = {}
+    for size in _sizes(kind):
+        count, devices = divmod(devices, size)
+        for _ in range(count):
+            if size == kind.devices:
+                if not nodes:
+                    return None
+                nodes -= 1
+            elif not left.get(size):
+                larger = min((other for other, number in left.items() if number and other > size), default=None)
+                if larger is None:
+                    if not nodes:
+                        return None
+                    nodes -= 1
+                    larger = kind.devices
+                else:
+                    left[larger] -= 1
+                _cut(kind, left, larger, size)
+            else:
+                left[size] -= 1
+        if count:
+            cells[_path_of(kind, size)] = count
+    kind.nodes_left, kind.parts_left = nodes, left
+    return cells
+
+
+def _cut(kind: _Kind, left: dict[int, int], larger: int, size: int) -> None:
+    """Keep what is left of a cell of `larger` devices when one of `size` is cut out of it."""
+    sizes = _sizes(kind)
+    for above, below in pairwise(sizes):
+        if size <= below < larger:
+            left[below] = left.get(below, 0) + above // below - 1

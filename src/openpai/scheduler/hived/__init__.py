@@ -1,1 +1,0 @@
-"""HiveD: virtual clusters that guarantee topology. `docs/scheduler.md` shows how to drive it."""

@@ -1,0 +1,1 @@
+"""Who waits, in what order, how long, and why."""

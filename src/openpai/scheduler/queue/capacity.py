@@ -1,0 +1,167 @@
+"""Why a gang is too large for what there is, in CPUs, memory and GPUs, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest
+from openpai.scheduler.cells.refusing import broken_rule, chain_places, largest_part, places_in, too_large
+from openpai.scheduler.cells.wording import Unit, amount_told, ask_told, counted, joined, share_told
+from openpai.scheduler.config.model import SkuSpec
+from openpai.scheduler.model import Ask, Gang, Refusal
+from openpai.scheduler.queue.requests import portions_of
+from openpai.scheduler.queue.skus import Skus
+
+NAMED_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Devices of one kind that a gang may use, were they free: on one node, and in all."""
+
+    kind: str
+    on_a_node: int
+    total: int
+    places: int
+    """How many of the gang's largest members fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    told: str
+    remedy: str
+    is_of_gang: bool = False
+    """Whether each of its members fits alone."""
+
+
+def refuse(cluster: Cluster, skus: Skus, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
+    """Return why a gang could not run even if everything were free and healthy, or None.
+
+    `usable` names the virtual clusters that may be recommended; None means all of them.
+    """
+    fault = _fault(cluster, skus, gang)
+    if fault is None:
+        return None
+    remedies = [fault.remedy] if fault.remedy else []
+    if fault.is_of_gang and len(gang.asks) > 1:
+        remedies.append("let its tasks start one by one (`extras: {gangAllocation: false}`)")
+    if others := _others(cluster, skus, gang, usable):
+        remedies.append(f"submit it to virtual cluster {joined(others, 'or')}")
+    return Refusal(fault.told, joined(remedies or ["ask an administrator for more"], "or"))
+
+
+def _others(cluster: Cluster, skus: Skus, gang: Gang, usable: Collection[str] | None) -> list[str]:
+    if gang.priority == OPPORTUNISTIC or gang.pinned_cell is not None:
+        return []
+    names = (
+        name for name in sorted(cluster.views) if name != gang.virtual_cluster and (usable is None or name in usable)
+    )
+    return [name for name in names if _fault(cluster, skus, replace(gang, virtual_cluster=name)) is None][:NAMED_MAX]
+
+
+def _fault(cluster: Cluster, skus: Skus, gang: Gang) -> _Fault | None:
+    portions = portions_of(gang, skus)
+    if isinstance(portions, str):
+        return _unsayable(gang, portions)
+    for portion in portions:
+        request = portion.request
+        if (told := broken_rule(cluster, request)) is not None:
+            return _Fault(told, "")
+        if (told := too_large(cluster, request)) is not None:
+            asks = [gang.asks[member] for member in portion.members]
+            return _in_words(cluster, skus, request, asks) or _Fault(told, "ask for less")
+    return None
+
+
+def _unsayable(gang: Gang, told: str) -> _Fault:
+    """Return why no number of devices would do, with the task it is about."""
+    gpus = max((ask.gpus for ask in gang.asks), default=0)
+    if not gpus or not told.startswith("it asks for GPUs"):
+        return _Fault(told, "")
+    where = "no node" if gang.priority == OPPORTUNISTIC else f"no node of virtual cluster {gang.virtual_cluster}"
+    return _Fault(f"a task asks for {counted(gpus, 'GPU')}, and {where} has any", "ask for no GPU")
+
+
+def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence[Ask]) -> _Fault | None:
+    """Return by how much members of a gang are too large; None where it is not their size that keeps them out."""
+    per_task = max(leaves for _, leaves in request.members)
+    rooms = _rooms(cluster, request, per_task)
+    if not any(room.total for room in rooms):
+        return None
+    room = max(rooms, key=lambda room: (room.on_a_node >= per_task, room.total, room.on_a_node))
+    sku = skus.of(room.kind)
+    unit = Unit.of(room.kind, sku)
+    who = _who(cluster, request)
+    largest = next(ask for ask, size in zip(asks, request.sizes(), strict=True) if size == per_task)
+    if per_task > room.on_a_node:
+        asked = (
+            _exceeding(largest, sku, room.on_a_node)
+            or f"{ask_told(largest)}{share_told([largest], per_task, unit, sku)}"
+        )
+        most = _amount(sku, unit, room.on_a_node)
+        return _Fault(f"a task asks for {asked}; {who} has at most {most} on one node", "ask for less in each task")
+    need = sum(count * leaves for count, leaves in request.members)
+    tasks = counted(len(asks), "task")
+    fewer = _Fault("", "ask for fewer or smaller tasks", is_of_gang=True)
+    if need > room.total:
+        total = Ask(sum(ask.cpus for ask in asks), sum(ask.memory_mb for ask in asks), sum(ask.gpus for ask in asks))
+        asked = _exceeding(total, sku, room.total) or f"{unit.told(need)}{share_told(asks, need, unit, sku)}"
+        kinds = " of one kind, on which tasks that start together run" if len(rooms) > 1 else ""
+        return replace(fewer, told=f"its {tasks} need {asked}; {who} has {_amount(sku, unit, room.total)}{kinds}")
+    wish = request.topology
+    if wish is not None and wish.is_required:
+        told = f"its {tasks} need {unit.told(need)} inside one {wish.cell_type}, which is smaller"
+        return replace(fewer, told=told) if _has_type(cluster, room.kind, wish.cell_type) else None
+    fit = f"{counted(room.places, 'task')} of {ask_told(largest)}"
+    told = f"of its {tasks} at most {fit} fit on the nodes of {who} at a time; a node has "
+    return replace(fewer, told=told + _amount(sku, unit, room.on_a_node))
+
+
+def _rooms(cluster: Cluster, request: GangRequest, per_task: int) -> list[_Room]:
+    wanted = request.leaf_type
+    if request.priority == OPPORTUNISTIC:
+        chains = [chain for chain in cluster.chains.values() if wanted in (None, chain.spec.leaf_type)]
+        sizes = [(chain, chain.shape.leaves, len(chain.boxes)) for chain in chains]
+        return [
+            _Room(c.spec.leaf_type, leaves, leaves * nodes, chain_places(c, per_task)) for c, leaves, nodes in sizes
+        ]
+    views = list(cluster.views[request.virtual_cluster].values())
+    if request.pinned_cell is not None:
+        views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+    kinds = [(view, view.chain.spec.leaf_type) for view in views]
+    found = [(view, kind) for view, kind in kinds if request.pinned_cell is not None or wanted in (None, kind)]
+    return [_Room(kind, largest_part(view), view.size, places_in(view, per_task)) for view, kind in found]
+
+
+def _who(cluster: Cluster, request: GangRequest) -> str:
+    if request.priority == OPPORTUNISTIC:
+        return "the cluster"
+    if request.pinned_cell is not None:
+        return f"pinned cell {request.pinned_cell} of virtual cluster {request.virtual_cluster}"
+    beside = sorted(pin for name, pin in cluster.pins if name == request.virtual_cluster)
+    pins = f" (beside pinned cells {joined(beside)})" if beside else ""
+    return f"virtual cluster {request.virtual_cluster}{pins}"
+
+
+def _has_type(cluster: Cluster, kind: str, cell_type: str) -> bool:
+    return any(cell_type in chain.spec.types for chain in cluster.chains.values() if chain.spec.leaf_type == kind)
+
+
+def _exceeding(ask: Ask, sku: SkuSpec | None, devices: int) -> str:
+    """Return what of an ask is more than some devices bring along, in words; empty when nothing is by itself."""
+    if sku is None:
+        return ""
+    cpus = ask.cpus if ask.cpus > sku.cpus * devices else 0
+    memory_mb = ask.memory_mb if ask.memory_mb > sku.memory_mb * devices else 0
+    gpus = ask.gpus if ask.gpus > sku.gpus * devices else 0
+    return amount_told(cpus, memory_mb, gpus) if cpus or memory_mb or gpus else ""
+
+
+def _amount(sku: SkuSpec | None, unit: Unit, devices: int) -> str:
+    """Return what some devices are, with what they bring along."""
+    if sku is None:
+        return unit.told(devices)
+    return amount_told(sku.cpus * devices, sku.memory_mb * devices, sku.gpus * devices)

@@ -1,0 +1,144 @@
+"""When a waiting gang may start: a range, and what the guess rests on.
+
+What will free devices is tried out on the books, twice. In the good case gangs end as early as a quarter of those
+before them did, and the one asked about takes the first place it finds; in the bad case they end as late as three
+quarters did, or when their time is up, and everybody ahead goes first. Who has neither a time limit nor predecessors
+never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Final
+
+from openpai.scheduler.cells.trial import Rehearsal
+from openpai.scheduler.model import Estimate, Gang
+from openpai.scheduler.queue.lanes import Waiting
+from openpai.scheduler.queue.limits import Limits, gpus_of
+from openpai.scheduler.queue.position import Ahead
+from openpai.scheduler.queue.requests import Portions
+from openpai.scheduler.queue.running import Held
+from openpai.scheduler.queue.state import SchedulerState
+
+LEAVES_MAX: Final = 200
+"""So many ends are tried out."""
+
+AHEAD_MAX: Final = 50
+"""With more gangs ahead than that, counts have to do."""
+
+
+def estimate(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: int) -> Estimate:
+    """Return when a gang may start if nothing comes between; `ahead` are those that take something away before it."""
+    if len(ahead) > AHEAD_MAX:
+        return _from_counts(state, waiting, ahead, now_ms)
+    nearest_first = list(ahead.nearest_first())
+    good = _Course(state, waiting, nearest_first, now_ms, is_good=True)
+    earliest_ms = good.play()
+    if earliest_ms is None:
+        return Estimate(None, None, "unknown: nothing says when enough of what runs now will end")
+    bad = _Course(state, waiting, nearest_first, now_ms, is_good=False)
+    latest_ms = bad.play()
+    basis = " and ".join(sorted(good.sources | bad.sources)) or "what is free now"
+    if latest_ms is None:
+        return Estimate(earliest_ms, None, f"{basis}; nothing says how late it may get")
+    return Estimate(earliest_ms, max(earliest_ms, latest_ms), basis)
+
+
+def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: int) -> Estimate:
+    """Guess from how many devices those ahead want, and how long devices are usually kept."""
+    gang = waiting.gang
+    name = gang.virtual_cluster
+    typical = state.standing.run_times.of_all(name)
+    size = sum(view.size for view in state.core.cluster.views_of(name))
+    if typical is None or not size:
+        told = f"unknown: {len(ahead)} gangs go first, and too few have finished to say how long that takes"
+        return Estimate(None, None, told)
+    wanted = ahead.devices() + waiting.devices
+    rounds = wanted / size
+    earliest_ms = now_ms + int(max(0.0, rounds - 1) * typical[0])
+    basis = f"{len(ahead)} gangs ahead want {wanted} devices; {name} has {size}; run times of its finished jobs"
+    return Estimate(earliest_ms, now_ms + int((rounds + 1) * typical[1]), basis)
+
+
+@dataclass(slots=True)
+class _Course:
+    """One way in which things may go from here."""
+
+    state: SchedulerState
+    waiting: Waiting
+    nearest_first: Sequence[Waiting]
+    """Who goes before it."""
+    now_ms: int
+    is_good: bool
+    sources: set[str] = field(default_factory=set)
+    _ends: list[tuple[int, int, Gang, Portions]] = field(default_factory=list)
+    _count: int = 0
+    _limits: Limits = field(default_factory=Limits)
+    """The limits of the user of the gang asked about, and what they run meanwhile."""
+
+    def play(self) -> int | None:
+        """Return when the gang starts, None if nobody knows."""
+        gang = self.waiting.gang
+        self._limits = self.state.standing.limits.rehearsed(gang.user)
+        for held in self.state.standing.held.values():
+            if gang.priority < 0 or gang.virtual_cluster == held.gang.virtual_cluster or gang.user == held.gang.user:
+                self._plan(held.gang, held.portions, self._end_of(held))
+        with Rehearsal(self.state.core.cluster) as rehearsal:
+            return self._play(rehearsal)
+
+    def _play(self, rehearsal: Rehearsal) -> int | None:
+        at_ms, left = self.now_ms, list(self.nearest_first)
+        for _ in range(LEAVES_MAX):
+            while left and self._start(rehearsal, left[-1], at_ms):
+                left.pop()
+            if (self.is_good or not left) and self._start(rehearsal, self.waiting, at_ms):
+                return at_ms
+            if not self._ends:
+                return None
+            at_ms = self._ends[0][0]
+            while self._ends and self._ends[0][0] == at_ms:
+                _, _, gang, portions = heappop(self._ends)
+                self._count_gpus(gang, -1)
+                for portion in portions:
+                    rehearsal.leave(portion.request.id)
+        return None
+
+    def _count_gpus(self, gang: Gang, sign: int) -> None:
+        if gang.user == self.waiting.gang.user:
+            self._limits.run((gang.virtual_cluster, gang.user), sign * gpus_of(gang))
+
+    def _start(self, rehearsal: Rehearsal, waiting: Waiting, at_ms: int) -> bool:
+        gang = waiting.gang
+        if gang.user == self.waiting.gang.user and self._limits.keeping_back(gang) is not None:
+            return False
+        if not rehearsal.start_all([portion.request for portion in waiting.portions]):
+            return False
+        self._count_gpus(gang, 1)
+        runs_ms = self._length_of(gang, 0)
+        self._plan(gang, waiting.portions, None if runs_ms is None else at_ms + runs_ms)
+        return True
+
+    def _plan(self, gang: Gang, portions: Portions, end_ms: int | None) -> None:
+        if end_ms is not None:
+            # The count keeps equal times from comparing gangs.
+            self._count += 1
+            heappush(self._ends, (max(end_ms, self.now_ms), self._count, gang, portions))
+
+    def _end_of(self, held: Held) -> int | None:
+        since_ms = self.now_ms if held.since_ms is None else held.since_ms
+        length_ms = self._length_of(held.gang, max(0, self.now_ms - since_ms))
+        return None if length_ms is None else since_ms + length_ms
+
+    def _length_of(self, gang: Gang, ran_ms: int) -> int | None:
+        """Return how long a gang runs in all that ran for some time already, None if nobody knows."""
+        typical = self.state.standing.run_times.quartiles(gang, ran_ms)
+        limit_ms = gang.time_limit_ms
+        if typical is None:
+            if limit_ms is not None:
+                self.sources.add("time limits of running jobs")
+            return ran_ms if self.is_good and limit_ms is not None else limit_ms
+        self.sources.add(f"run times of {typical[2]} that finished")
+        length_ms = typical[0] if self.is_good else typical[1]
+        return length_ms if limit_ms is None else min(limit_ms, length_ms)

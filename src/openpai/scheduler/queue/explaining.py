@@ -1,0 +1,177 @@
+"""Why a gang waits, in words its owner understands: what keeps it, what would change that, who goes first, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from openpai.scheduler.cells.model import Code
+from openpai.scheduler.cells.wording import Unit, share_told
+from openpai.scheduler.model import Estimate, Gang, Limit, Wait, Why
+from openpai.scheduler.queue import capacity
+from openpai.scheduler.queue.estimates import estimate
+from openpai.scheduler.queue.lanes import Waiting, group_of
+from openpai.scheduler.queue.limits import gpus_of
+from openpai.scheduler.queue.position import Ahead
+from openpai.scheduler.queue.state import SchedulerState
+
+AHEAD_MAX: Final = 5
+NAMED_MAX: Final = 3
+
+WHY_OF: Final = {
+    Code.QUOTA_USED: Why.NOT_ENOUGH_FREE,
+    Code.NO_LEFTOVERS: Why.NOT_ENOUGH_FREE,
+    Code.FRAGMENTED: Why.FRAGMENTED,
+    Code.OUTSIDE_TOPOLOGY: Why.FRAGMENTED,
+    Code.TOO_LARGE: Why.NO_NODE,
+    Code.BAD_HARDWARE: Why.UNHEALTHY_NODES,
+}
+
+NEVER: Final = (Why.NO_NODE, Why.NO_VIRTUAL_CLUSTER)
+"""Whoever waits for one of these lets everybody pass."""
+
+Reason = tuple[Why, str, str]
+
+
+def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
+    """Return why a gang waits; None when it does not."""
+    if gang in state.reserving:
+        return _explain_reserved(state, gang, now_ms)
+    if gang in state.unclear:
+        described, _, told = state.unclear[gang]
+        code, told, unblock = _without_promise(state, described) or _too_large(state, described, told)
+        return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
+    waiting = state.queue.get(gang)
+    if waiting is None:
+        return None
+    code, told, unblock = _reason(state, waiting)
+    if code in NEVER:
+        return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
+    # Whoever never fits, or is at a limit, lets others pass and is not ahead of them.
+    ahead = Ahead(state, waiting)
+    place = len(ahead) + 1
+    return Wait(gang, code, told, unblock, _nearest(ahead), place, estimate(state, waiting, ahead, now_ms))
+
+
+def _nearest(ahead: Ahead) -> tuple[str, ...]:
+    """Return the names of the jobs right before, the nearest first."""
+    names: dict[str, None] = {}
+    for other in ahead.nearest_first():
+        names[_name(other.gang)] = None
+        if len(names) == AHEAD_MAX:
+            break
+    return tuple(names)
+
+
+def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
+    victims: set[str] = set()
+    for portion in state.reserving[gang].portions:
+        record = state.core.cluster.gangs.get(portion.request.id)
+        victims |= {state.outward(victim) for victim in record.victims} if record is not None else set()
+    held = state.standing.held
+    names = sorted({_name(held[victim].gang) if victim in held else victim for victim in victims})
+    if not names:
+        # The last of them has left since the scheduler looked.
+        soon = Estimate(now_ms, None, "what is free now")
+        return Wait(gang, Why.NOT_YET_LOOKED_AT, "its devices are free now", "a moment's patience", (), 1, soon)
+    told = f"its devices are reserved; it waits for {_some(names)} to leave, with less right to them"
+    soon = Estimate(now_ms, None, "it starts as soon as they have left")
+    return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these jobs ending, as they were told to", (), 1, soon)
+
+
+def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
+    """Return what is to be said if its virtual cluster is not there, or has nothing for gangs with a guarantee."""
+    cluster, name = state.core.cluster, gang.virtual_cluster
+    if name not in cluster.views:
+        there = ", ".join(sorted(cluster.views)) or "none"
+        told = f"there is no virtual cluster {name!r}; there are {there}"
+        return Why.NO_VIRTUAL_CLUSTER, told, "an administrator creating it, or submitting the job to another"
+    if gang.priority >= 0 and not sum(view.size for view in cluster.views_of(name)):
+        told = f"virtual cluster {name!r} was promised nothing"
+        return Why.NO_VIRTUAL_CLUSTER, told, "an administrator promising it something, or an opportunistic priority"
+    return None
+
+
+def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
+    gang = waiting.gang
+    gone = _without_promise(state, gang)
+    if gone is not None:
+        return gone
+    if (limit := state.standing.limits.keeping_back(gang)) is not None:
+        return _limit_reason(state, gang, limit)
+    lane = state.queue.lane_of(gang.id)
+    if lane.answer is None:
+        return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
+    answer = lane.answer
+    if answer.code is Code.TOO_LARGE:
+        return _too_large(state, gang, answer.told)
+    # What was free when it was looked at may have been given to others since.
+    now = state.core.reason_now([portion.request for portion in waiting.portions])
+    kept = _kept_from(state, waiting) if now is None else None
+    if kept is not None:
+        return kept
+    answer = now or answer
+    told = answer.told + _share(state, waiting) + _out_of_service(state, answer.spoilt)
+    return WHY_OF[answer.code], told, answer.unblock
+
+
+def _too_large(state: SchedulerState, gang: Gang, told: str) -> Reason:
+    refused = capacity.refuse(state.core.cluster, state.machines.skus, gang)
+    told, remedy = refused if refused is not None else (told, "a smaller ask")
+    return Why.NO_NODE, told, remedy
+
+
+def _share(state: SchedulerState, waiting: Waiting) -> str:
+    """Return why a gang takes more than it asks for by name, where it does."""
+    skus, views = state.machines.skus, state.core.cluster.views[waiting.gang.virtual_cluster].values()
+    told = []
+    for portion in waiting.portions:
+        wanted = portion.request.leaf_type
+        kinds = {wanted} if wanted else {view.chain.spec.leaf_type for view in views}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        asks = [waiting.gang.asks[member] for member in portion.members]
+        devices = sum(count * leaves for count, leaves in portion.request.members)
+        told.append(share_told(asks, devices, Unit.of(kind, skus.of(kind)), skus.of(kind)))
+    return next(filter(None, told), "")
+
+
+def _kept_from(state: SchedulerState, waiting: Waiting) -> Reason | None:
+    """Return what is to be said if only the cells kept for another gang would have room."""
+    kept = state.kept.get(group_of(waiting.gang))
+    other = state.queue.get(kept.gang) if kept is not None else None
+    if other is None or other is waiting:
+        return None
+    told = f"what is free is kept for {_name(other.gang)}, which has waited long in the same virtual cluster"
+    code = Why.BEHIND_HIGHER_PRIORITY if other.gang.priority > waiting.gang.priority else Why.BEHIND_OLDER_JOB
+    return code, told, "that job starting or leaving"
+
+
+def _out_of_service(state: SchedulerState, chain: str) -> str:
+    """Return which nodes of a chain are bad or drained, each with why where that is known."""
+    told = []
+    found = state.core.cluster.chains.get(chain)
+    for name in [found.boxes[index].name for index in sorted(found.bad_boxes)] if found is not None else ():
+        node = state.machines.nodes.get(name)
+        because = "nobody sees it" if node is None else node.told
+        told.append(f"{name}, {because}" if because else name)
+    return f" (out of service: {_some(told, '; ')})" if told else ""
+
+
+def _some(names: Sequence[str], between: str = ", ") -> str:
+    more = len(names) - NAMED_MAX
+    return between.join([*names[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _limit_reason(state: SchedulerState, gang: Gang, limit: Limit) -> Reason:
+    runs = state.standing.limits.running((gang.virtual_cluster, gang.user), limit)
+    user = gang.user or "its user"
+    gpus = "1 GPU" if limit.gpus == 1 else f"{limit.gpus} GPUs"
+    where = f"virtual cluster {limit.virtual_cluster}" if limit.virtual_cluster else "all virtual clusters together"
+    told = f"{user} may run {gpus} at a time in {where} and runs {runs}; this needs {gpus_of(gang)}"
+    if gpus_of(gang) > (limit.gpus or 0):
+        return Why.USER_LIMIT, told, "an administrator raising the limit"
+    return Why.USER_LIMIT, told, f"jobs of {user} ending"
+
+
+def _name(gang: Gang) -> str:
+    return gang.job or gang.id

@@ -1,0 +1,179 @@
+"""Keeps cells for gangs that have waited long, so that they are not passed for ever while everything else stays open.
+
+A gang that many smaller ones pass never finds all of its cells free at one moment. One gang of each virtual cluster at
+a time therefore has the cells kept that will be free for it soonest, as far as anybody can tell from how long gangs
+like those on them usually run. What is free of these cells nobody else gets, but for gangs that should have left again
+by then. As news come in the cells are chosen again, until they are *closed*: from then on nobody new starts on them,
+and only cells are chosen whose gangs were there when they were closed. So a gang at the front starts at the latest when
+everything has ended that ran when its cells were closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.journal import Journal
+from openpai.scheduler.cells.search import clean_of, open_clean
+from openpai.scheduler.cells.trial import Rehearsal
+from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.queue.lanes import Waiting
+from openpai.scheduler.queue.requests import Portions
+
+PATIENCE_MAX_MS: Final = 30 * 24 * 60 * 60 * 1000
+"""However long gangs run, after waiting so long a gang of several members has cells kept for it."""
+
+CLOSED_AFTER: Final = 2
+"""After waiting so many times longer than that, its cells are closed."""
+
+ALONE_AFTER: Final = 4
+"""After so many times longer cells are kept for a gang of one member, closed at once: it needs no two to be free."""
+
+IDLE_SHARE: Final = 0.02
+"""Cells that are not closed may stand idle for so much of the device time that the gang has waited."""
+
+AGAIN: Final = 8
+"""Cells are chosen again each time such a part of the time has passed that they need to become free."""
+
+AGAIN_MIN_MS: Final = 60_000
+
+KEEPER: Final = "\0kept"
+"""Who claims the kept devices while others are looked at."""
+
+
+class Piece(NamedTuple):
+    """Devices of one node that are kept."""
+
+    chain: str
+    box: int
+    mask: int
+    level: int
+    cell: int
+    """The promised cell they are in, as it was when they were chosen."""
+
+
+class Leaving(NamedTuple):
+    """A gang that will leave its devices."""
+
+    at_ms: int
+    portions: Portions
+
+
+@dataclass(slots=True)
+class Kept:
+    """The cells kept for one gang."""
+
+    gang: str
+    virtual_cluster: str
+    priority: int
+    pieces: tuple[Piece, ...]
+    chosen_ms: int
+    free_ms: int
+    """When all of them should be free."""
+    closed_ms: int | None = None
+    """Since when nobody new starts on them."""
+    journal: Journal | None = field(default=None, compare=False)
+
+    @property
+    def again_ms(self) -> int:
+        """Return when the cells are to be chosen again."""
+        return self.chosen_ms + max(AGAIN_MIN_MS, (self.free_ms - self.chosen_ms) // AGAIN)
+
+    def idle(self, cluster: Cluster) -> int:
+        """Return how many of the kept devices nobody uses."""
+        found = 0
+        for piece in self.pieces:
+            box = cluster.chains[piece.chain].boxes[piece.box]
+            found += (piece.mask & ~(box.claimed | box.squat | box.bad)).bit_count()
+        return found
+
+    def hold(self, cluster: Cluster) -> None:
+        """Claim what is free of the cells, so that nobody else gets it, until `let_go`."""
+        if self.journal is not None:
+            return
+        self.journal = Journal()
+        for piece in self.pieces:
+            chain = cluster.chains[piece.chain]
+            views = [view for view in cluster.views_of(self.virtual_cluster) if view.chain is chain]
+            serving = [view for view in views if (piece.level, piece.cell) in view.holdings]
+            if serving:
+                _claim_free(serving[0], chain, piece, self.priority, self.journal)
+            elif views:
+                _claim_another(views[0], piece, self.priority, self.journal)
+
+    def let_go(self) -> None:
+        """Leave no trace of `hold`."""
+        journal, self.journal = self.journal, None
+        if journal is not None:
+            journal.undo()
+
+    def dump(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "gang": self.gang,
+            "virtual_cluster": self.virtual_cluster,
+            "priority": self.priority,
+            "pieces": [list(piece) for piece in self.pieces],
+            "chosen_ms": self.chosen_ms,
+            "free_ms": self.free_ms,
+            "closed_ms": self.closed_ms,
+        }
+
+
+def _claim_free(view: View, chain: Chain, piece: Piece, priority: int, journal: Journal) -> None:
+    box = chain.boxes[piece.box]
+    for unit in list(box.units):
+        mask = unit.mask & piece.mask & ~(box.claimed | box.bad)
+        if unit.holding.view is view and mask:
+            journal.claim(KEEPER, priority, unit, mask)
+
+
+def _claim_another(view: View, piece: Piece, priority: int, journal: Journal) -> None:
+    """Nothing serves the promised cell of a piece now: any other cell that could serve it is as good."""
+    number = piece.mask.bit_count()
+    unit = open_clean(view, number, None)
+    if unit is not None:
+        journal.claim(KEEPER, priority, unit, view.chain.shape.best(clean_of(unit), number)[0])
+
+
+def kept_in(row: dict[str, Any]) -> Kept:
+    """Return what was dumped."""
+    return Kept(**{**row, "pieces": tuple([Piece(*piece) for piece in row["pieces"]])})
+
+
+def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_ms: int) -> Kept | None:
+    """Return the cells that will be free for a gang soonest if others leave when they should; None if none ever are."""
+    ends = sorted(leaving, key=lambda end: end.at_ms)
+    requests = [portion.request for portion in waiting.portions]
+    with Rehearsal(cluster) as rehearsal:
+
+        def fits(count: int) -> bool:
+            rehearsal.back_to(0)
+            for end in ends[:count]:
+                for portion in end.portions:
+                    rehearsal.leave(portion.request.id)
+            return rehearsal.start_all(requests)
+
+        least, most = 0, len(ends)
+        if not fits(most):
+            return None
+        while least < most:
+            middle = (least + most) // 2
+            if fits(middle):
+                most = middle
+            else:
+                least = middle + 1
+        if not fits(most):
+            return None
+        pieces = [
+            Piece(part.box.chain.spec.name, part.box.index, part.mask, part.right.level, part.right.cell)
+            for trial in rehearsal.trials[-len(requests) :]
+            for part in trial.parts
+            if part.right is not None
+        ]
+    gang = waiting.gang
+    free_ms = max(now_ms, ends[most - 1].at_ms) if most else now_ms
+    return Kept(gang.id, gang.virtual_cluster, gang.priority, tuple(pieces), now_ms, free_ms)

@@ -1,0 +1,52 @@
+"""The machines there are, as the platform tells of them, and what the core must hear about it.
+
+A configured node that nobody reported yet is not there, whatever the configuration says; a reported one that is not
+configured is remembered for the day it will be.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.model import NodeHealth
+from openpai.scheduler.model import Node
+from openpai.scheduler.queue.skus import Skus
+
+ABSENT: Final = NodeHealth(is_healthy=False)
+
+
+class Machines:
+    """Nodes, their SKUs, and the news of them that the core has not heard."""
+
+    def __init__(self, cluster: Cluster, nodes: dict[str, Node] | None = None) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.skus = Skus(cluster)
+        self._cluster = cluster
+        self._news: dict[str, NodeHealth] = dict.fromkeys(cluster.boxes, ABSENT)
+        for node in (nodes or {}).values():
+            self.set(node)
+
+    def set(self, node: Node) -> None:
+        """Learn of a node, or that it changed."""
+        if self.nodes.get(node.name) == node:
+            return
+        self.nodes[node.name] = node
+        self.skus.learn(node)
+        boxes = self._cluster.boxes.get(node.name, ())
+        if boxes:
+            bad: set[int] = set()
+            for box in boxes:
+                bad |= set(self.skus.devices_of(box.chain.spec.leaf_type, tuple(node.bad_devices)))
+            self._news[node.name] = NodeHealth(node.is_schedulable, False, frozenset(bad))
+
+    def remove(self, name: str) -> None:
+        """Learn that a node is gone for good."""
+        self.nodes.pop(name, None)
+        if name in self._cluster.boxes:
+            self._news[name] = ABSENT
+
+    def news(self) -> dict[str, NodeHealth]:
+        """Return what the core has not heard yet, and keep it no longer."""
+        news, self._news = self._news, {}
+        return news

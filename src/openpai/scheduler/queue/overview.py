@@ -1,0 +1,90 @@
+"""What people see of the scheduler: virtual clusters with what they have and use, SKU types, cells and gangs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from openpai.scheduler.cells.dooming import lost_devices
+from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
+from openpai.scheduler.config.model import SkuSpec
+from openpai.scheduler.interface import Amount, VcView
+from openpai.scheduler.queue.skus import Skus
+from openpai.scheduler.queue.state import SchedulerState
+
+UNKNOWN: Final = SkuSpec(1, 0, 0)
+"""What a device is worth before any node told."""
+
+
+def virtual_clusters(state: SchedulerState) -> tuple[VcView, ...]:
+    """Return every virtual cluster, by name."""
+    state.hear()
+    running = Counter(held.gang.virtual_cluster for held in state.standing.held.values())
+    waiting = Counter(each.gang.virtual_cluster for each in (*state.queue.all(), *state.reserving.values()))
+    waiting.update(gang.virtual_cluster for gang, _, _ in state.unclear.values())
+    return tuple([_view(state, name, running[name], waiting[name]) for name in sorted(state.core.cluster.views)])
+
+
+def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcView:
+    cluster = state.core.cluster
+    promised: Counter[str] = Counter()
+    bad: Counter[str] = Counter()
+    used: Counter[str] = Counter()
+    borrowed: Counter[str] = Counter()
+    for view in cluster.views_of(name):
+        kind = view.chain.spec.leaf_type
+        promised[kind] += view.size
+        bad[kind] += lost_devices(view)
+        used[kind] += view.claimed
+    for record in cluster.gangs_of.get(name, {}).values():
+        for part in record.parts:
+            if part is not None and part.right is None:
+                borrowed[part.box.chain.spec.leaf_type] += part.mask.bit_count()
+    skus = state.machines.skus
+    return VcView(
+        name, _amount(skus, promised), _amount(skus, promised - bad), _amount(skus, used), _amount(skus, borrowed),
+        dict(promised), running, waiting,
+    )  # fmt: skip
+
+
+def _amount(skus: Skus, devices: Mapping[str, int]) -> Amount:
+    pairs = [(skus.of(kind) or UNKNOWN, number) for kind, number in devices.items()]
+    return Amount(
+        sum(sku.cpus * number for sku, number in pairs),
+        sum(sku.memory_mb * number for sku, number in pairs),
+        sum(sku.gpus * number for sku, number in pairs),
+    )
+
+
+def sku_types(state: SchedulerState, virtual_cluster: str | None) -> dict[str, Amount]:
+    """Return what one device of each type brings along; only of types a virtual cluster was promised if named."""
+    cluster = state.core.cluster
+    chains = list(cluster.chains.values())
+    if virtual_cluster is not None:
+        views = cluster.views_of(virtual_cluster) if virtual_cluster in cluster.views else []
+        chains = [view.chain for view in views]
+    kinds = dict.fromkeys(chain.spec.leaf_type for chain in chains)
+    return {kind: _amount(state.machines.skus, {kind: 1}) for kind in kinds}
+
+
+def inspect(state: SchedulerState) -> dict[str, Any]:
+    """Return the cells and gangs in HiveD's own shapes."""
+    state.hear()
+    groups: dict[str, dict[str, Any]] = {}
+    for group in affinity_groups(state.core.cluster):
+        name = group["metadata"]["name"] = state.outward(group["metadata"]["name"])
+        groups[name] = _joined(groups[name], group) if name in groups else group
+    return {**cluster_status(state.core.cluster), "affinityGroups": list(groups.values())}
+
+
+def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return two portions of a gang as one affinity group."""
+    status = {**other["status"], **one["status"]}
+    for key in ("physicalPlacement", "virtualPlacement"):
+        if key in status:
+            status[key] = {
+                place: [*one["status"].get(key, {}).get(place, ()), *other["status"].get(key, {}).get(place, ())]
+                for place in {**one["status"].get(key, {}), **other["status"].get(key, {})}
+            }
+    return {**one, "status": status}

@@ -1,0 +1,59 @@
+"""Looks at a decision later and elsewhere: a scheduler goes on from a snapshot and works out one answer again.
+
+What a scheduler would do with a gang now, and why, comes back as plain data. Nothing real hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.model import Decision, Place
+from openpai.scheduler.queue.scheduler import HivedScheduler
+from openpai.scheduler.queue.snapshot import FORMAT, load
+
+DECISIONS_MAX: Final = 100_000
+
+
+def resume(data: Mapping[str, Any]) -> HivedScheduler:
+    """Return a scheduler that goes on where the snapshot was taken; Refused if it is none."""
+    if data.get("format") != FORMAT or "core" not in data:
+        told = f"this is no scheduler snapshot of format {FORMAT}"
+        raise Refused("InvalidParametersError", told, "take one with `pai scheduler snapshot` from this version")
+    return HivedScheduler.over(load(data))
+
+
+def answer(data: Mapping[str, Any], gang_id: str, now_ms: int | None = None) -> dict[str, Any]:
+    """Return what becomes of one waiting gang when the scheduler decides next, with the reasons, as plain data."""
+    scheduler = resume(data)
+    at_ms = data["now_ms"] if now_ms is None else now_ms
+    before = scheduler.why(gang_id, at_ms)
+    if before is None:
+        told = f"gang {gang_id!r} does not wait in this snapshot"
+        raise Refused("NoJobError", told, "name a gang that waits; `waiting` in the snapshot lists them")
+    decisions = scheduler.decide(at_ms, DECISIONS_MAX)
+    own = next((decision for decision in decisions if decision.gang == gang_id), None)
+    why = scheduler.why(gang_id, at_ms)
+    return {
+        "gang": gang_id,
+        "now_ms": at_ms,
+        "decision": "wait" if own is None else _plain(scheduler, own),
+        "decided_before_it": [decision.gang for decision in _before(decisions, own)],
+        "before": asdict(before),
+        "why": None if why is None else asdict(why),
+    }
+
+
+def _plain(scheduler: HivedScheduler, decision: Decision) -> dict[str, Any]:
+    if isinstance(decision, Place):
+        spots = [{"node": spot.node, "devices": list(spot.devices), "seat": spot.seat} for spot in decision.spots]
+        return {"place": spots}
+    held = scheduler.state.standing.held
+    jobs = [held[victim].gang.job if victim in held else "" for victim in decision.victims]
+    return {"preempt": list(decision.victims), "jobs": jobs, "told": list(decision.whys)}
+
+
+def _before(decisions: tuple[Decision, ...], own: Decision | None) -> tuple[Decision, ...]:
+    return decisions if own is None else decisions[: decisions.index(own)]

@@ -1,0 +1,61 @@
+"""What a gang asks of the core: one request, or one for each of its groups that want different hardware.
+
+Inside, the parts of such a gang are called `gang#0`, `gang#1` and so on; outside nobody hears of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openpai.scheduler.cells.model import GangRequest
+from openpai.scheduler.model import Gang, Group
+from openpai.scheduler.queue.skus import Skus
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Members of a gang that are placed by one request."""
+
+    request: GangRequest
+    members: tuple[int, ...]
+    """Their places in the gang's `asks`."""
+
+
+Portions = tuple[Portion, ...]
+
+
+def portions_of(gang: Gang, skus: Skus) -> Portions | str:
+    """Return what a gang asks of the core, or why it cannot be said."""
+    groups = _groups(gang)
+    if isinstance(groups, str):
+        return groups
+    found = []
+    for number, group in enumerate(groups):
+        name = gang.id if len(groups) == 1 else f"{gang.id}#{number}"
+        request = skus.request(gang, name, group)
+        if isinstance(request, str):
+            return request
+        found.append(Portion(request, group.members))
+    return tuple(found)
+
+
+def rough_portions_of(gang: Gang) -> Portions:
+    """Return what a gang probably asked for when nobody can say any more: a device for each GPU."""
+    members = tuple([(1, max(1, ask.gpus)) for ask in gang.asks])
+    request = GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type)
+    return (Portion(request, tuple(range(len(gang.asks)))),)
+
+
+def _groups(gang: Gang) -> list[Group] | str:
+    everybody = range(len(gang.asks))
+    if not gang.groups:
+        return [Group(tuple(everybody), gang.sku_type, gang.pinned_cell)]
+    named: set[int] = set()
+    for group in gang.groups:
+        for member in group.members:
+            if member in named or member not in everybody:
+                return f"member {member} is in two of its groups, or is not there; let each be in one group"
+            named.add(member)
+    rest = tuple([member for member in everybody if member not in named])
+    groups = [group for group in gang.groups if group.members]
+    return [*groups, Group(rest, gang.sku_type, gang.pinned_cell)] if rest else groups

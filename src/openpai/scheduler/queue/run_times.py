@@ -1,0 +1,247 @@
+"""How long gangs ran that finished: the guesses about those that wait or still run rest on nothing else.
+
+The latest run times are kept for several kinds of gangs at once: jobs of the same name pattern and size, of the same
+user and size, of the same user, of the same size, and all of a virtual cluster. A guess takes the narrowest kind of
+which enough gangs have finished. Each gang that finishes is compared with what would have been guessed about it, so
+that a guess can be told together with how good the guesses are.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from openpai.scheduler.model import Gang
+from openpai.scheduler.queue.limits import gpus_of
+
+REMEMBERED: Final = 1000
+"""So many of the latest run times are kept of each kind."""
+
+ENOUGH: Final = 4
+"""Fewer finished gangs than that say nothing about the next."""
+
+KINDS_MAX: Final = 20_000
+"""Of more kinds than that, those of which no gang has finished for longest are forgotten."""
+
+CLOSE: Final = 4
+"""A guess was close if the gang ran at most so many times longer or shorter; run times differ a thousandfold."""
+
+NEIGHBOURS: Final = 4
+"""A gang is compared with so many on either side that were submitted nearest to it: they often belong together."""
+
+_NUMBERS: Final = re.compile(r"[0-9]+|\b[0-9a-f]{6,}\b")
+
+
+class Kind(NamedTuple):
+    """What gangs have in common whose run times are compared. What is None is left open."""
+
+    virtual_cluster: str
+    user: str | None = None
+    gpus: int | None = None
+    name: str | None = None
+
+    def told(self) -> str:
+        """Return the words for whose run times these are."""
+        size = "" if self.gpus is None else f" with {self.gpus} GPUs" if self.gpus != 1 else " with 1 GPU"
+        if self.name is not None:
+            return f"jobs called like it{size}"
+        if self.user:
+            return f"{self.user}'s jobs{size}"
+        return f"jobs of virtual cluster {self.virtual_cluster}{size}"
+
+
+@lru_cache(maxsize=10_000)
+def name_pattern(job: str) -> str:
+    """Return the name of a job without its user and its numbers, so that `train-17` is like `train-18`."""
+    return _NUMBERS.sub("#", job.rsplit("~", maxsplit=1)[-1])
+
+
+def kinds_of(gang: Gang) -> Iterator[Kind]:
+    """Yield the kinds a gang belongs to, narrowest first."""
+    name, user, gpus = gang.virtual_cluster, gang.user or None, gpus_of(gang)
+    if gang.job:
+        yield Kind(name, user, gpus, name_pattern(gang.job))
+    if user is not None:
+        yield Kind(name, user, gpus)
+        yield Kind(name, user)
+    yield Kind(name, None, gpus)
+    yield Kind(name)
+
+
+@dataclass(slots=True)
+class _Latest:
+    """The latest run times of one kind: as they came, sorted, and by when the gangs were submitted."""
+
+    came: deque[tuple[int, int]] = field(default_factory=deque)
+    """When it was submitted, and how long it ran."""
+    ordered: list[int] = field(default_factory=list)
+    submitted: list[tuple[int, int]] = field(default_factory=list)
+    running: list[tuple[int, int]] = field(default_factory=list)
+    """When gangs were submitted that run now, and since when they run."""
+
+    def note(self, submitted_ms: int, ran_ms: int) -> None:
+        if len(self.came) == REMEMBERED:
+            oldest = self.came.popleft()
+            del self.ordered[bisect_left(self.ordered, oldest[1])]
+            del self.submitted[bisect_left(self.submitted, oldest)]
+        self.came.append((submitted_ms, ran_ms))
+        insort(self.ordered, ran_ms)
+        insort(self.submitted, (submitted_ms, ran_ms))
+
+    def near(self, submitted_ms: int, now_ms: int) -> int:
+        """Return the median of those submitted nearest to that time; one that runs should be half over."""
+        key = submitted_ms, 0
+        at, running_at = bisect_left(self.submitted, key), bisect_left(self.running, key)
+        found = [
+            (abs(other_ms - submitted_ms), ran_ms)
+            for other_ms, ran_ms in self.submitted[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]
+        ]
+        found += [
+            (abs(other_ms - submitted_ms), 2 * (now_ms - since_ms))
+            for other_ms, since_ms in self.running[max(0, running_at - NEIGHBOURS) : running_at + NEIGHBOURS]
+        ]
+        found.sort()
+        near = sorted([ran_ms for _, ran_ms in found[: 2 * NEIGHBOURS]])
+        return near[len(near) // 2]
+
+    def longer_than(self, after_ms: int) -> tuple[int, int]:
+        """Return where those begin that ran longer, and how many they are."""
+        first = bisect_right(self.ordered, after_ms)
+        return first, len(self.ordered) - first
+
+
+@dataclass(slots=True)
+class Accuracy:
+    """How good guesses were."""
+
+    guesses: int = 0
+    close: int = 0
+    """Where the gang ran at most four times longer or shorter."""
+    under: int = 0
+    """Where the gang ran longer than the guess of three quarters."""
+
+
+class RunTimes:
+    """The latest run times of every kind of gang."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[Kind, _Latest] = {}
+        self._longest: dict[str, int] = {}
+        self._finished: dict[str, int] = {}
+        self.accuracy: dict[str, Accuracy] = {}
+        """By virtual cluster."""
+
+    def note(self, gang: Gang, ran_ms: int, now_ms: int = 0) -> None:
+        """Remember how long a gang ran that finished, and how good a guess about it would have been."""
+        self._compare(gang, ran_ms, now_ms)
+        name = gang.virtual_cluster
+        self._finished[name] = self._finished.get(name, 0) + 1
+        self._longest[name] = max(ran_ms, self._longest.get(name, 0))
+        for kind in kinds_of(gang):
+            # The kinds stay in the order in which gangs of them finished.
+            latest = self._kinds.pop(kind, None) or _Latest()
+            latest.note(gang.submitted_at_ms, ran_ms)
+            self._kinds[kind] = latest
+        if len(self._kinds) > KINDS_MAX:
+            oldest = next(iter(self._kinds))
+            latest = self._kinds.pop(oldest)
+            if latest.running:
+                self._kinds[oldest] = latest
+
+    def _compare(self, gang: Gang, ran_ms: int, now_ms: int) -> None:
+        found = self._enough(gang, 0)
+        if found is None:
+            return
+        latest, _, count, _ = found
+        accuracy = self.accuracy.setdefault(gang.virtual_cluster, Accuracy())
+        guess = max(1, latest.near(gang.submitted_at_ms, now_ms))
+        accuracy.guesses += 1
+        accuracy.close += guess <= CLOSE * max(1, ran_ms) and ran_ms <= CLOSE * guess
+        accuracy.under += ran_ms > latest.ordered[-count + count * 3 // 4]
+
+    def _enough(self, gang: Gang, after_ms: int) -> tuple[_Latest, int, int, Kind] | None:
+        for kind in kinds_of(gang):
+            latest = self._kinds.get(kind)
+            if latest is not None:
+                first, count = latest.longer_than(after_ms)
+                if count >= ENOUGH:
+                    return latest, first, count, kind
+        return None
+
+    def guess(self, gang: Gang, quantile: float, after_ms: int = 0) -> int | None:
+        """Return how long a gang runs in all that ran for `after_ms` already; None if too few like it have finished.
+
+        Of those that ran longer than that, the share `quantile` ran no longer than the answer.
+        """
+        found = self._enough(gang, after_ms)
+        if found is None:
+            return None
+        latest, first, count, _ = found
+        return latest.ordered[first + min(count - 1, int(count * quantile))]
+
+    def begin(self, gang: Gang, since_ms: int) -> None:
+        """A gang runs: how long so far says something about those submitted with it."""
+        for kind in kinds_of(gang):
+            insort(self._kinds.setdefault(kind, _Latest()).running, (gang.submitted_at_ms, since_ms))
+
+    def end(self, gang: Gang, since_ms: int) -> None:
+        """The opposite of `begin`."""
+        for kind in kinds_of(gang):
+            latest, pair = self._kinds.get(kind), (gang.submitted_at_ms, since_ms)
+            at = bisect_left(latest.running, pair) if latest is not None else 0
+            if latest is not None and latest.running[at : at + 1] == [pair]:
+                del latest.running[at]
+
+    def expected(self, gang: Gang, now_ms: int) -> int | None:
+        """Return how long a gang should run that waits: as those like it that were submitted around the same time."""
+        found = self._enough(gang, 0)
+        return None if found is None else found[0].near(gang.submitted_at_ms, now_ms)
+
+    def quartiles(self, gang: Gang, after_ms: int = 0) -> tuple[int, int, str] | None:
+        """Return the quartiles of run times longer than `after_ms`, and whose they are; None if there are too few."""
+        found = self._enough(gang, after_ms)
+        if found is None:
+            return None
+        latest, first, count, kind = found
+        return latest.ordered[first + count // 4], latest.ordered[first + count * 3 // 4], kind.told()
+
+    def of_all(self, virtual_cluster: str) -> tuple[int, int] | None:
+        """Return the quartiles of all run times of a virtual cluster, None if there are too few."""
+        latest = self._kinds.get(Kind(virtual_cluster))
+        if latest is None or len(latest.ordered) < ENOUGH:
+            return None
+        count = len(latest.ordered)
+        return latest.ordered[count // 4], latest.ordered[count * 3 // 4]
+
+    def finished(self, virtual_cluster: str) -> int:
+        """Return how many gangs of a virtual cluster have finished since this began."""
+        return self._finished.get(virtual_cluster, 0)
+
+    def longest(self, virtual_cluster: str) -> int:
+        """Return how long the longest gang ran that ever finished in a virtual cluster."""
+        return self._longest.get(virtual_cluster, 0)
+
+    def dump(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "kinds": [
+                [*kind, [list(pair) for pair in latest.came]] for kind, latest in self._kinds.items() if latest.came
+            ],
+            "longest": self._longest,
+            "finished": self._finished,
+            "accuracy": {name: [a.guesses, a.close, a.under] for name, a in self.accuracy.items()},
+        }
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Learn what was dumped."""
+        for *kind, came in data["kinds"]:
+            pairs = [(submitted_ms, ran_ms) for submitted_ms, ran_ms in came]
+            self._kinds[Kind(*kind)] = _Latest(deque(pairs), sorted([ran_ms for _, ran_ms in pairs]), sorted(pairs))
+        self._longest = dict(data["longest"])
+        self._finished = dict(data["finished"])
+        self.accuracy = {name: Accuracy(*row) for name, row in data["accuracy"].items()}

@@ -1,0 +1,272 @@
+"""The HiveD core behind the platform's entrance to scheduling: asks become devices, and waiting gangs get a queue.
+
+Within a virtual cluster higher priorities go first, then higher ranks, then users who used less, then older gangs; a
+gang that fits may pass one that does not; for one that has waited long, cells are kept. Virtual clusters never wait for
+each other. Gangs without a guarantee take turns by how much their virtual cluster borrows already, measured against
+what it was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.core import Hived
+from openpai.scheduler.cells.model import OPPORTUNISTIC, State
+from openpai.scheduler.cells.restoring import Reconfigured
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.reading import read_config
+from openpai.scheduler.interface import Amount, Scheduler, VcView
+from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
+from openpai.scheduler.queue import capacity, explaining, overview, snapshot
+from openpai.scheduler.queue.choosing import Round
+from openpai.scheduler.queue.placement_hint import Seating, seats_held
+from openpai.scheduler.queue.requests import Portion, portions_of, rough_portions_of
+from openpai.scheduler.queue.running import Held
+from openpai.scheduler.queue.state import SchedulerState
+
+PATIENCE_MS: Final = 30 * 60 * 1000
+"""A gang waits at least this long before cells are kept for it, where nothing is known of how long gangs run."""
+
+NOTHING: Final = HivedConfig({}, {})
+"""What there is before anybody configured anything."""
+
+
+class HivedScheduler(Scheduler):
+    """Schedules a platform's gangs with HiveD."""
+
+    def __init__(self, config: HivedConfig = NOTHING, patience_ms: int = PATIENCE_MS) -> None:
+        self.state = SchedulerState(Hived.from_config(config), patience_ms)
+
+    @classmethod
+    def over(cls, state: SchedulerState) -> HivedScheduler:
+        """Return a scheduler that goes on from a state."""
+        made = cls()
+        made.state = state
+        return made
+
+    @property
+    def core(self) -> Hived:
+        """Return the core, for those who look into it."""
+        return self.state.core
+
+    @property
+    def cluster(self) -> Cluster:
+        """Return what the core knows, for those who show it."""
+        self.state.hear()
+        return self.state.core.cluster
+
+    def set_node(self, node: Node) -> None:
+        """Learn of a node, or that it changed. Gangs that run on it keep their spots."""
+        self.state.machines.set(node)
+
+    def remove_node(self, name: str) -> None:
+        """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
+        self.state.machines.remove(name)
+
+    def reconfigure(self, text: str) -> Reconfigured:
+        """Go on under another configuration in HiveD's format, at once. Raises InvalidConfig, changing nothing."""
+        return self.state.adopt(read_config(text))
+
+    def refusal(self, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
+        """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
+        return capacity.refuse(self.core.cluster, self.state.machines.skus, gang, usable)
+
+    def add(self, gang: Gang) -> None:
+        """Let a gang wait. Adding one that waits or runs changes nothing."""
+        state = self.state
+        is_known = gang.id in state.queue or gang.id in state.reserving or gang.id in state.standing.held
+        if not is_known and gang.id not in state.unclear:
+            state.enqueue(gang, state.next_number())
+
+    def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
+        """Learn that a gang already runs there since then, as after a restart; None for members that are over."""
+        state = self.state
+        if gang.id in state.standing.held:
+            return
+        self.cancel(gang.id)
+        wanted = list(spots)
+        if not any(wanted):
+            return
+        portions = portions_of(gang, state.machines.skus)
+        if isinstance(portions, str):
+            portions = rough_portions_of(gang)
+        held = Held(gang, self._restored(gang, portions, wanted, since_ms), state.next_number(), since_ms)
+        held.left = {member for member, spot in enumerate(wanted) if spot is None}
+        state.hold(held)
+
+    def _restored(
+        self, gang: Gang, portions: Iterable[Portion], wanted: list[Spot | None], since_ms: int | None
+    ) -> tuple[Portion, ...]:
+        seating = Seating(self.core.cluster, self.state.machines.skus)
+        restored: list[Portion] = []
+        try:
+            for portion in portions:
+                request, found, types = seating.request(portion, [wanted[member] for member in portion.members])
+                if any(found):
+                    self.core.restore(request, found, gang.submitted_at_ms if since_ms is None else since_ms, types)
+                restored.append(replace(portion, request=request))
+        except Refused:
+            for portion in restored:
+                self.core.release(portion.request.id)
+            raise
+        return tuple(restored)
+
+    def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
+        """Return at most `limit` decisions, best right first. Each is set aside until committed or rejected."""
+        decisions = Round(self.state, now_ms).decide(limit)
+        return tuple([self._seated(each) if isinstance(each, Place) else each for each in decisions])
+
+    def _seated(self, place: Place) -> Place:
+        """Return a placement whose seats name the promised cells that serve them."""
+        seats = self._seats(self.state.standing.held[place.gang])
+        return replace(place, spots=tuple([spot._replace(seat=seats[at]) for at, spot in enumerate(place.spots)]))
+
+    def _seats(self, held: Held) -> tuple[str, ...]:
+        seats = [""] * len(held.gang.asks)
+        for portion in held.portions:
+            record = self.core.cluster.gangs.get(portion.request.id)
+            for member, seat in zip(portion.members, seats_held(record) if record is not None else (), strict=False):
+                seats[member] = seat
+        return tuple(seats)
+
+    def restored(self) -> None:
+        """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
+        self.core.restored()
+
+    def reseated(self) -> Mapping[str, tuple[str, ...]]:
+        """Return by gang the seats of its members whose promised cells changed since this was asked last."""
+        held = self.state.standing.held
+        names = sorted({self.state.outward(name) for name in self.core.rebound()})
+        return {name: self._seats(held[name]) for name in names if name in held}
+
+    def commit(self, gang: str) -> None:
+        """The placement proposed for `gang` became a fact."""
+        held = self.state.standing.held.get(gang)
+        if held is not None:
+            held.is_proposed = False
+
+    def reject(self, gang: str) -> None:
+        """The placement proposed for `gang` did not become a fact: it waits again, where it was in the queue."""
+        state = self.state
+        held = state.standing.held.get(gang)
+        waiting = state.reserving.get(gang)
+        if held is not None and held.is_proposed:
+            state.drop(held)
+            state.enqueue(held.gang, held.number)
+        elif waiting is not None:
+            state.give_up(waiting)
+            state.enqueue(waiting.gang, waiting.number)
+
+    def release(self, gang: str, members: Iterable[int] | None = None) -> None:
+        """These members (all when None) hold their spots no longer. A gang without spots is forgotten."""
+        state = self.state
+        held = state.standing.held.get(gang)
+        if held is None:
+            return
+        leaving = sorted(set(held.seats if members is None else members) - held.left)
+        was_sent_away = False
+        for number, inside in held.by_portion(leaving).items():
+            name = held.portions[number].request.id
+            record = self.core.cluster.gangs.get(name)
+            if record is not None:
+                was_sent_away |= record.state is State.BEING_PREEMPTED
+                self.core.release(name, inside)
+        state.standing.leave(held, leaving)
+        if len(held.left) == len(held.gang.asks):
+            state.drop(held, is_finished=not was_sent_away and not held.is_proposed)
+
+    def cancel(self, gang: str) -> None:
+        """A waiting gang wants nothing any more. Unknown gangs are ignored."""
+        state = self.state
+        state.dequeue(gang)
+        if gang in state.reserving:
+            state.give_up(state.reserving[gang])
+        held = state.standing.held.get(gang)
+        if held is not None and held.is_proposed:
+            state.drop(held)
+
+    def why(self, gang: str, now_ms: int | None = None) -> Wait | None:
+        """Return why a gang waits; None when it does not."""
+        return explaining.explain(self.state, gang, self.state.now_ms if now_ms is None else now_ms)
+
+    def change(self, gang: Gang) -> None:
+        """Priority, rank, virtual cluster or time limit of a gang changed; where it runs, it runs on."""
+        state = self.state
+        held = state.standing.held.get(gang.id)
+        reserving = state.reserving.get(gang.id)
+        if held is not None:
+            self._change_held(held, gang)
+        elif reserving is not None:
+            state.give_up(reserving)
+            state.enqueue(gang, reserving.number)
+        elif gang.id in state.unclear:
+            state.enqueue(gang, state.unclear[gang.id][1])
+        else:
+            waiting = state.dequeue(gang.id)
+            if waiting is not None:
+                state.enqueue(gang, waiting.number)
+
+    def _change_held(self, held: Held, gang: Gang) -> None:
+        portions = []
+        is_lent = held.is_lent and gang.priority >= 0
+        for portion in held.portions:
+            record = self.core.cluster.gangs.get(portion.request.id)
+            old = portion.request if record is None else record.request
+            request = replace(
+                old, virtual_cluster=gang.virtual_cluster, priority=OPPORTUNISTIC if is_lent else gang.priority,
+                is_lazily_preemptible=gang.is_lazily_preemptible,
+            )  # fmt: skip
+            if record is not None and request != old:
+                self.core.change(request)
+            portions.append(replace(portion, request=request))
+        self.state.take_back(held)
+        self.state.standing.restate(held, gang, tuple(portions))
+        if is_lent:
+            self.state.lend(held)
+
+    def checkpointed(self, gang: str, at_ms: int) -> None:
+        """The gang saved its work: what it did before is not lost if it must leave."""
+        held = self.state.standing.held.get(gang)
+        for portion in held.portions if held is not None else ():
+            self.core.checkpointed(portion.request.id, at_ms)
+
+    def set_limits(self, limits: Sequence[Limit]) -> None:
+        """Replace the limits of what one user may run at a time."""
+        self.state.standing.limits.set(limits)
+        self.state.queue.touch()
+
+    def set_fairness(self, half_life_ms: int | None) -> None:
+        """Let use fade to a half in this time when users of a virtual cluster are compared; None compares no use."""
+        self.state.standing.ledger.set_half_life(half_life_ms, self.state.now_ms)
+
+    def set_orders(self, orders: Mapping[str, Order]) -> None:
+        """Replace who goes first in which virtual cluster; those that are not named have `Order.FAIR`."""
+        self.state.set_orders(orders)
+
+    def learn_run_time(self, gang: Gang, ran_ms: int) -> None:
+        """Learn how long a gang ran that finished before this scheduler began; the latest last."""
+        self.state.standing.run_times.note(gang, ran_ms)
+
+    def learn_use(self, virtual_cluster: str, user: str, device_ms: float, at_ms: int) -> None:
+        """Learn what a user used before this scheduler began, faded to `at_ms` already."""
+        self.state.standing.ledger.learn((virtual_cluster, user), device_ms, at_ms)
+
+    def virtual_clusters(self) -> tuple[VcView, ...]:
+        """Return every virtual cluster, by name."""
+        return overview.virtual_clusters(self.state)
+
+    def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
+        """Return what one device of each type brings along; only of types a virtual cluster was promised if named."""
+        return overview.sku_types(self.state, virtual_cluster)
+
+    def inspect(self) -> Mapping[str, Any]:
+        """Return the cells and gangs in HiveD's own shapes: physicalCluster, virtualClusters, affinityGroups."""
+        return overview.inspect(self.state)
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return the whole state, queue included, as plain data that JSON can hold; `replaying` can go on from it."""
+        return snapshot.dump(self.state)

@@ -1,0 +1,145 @@
+"""How many devices an ask comes to, and which GPUs those devices are.
+
+A SKU says what one device brings along: an ask takes as many devices as its scarcest resource needs. Where the
+configuration names no SKU for a type of device, the nodes themselves say what an equal share of them is.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+
+from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.model import CellGroup, GangRequest
+from openpai.scheduler.config.model import SkuSpec
+from openpai.scheduler.model import Ask, Gang, Group, Node
+
+
+class Skus:
+    """The SKUs of a cluster, given or found out."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._given = cluster.config.skus
+        self._found: dict[str, SkuSpec] = {}
+        cluster.skus = ChainMap(dict(self._given), self._found)
+        self.version = 0
+        """Counts how often something was found out."""
+
+    def learn(self, node: Node) -> None:
+        """Learn what a node has, for the types of device no SKU is given for."""
+        for box in self._cluster.boxes.get(node.name, ()):
+            kind = box.chain.spec.leaf_type
+            if kind in self._given:
+                continue
+            devices = len(box.devices)
+            gpus = 1 if node.gpus else 0
+            share = SkuSpec(gpus, node.cpus // devices, node.memory_mb // devices)
+            known = self._found.get(kind, share)
+            smallest = SkuSpec(
+                max(known.gpus, gpus), min(known.cpus, share.cpus), min(known.memory_mb, share.memory_mb)
+            )
+            if smallest != self._found.get(kind):
+                self._found[kind] = smallest
+                self.version += 1
+
+    def of(self, kind: str) -> SkuSpec | None:
+        """Return the SKU of a type of device, None if nothing is known of it yet."""
+        return self._given.get(kind) or self._found.get(kind)
+
+    def known(self) -> Mapping[str, SkuSpec]:
+        """Return all SKUs by type of device."""
+        kinds = dict.fromkeys(chain.spec.leaf_type for chain in self._cluster.chains.values())
+        return {kind: sku for kind in kinds if (sku := self.of(kind)) is not None}
+
+    def choose(self, gang: Gang, asks: Sequence[Ask]) -> tuple[str | None, SkuSpec | None]:
+        """Return the type and SKU for members that name none: what their virtual cluster has and what can serve them.
+
+        If all of them can, the type stays open and each resource counts as the smallest amount of it.
+        """
+        cluster = self._cluster
+        chains = list(cluster.chains.values())
+        if gang.priority >= 0 and gang.virtual_cluster in cluster.views:
+            chains = [view.chain for view in cluster.views[gang.virtual_cluster].values()]
+        kinds = list(dict.fromkeys(chain.spec.leaf_type for chain in chains))
+        known = {kind: sku for kind in kinds if (sku := self.of(kind)) is not None}
+        serving = [kind for kind, sku in known.items() if all(_can_serve(ask, sku) for ask in asks)]
+        if serving and len(serving) < len(known):
+            return serving[0], known[serving[0]]
+        if not known:
+            return None, None
+        found = known.values()
+        smallest = SkuSpec(
+            min(sku.gpus for sku in found), min(sku.cpus for sku in found), min(sku.memory_mb for sku in found)
+        )
+        return None, smallest
+
+    def gpus_of(self, kind: str, devices: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the numbers of the GPUs that some devices of a type stand for."""
+        sku = self.of(kind)
+        per = 1 if sku is None else sku.gpus
+        return tuple([device * per + at for device in devices for at in range(per)])
+
+    def devices_of(self, kind: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the devices that some GPUs belong to; none for a type that has no GPUs."""
+        sku = self.of(kind)
+        per = 1 if sku is None else sku.gpus
+        return tuple(sorted({gpu // per for gpu in gpus})) if per else ()
+
+    def request(self, gang: Gang, name: str, group: Group) -> GangRequest | str:
+        """Return what some members of a gang ask of the core under that name, or why it cannot be said."""
+        kind, pin = group.sku_type, group.pinned_cell
+        if pin is not None and kind is not None:
+            return "it names both a SKU and a pinned cell; name one of the two"
+        asks = [gang.asks[member] for member in group.members]
+        config = self._cluster.config
+        if pin is not None and pin in config.pinned:
+            sku = self.of(config.chains[config.pinned[pin].chain].leaf_type)
+        elif kind is not None:
+            sku = self.of(kind)
+        else:
+            kind, sku = self.choose(gang, asks)
+        members: list[tuple[int, int]] = []
+        for ask in asks:
+            devices = devices_for(ask, sku)
+            if isinstance(devices, str):
+                return devices
+            if members and members[-1][1] == devices:
+                members[-1] = (members[-1][0] + 1, devices)
+            else:
+                members.append((1, devices))
+        return GangRequest(
+            name, gang.virtual_cluster, tuple(members), gang.priority,
+            kind, pin, gang.is_lazily_preemptible, gang.topology, groups=_cell_groups(group),
+        )  # fmt: skip
+
+
+def _cell_groups(group: Group) -> tuple[CellGroup, ...]:
+    """Return which members of a group must lie inside one cell, each for itself or all together."""
+    own = tuple([CellGroup(kind, (at,)) for at, kind in enumerate(group.cell_types) if kind is not None])
+    if group.cell_type is None:
+        return own
+    bound = {member for each in own for member in each.members}
+    rest = tuple([at for at in range(len(group.members)) if at not in bound])
+    return (CellGroup(group.cell_type, rest, own),)
+
+
+def _can_serve(ask: Ask, sku: SkuSpec) -> bool:
+    return not isinstance(devices_for(ask, sku), str)
+
+
+def devices_for(ask: Ask, sku: SkuSpec | None) -> int | str:
+    """Return how many devices an ask comes to, or why no number of them would do."""
+    if sku is None:
+        return max(1, ask.gpus)
+    most = 1
+    for wanted, each, noun in (
+        (ask.gpus, sku.gpus, "GPUs"),
+        (ask.cpus, sku.cpus, "CPUs"),
+        (ask.memory_mb, sku.memory_mb, "memory"),
+    ):
+        if wanted and not each:
+            return f"it asks for {noun}, and the machines it may run on have none"
+        if wanted:
+            most = max(most, -(-wanted // each))
+    return most

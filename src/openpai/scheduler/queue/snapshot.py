@@ -1,0 +1,117 @@
+"""The whole scheduler as plain data, queue, limits, use and machines included, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from openpai.scheduler.cells.core import Hived
+from openpai.scheduler.cells.snapshot import request_in, request_out
+from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology
+from openpai.scheduler.queue.keeping import kept_in
+from openpai.scheduler.queue.lanes import Waiting
+from openpai.scheduler.queue.requests import Portion, Portions
+from openpai.scheduler.queue.running import Held
+from openpai.scheduler.queue.state import SchedulerState
+
+FORMAT: Final = 2
+
+
+def dump(state: SchedulerState) -> dict[str, Any]:
+    """Return the state as plain data that JSON can hold."""
+    state.hear()
+    standing = state.standing
+    unclear = [(gang, number, 0) for gang, number, _ in state.unclear.values()]
+    return {
+        "format": FORMAT,
+        "core": state.core.snapshot(),
+        "nodes": [_node_out(node) for _, node in sorted(state.machines.nodes.items())],
+        "now_ms": state.now_ms,
+        "patience_ms": state.patience_ms,
+        "number": state.number,
+        "waiting": [
+            {"gang": asdict(gang), "number": number, "turn": turn}
+            for gang, number, turn in [*((each.gang, each.number, each.turn) for each in state.queue.all()), *unclear]
+        ],
+        "reserving": [
+            {**_portions_out(each.gang, each.number, each.portions), "preempted_at_ms": each.preempted_at_ms}
+            for each in state.reserving.values()
+        ],
+        "held": [
+            {
+                **_portions_out(held.gang, held.number, held.portions),
+                "since_ms": held.since_ms,
+                "is_proposed": held.is_proposed,
+                "left": sorted(held.left),
+                "is_lent": held.is_lent,
+            }
+            for held in standing.held.values()
+        ],
+        "limits": [asdict(limit) for limit in standing.limits.limits],
+        "half_life_ms": standing.ledger.half_life_ms,
+        "turns_given": {name: list(given) for name, given in state.turns_given.items()},
+        "orders": {name: order.value for name, order in state.orders.items()},
+        "use": standing.ledger.dump(state.now_ms),
+        "kept": [kept.dump() for kept in state.kept.values()],
+        "run_times": standing.run_times.dump(),
+    }
+
+
+def load(data: Mapping[str, Any]) -> SchedulerState:
+    """Return the state that was dumped."""
+    nodes = {row["name"]: _node_in(row) for row in data["nodes"]}
+    state = SchedulerState(Hived.from_snapshot(data["core"]), data["patience_ms"], nodes)
+    state.number, state.now_ms = data["number"], data["now_ms"]
+    state.hear()
+    standing = state.standing
+    standing.limits.set([Limit(**row) for row in data["limits"]])
+    standing.ledger.half_life_ms = data["half_life_ms"]
+    standing.ledger.load(data["use"], state.now_ms)
+    standing.run_times.load(data["run_times"])
+    state.orders = {name: Order(value) for name, value in data["orders"].items()}
+    state.turns_given = {name: (given[0], given[1]) for name, given in data["turns_given"].items()}
+    state.kept = {row["virtual_cluster"]: kept_in(row) for row in data["kept"]}
+    for row in data["held"]:
+        gang, portions = gang_in(row["gang"]), _portions_in(row)
+        left = set(row["left"])
+        state.hold(Held(gang, portions, row["number"], row["since_ms"], row["is_proposed"], left, row["is_lent"]))
+    standing.settle_use(state.now_ms)
+    for row in data["reserving"]:
+        waiting = Waiting(gang_in(row["gang"]), _portions_in(row), row["number"], row["preempted_at_ms"])
+        state.reserve(waiting)
+        state.call_together(waiting.gang.id, [portion.request.id for portion in waiting.portions])
+    for row in data["waiting"]:
+        state.enqueue(gang_in(row["gang"]), row["number"], row["turn"])
+    return state
+
+
+def gang_in(row: Mapping[str, Any]) -> Gang:
+    """Return the gang that was written down as plain data."""
+    topology = row["topology"]
+    groups = tuple([_group_in(group) for group in row["groups"]])
+    asks = tuple([Ask(**ask) for ask in row["asks"]])
+    return Gang(
+        **{**row, "asks": asks, "groups": groups, "topology": None if topology is None else Topology(**topology)}
+    )
+
+
+def _group_in(row: Mapping[str, Any]) -> Group:
+    return Group(**{**row, "members": tuple(row["members"]), "cell_types": tuple(row.get("cell_types", ()))})
+
+
+def _portions_out(gang: Gang, number: int, portions: Portions) -> dict[str, Any]:
+    rows = [{"request": request_out(portion.request), "members": list(portion.members)} for portion in portions]
+    return {"gang": asdict(gang), "number": number, "portions": rows}
+
+
+def _portions_in(row: Mapping[str, Any]) -> Portions:
+    return tuple([Portion(request_in(each["request"]), tuple(each["members"])) for each in row["portions"]])
+
+
+def _node_out(node: Node) -> dict[str, Any]:
+    return {**asdict(node), "bad_devices": sorted(node.bad_devices)}
+
+
+def _node_in(row: Mapping[str, Any]) -> Node:
+    return Node(**{**row, "bad_devices": frozenset(row["bad_devices"])})

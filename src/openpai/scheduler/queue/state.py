@@ -1,0 +1,265 @@
+"""All that the platform's scheduler remembers around the core, and the few steps by which a gang moves through it.
+
+A gang is in one of four places: it waits in the queue; its wish cannot be said in devices yet (unclear); its devices
+are reserved while others leave them; or it holds its spots, at first only as a proposal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from openpai.scheduler.cells.core import Hived
+from openpai.scheduler.cells.restoring import Reconfigured
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.model import Gang, Node, Order
+from openpai.scheduler.queue.backfill import Backfilling
+from openpai.scheduler.queue.keeping import ALONE_AFTER, PATIENCE_MAX_MS, Kept
+from openpai.scheduler.queue.lanes import Queue, Right, Waiting
+from openpai.scheduler.queue.limits import gpus_of
+from openpai.scheduler.queue.nodes import Machines
+from openpai.scheduler.queue.requests import portions_of
+from openpai.scheduler.queue.running import Held, Standing
+
+TURNS_MS: Final = 15 * 60 * 1000
+"""Where the shortest go first, turns are given anew at most so often."""
+
+TURNS_MAX_MS: Final = 6 * 60 * 60 * 1000
+"""And at least so often."""
+
+TURNS_A_FINISH: Final = 16
+"""In between, for each gang that has finished so many get their turn anew: a long queue is not sorted all the time."""
+
+
+class SchedulerState:
+    """The core, the queue, who holds what, and the machines."""
+
+    def __init__(self, core: Hived, patience_ms: int, nodes: dict[str, Node] | None = None) -> None:
+        self.core = core
+        self.machines = Machines(core.cluster, nodes)
+        self.standing = Standing()
+        self.queue = Queue()
+        self.orders: dict[str, Order] = {}
+        """Who goes first, by virtual cluster; `Order.FAIR` where nothing is said."""
+        self.turns_given: dict[str, tuple[int, int]] = {}
+        """When the gangs of a virtual cluster got their turns, and how many had finished then."""
+        self.backfilling = Backfilling()
+        self.reserving: dict[str, Waiting] = {}
+        """Gangs whose devices are reserved and who wait for others to leave them."""
+        self.unclear: dict[str, tuple[Gang, int, str]] = {}
+        """Gangs whose wish cannot be said in devices, their numbers, and why."""
+        self.kept: dict[str, Kept] = {}
+        """The cells kept for a gang that has waited long, by virtual cluster."""
+        self.lent: dict[str, dict[str, Held]] = {}
+        """Gangs that run on what others leave free, by virtual cluster."""
+        self.promoted_at: dict[str, int] = {}
+        """What a virtual cluster's count of things freed was when it was last tried to promote them."""
+        self.retry_ms: dict[str, int] = {}
+        """When cells may next be looked for in a virtual cluster where none are kept."""
+        self.again_ms: dict[str, int] = {}
+        """When a virtual cluster is to be looked through though nothing is freed there."""
+        self.number = 0
+        self.now_ms = 0
+        self.patience_ms = patience_ms
+        self.health = 0
+        """Counts how often hardware changed."""
+        self._whole: dict[str, str] = {}
+        """Gangs of several portions, by the names of these in the core."""
+        self._skus_seen = self.machines.skus.version
+
+    def next_number(self) -> int:
+        """Return the number of a gang that comes."""
+        self.number += 1
+        return self.number
+
+    def outward(self, name: str) -> str:
+        """Return the gang that something in the core belongs to."""
+        return self._whole.get(name, name)
+
+    def adopt(self, config: HivedConfig) -> Reconfigured:
+        """Go on under another configuration. Nobody is stopped for it."""
+        report = self.core.reconfigure(config)
+        self.kept.clear()
+        self.machines = Machines(self.core.cluster, self.machines.nodes)
+        for waiting in list(self.reserving.values()):
+            self.unreserve(waiting)
+            self.queue.add(waiting)
+        self._skus_seen = -1
+        self.hear()
+        demoted = {self.outward(name) for name in report.demoted}
+        kept = {self.outward(name) for name in report.kept} - demoted
+        waited = {self.outward(name) for name in report.waiting}
+        return Reconfigured(tuple(sorted(kept)), tuple(sorted(demoted)), tuple(sorted(waited)))
+
+    def hear(self) -> None:
+        """Tell the core all news of nodes at once, and put wishes anew that the news gave another meaning."""
+        news = self.machines.news()
+        if news:
+            self.core.set_nodes(news)
+            self.health += 1
+        if self._skus_seen != self.machines.skus.version:
+            self._skus_seen = self.machines.skus.version
+            waiting, self.queue = self.queue.all(), Queue()
+            unclear, self.unclear = self.unclear, {}
+            for each in waiting:
+                self.enqueue(each.gang, each.number)
+            for gang, number, _ in unclear.values():
+                self.enqueue(gang, number)
+
+    def enqueue(self, gang: Gang, number: int, turn: int | None = None) -> None:
+        """Let a gang wait in its place; `turn` is the one it had in a snapshot."""
+        portions = portions_of(gang, self.machines.skus)
+        if isinstance(portions, str):
+            self.unclear[gang.id] = gang, number, portions
+        else:
+            self.unclear.pop(gang.id, None)
+            waiting = Waiting(gang, portions, number)
+            if self.order_of(gang) is Order.SHORTEST:
+                waiting.turn = self.turn(waiting) if turn is None else turn
+            self.queue.add(waiting)
+
+    def set_orders(self, orders: Mapping[str, Order]) -> None:
+        """Let gangs go first in another order from now on."""
+        changed = {name for name in {*orders, *self.orders} if orders.get(name) != self.orders.get(name)}
+        self.orders = dict(orders)
+        for name in sorted(changed):
+            is_shortest = orders.get(name) is Order.SHORTEST
+            self.queue.give_turns(name, self.turn if is_shortest else lambda _: 0)
+
+    def order_of(self, gang: Gang) -> Order:
+        """Return the order in which a gang and others like it go; those without a guarantee go by use."""
+        return self.orders.get(gang.virtual_cluster, Order.FAIR) if gang.priority >= 0 else Order.FAIR
+
+    def turn(self, waiting: Waiting) -> int:
+        """Return a gang's turn where the shortest go first: by how long it should run, until it has waited long."""
+        gang = waiting.gang
+        if self.now_ms - gang.submitted_at_ms >= self.passed_max_ms(gang.virtual_cluster):
+            return 0
+        expected_ms = self.standing.run_times.expected(gang, self.now_ms)
+        limit_ms = gang.time_limit_ms
+        if expected_ms is None:
+            # Of one that is like no other nobody knows; trying it is how it becomes known.
+            expected_ms = 0 if limit_ms is None else limit_ms
+        return 1 + (expected_ms if limit_ms is None else min(expected_ms, limit_ms))
+
+    def passed_max_ms(self, virtual_cluster: str) -> int:
+        """Return after how long nobody younger goes before a gang where the shortest go first."""
+        return min(PATIENCE_MAX_MS, ALONE_AFTER * self.patience_of(virtual_cluster))
+
+    def give_turns(self) -> None:
+        """Bring up to date whose turn it is where the shortest go first, as far as more is known than the last time."""
+        for name, order in self.orders.items():
+            if order is Order.SHORTEST:
+                given_ms, finished = self.turns_given.get(name, (-TURNS_MAX_MS, 0))
+                now, passed_ms = self.standing.run_times.finished(name), self.now_ms - given_ms
+                is_worth = (now - finished) * TURNS_A_FINISH >= self.queue.waiting_in(name)
+                if passed_ms >= TURNS_MAX_MS or (passed_ms >= TURNS_MS and is_worth):
+                    self.turns_given[name] = self.now_ms, now
+                    self.queue.give_turns(name, self.turn)
+
+    def dequeue(self, gang: str) -> Waiting | None:
+        """Let a gang wait in the queue no longer; what was kept for it others may have."""
+        self.unclear.pop(gang, None)
+        waiting = self.queue.remove(gang)
+        if waiting is not None and self.is_kept_for(gang, waiting.gang.virtual_cluster):
+            self.keep(waiting.gang.virtual_cluster, None)
+        return waiting
+
+    def is_kept_for(self, gang: str, virtual_cluster: str) -> bool:
+        """Return whether cells of a virtual cluster are kept for a gang."""
+        kept = self.kept.get(virtual_cluster)
+        return kept is not None and kept.gang == gang
+
+    def keep(self, virtual_cluster: str, kept: Kept | None) -> None:
+        """Keep these cells from now on, None for none: what found no room before may find some now."""
+        if self.kept.pop(virtual_cluster, None) is not None:
+            cluster = self.core.cluster
+            views = cluster.views_of(virtual_cluster) if virtual_cluster in cluster.views else ()
+            cluster.note_freed(virtual_cluster, {view.chain.spec.name: view.chain for view in views}.values())
+        if kept is not None:
+            self.kept[virtual_cluster] = kept
+
+    def reserve(self, waiting: Waiting) -> None:
+        """A gang's devices are reserved until others have left them."""
+        gang = waiting.gang
+        self.reserving[gang.id] = waiting
+        self.standing.limits.run((gang.virtual_cluster, gang.user), gpus_of(gang))
+
+    def unreserve(self, waiting: Waiting) -> None:
+        """The opposite of `reserve`; what the core has reserved is another matter."""
+        gang = waiting.gang
+        if self.reserving.pop(gang.id, None) is not None:
+            self.standing.limits.run((gang.virtual_cluster, gang.user), -gpus_of(gang))
+
+    def give_up(self, waiting: Waiting) -> None:
+        """Give back what is reserved for a gang; whoever was to leave for it may stay."""
+        self.unreserve(waiting)
+        for portion in waiting.portions:
+            self.core.cancel(portion.request.id)
+            self._whole.pop(portion.request.id, None)
+
+    def hold(self, held: Held) -> None:
+        """A gang has its spots, or they are set aside for it."""
+        self.standing.take(held)
+        if held.is_lent:
+            self.lend(held)
+        self.call_together(held.gang.id, [portion.request.id for portion in held.portions])
+
+    def lend(self, held: Held) -> None:
+        """A gang runs on what others leave free."""
+        held.is_lent = True
+        self.lent.setdefault(held.gang.virtual_cluster, {})[held.gang.id] = held
+
+    def take_back(self, held: Held) -> None:
+        """A gang borrows nothing any more."""
+        held.is_lent = False
+        self.lent.get(held.gang.virtual_cluster, {}).pop(held.gang.id, None)
+
+    def call_together(self, gang: str, names: list[str]) -> None:
+        """Remember that these names in the core are one gang."""
+        if len(names) > 1:
+            self._whole |= dict.fromkeys(names, gang)
+
+    def drop(self, held: Held, *, is_finished: bool = False) -> None:
+        """A gang holds nothing any more."""
+        self.standing.forget(held.gang.id, is_finished=is_finished)
+        self.take_back(held)
+        for portion in held.portions:
+            self.core.release(portion.request.id)
+            self._whole.pop(portion.request.id, None)
+
+    def look_again(self, virtual_cluster: str, at_ms: int) -> None:
+        """Look through a virtual cluster at that time even if nothing is freed there."""
+        self.again_ms[virtual_cluster] = min(at_ms, self.again_ms.get(virtual_cluster, at_ms))
+
+    def patience_of(self, virtual_cluster: str) -> int:
+        """Return how long a gang of several members waits before cells are kept for it: as long as the longest ran."""
+        longest_ms = self.standing.run_times.longest(virtual_cluster)
+        return max(self.patience_ms, min(PATIENCE_MAX_MS, longest_ms))
+
+    def left_ms(self, held: Held) -> int:
+        """Return how long a gang probably runs on: as long as half of those like it did that ran so long already."""
+        ran_ms = 0 if held.since_ms is None else max(0, self.now_ms - held.since_ms)
+        length_ms = self.standing.run_times.guess(held.gang, 0.5, ran_ms)
+        # Of one that nobody knows anything about, most can be said that half of its time is over.
+        left_ms = ran_ms if length_ms is None else length_ms - ran_ms
+        limit_ms = held.gang.time_limit_ms
+        return left_ms if limit_ms is None else max(0, min(left_ms, limit_ms - ran_ms))
+
+    def right(self, waiting: Waiting) -> Right:
+        """Return what decides who goes first; smaller is better."""
+        gang = waiting.gang
+        share = 0.0
+        if gang.priority < 0:
+            # What is left over is shared in proportion to what was promised.
+            cluster = self.core.cluster
+            name = gang.virtual_cluster
+            views = cluster.views_of(name) if name in cluster.views else ()
+            share = cluster.borrowed.get(name, 0) / max(1, sum(view.size for view in views))
+        if gang.priority >= 0 and self.is_kept_for(gang.id, gang.virtual_cluster):
+            use = -1  # before everybody of its priority and rank, however much its user used
+        elif (order := self.order_of(gang)) is not Order.FAIR:
+            use = waiting.turn if order is Order.SHORTEST else 0
+        else:
+            use = self.standing.ledger.use((gang.virtual_cluster, gang.user), self.now_ms)
+        return -gang.priority, share, -gang.rank, use, gang.submitted_at_ms, waiting.number

@@ -1,0 +1,257 @@
+"""What broke once: promises that were not kept, rights that were lost, and facts that corrupted the books."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from openpai.protocol.errors import Refused
+from openpai.scheduler.cells.core import Hived
+from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
+from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
+from openpai.scheduler.config.reading import read_config
+from openpai.scheduler.model import Spot, Topology
+from tests.scheduling.history import replay
+from tests.scheduling.invariants import audit
+
+Make = Callable[..., Any]
+
+IN_A_RACK = Topology("RACK", is_required=True)
+WHOLE = (0, 1, 2, 3)
+
+
+def test_a_gang_that_must_lie_together_starts_when_another_virtual_cluster_leaves_a_rack(racks: Make) -> None:
+    desk = racks(2, {"vision": {"RACK.NODE": 2}, "speech": {"RACK.NODE": 2}})
+    desk.run("one", "speech", 4, nodes=frozenset({"r0n0"}))
+    desk.run("two", "speech", 4, nodes=frozenset({"r1n0"}))
+    for _ in range(2):
+        assert isinstance(desk.ask("pair", "vision", 4, 4, topology=IN_A_RACK), Wait)
+    desk.end("one")
+    assert isinstance(desk.ask("pair", "vision", 4, 4, topology=IN_A_RACK), Bind)
+
+
+@pytest.mark.parametrize("wish", [IN_A_RACK, Topology("RACK"), None])
+def test_a_promised_rack_is_opened_for_a_gang_that_fills_it(racks: Make, wish: Topology | None) -> None:
+    desk = racks(2, {"vision": {"RACK": 1, "RACK.NODE": 1}})
+    spots = desk.run("pair", "vision", 4, 4, topology=wish).spots
+    assert {spot.node[:2] for spot in spots} == {"r0"}
+    desk.run("single", "vision", 4)
+
+
+def test_opportunistic_gangs_beside_bad_hardware_shut_nobody_out(racks: Make) -> None:
+    desk = racks(3, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1, "RACK": 1}})
+    desk.core.set_node("r0n0", is_healthy=False)
+    for node in ("r1n0", "r1n1"):
+        desk.run(f"guest-{node}", "a", 4, priority=-1, nodes=frozenset({node}))
+    assert not isinstance(desk.ask("three", "b", 4, 4, 4), Wait)
+
+
+def test_the_same_promises_keep_every_right_beside_bad_hardware(racks: Make) -> None:
+    desk = racks(2, {"a": {"RACK.NODE": 3}, "b": {"RACK.NODE": 1}})
+    desk.run("running", "a", 4, nodes=frozenset({"r0n0"}))
+    desk.core.set_nodes({"r0n0": NodeHealth(is_draining=True), "r0n1": NodeHealth(False), "r1n0": NodeHealth(False)})
+    report = desk.core.reconfigure(desk.core.cluster.config)
+    desk.look()
+    assert (report.kept, report.demoted) == (("running",), ())
+
+
+@pytest.mark.parametrize("order", [("low", "high"), ("high", "low")])
+def test_priority_decides_who_keeps_the_right_whoever_is_told_first(
+    text_of_racks: Make, order: tuple[str, ...]
+) -> None:
+    core = Hived.from_text(text_of_racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}}))
+    gangs = {"low": (1, "r0n0"), "high": (100, "r0n1")}
+    for name in order:
+        priority, node = gangs[name]
+        core.restore(GangRequest(name, "a", ((1, 4),), priority), [Spot(node, WHOLE)])
+    assert core.cluster.gangs["high"].lazily_preempted_by is None
+    assert core.cluster.gangs["low"].lazily_preempted_by is not None
+    decision = core.schedule(GangRequest("owner", "b", ((1, 4),)))
+    assert isinstance(decision, Preempt)
+    assert decision.victims == ("low",)
+
+
+def test_a_restart_from_records_gives_every_gang_the_promise_it_had(racks: Make, text_of_racks: Make) -> None:
+    promises = {"a": {"RACK.NODE": 1, "RACK.NODE.SWITCH": 1}}
+    desk = racks(2, promises)
+    desk.run("small", "a", 1)
+    desk.run("whole", "a", 4)
+    again = Hived.from_text(text_of_racks(2, promises))
+    for name in ("small", "whole"):
+        record = desk.core.cluster.gangs[name]
+        assert again.restore(record.request, record.spots, cell_types=desk.core.binding(name))
+    bare = Hived.from_text(text_of_racks(2, promises))
+    for name in ("small", "whole"):
+        record = desk.core.cluster.gangs[name]
+        assert bare.restore(record.request, record.spots)
+
+
+def test_who_had_no_right_before_a_restart_takes_none_from_those_who_had(text_of_racks: Make) -> None:
+    core = Hived.from_text(text_of_racks(1, {"a": {"RACK.NODE": 1}}))
+    assert not core.restore(GangRequest("without", "a", ((1, 4),)), [Spot("r0n0", WHOLE)], cell_types=[""])
+    assert core.restore(GangRequest("with", "a", ((1, 4),)), [Spot("r0n1", WHOLE)], cell_types=["NODE"])
+    core.restored()
+    core.release("with")
+    assert core.cluster.gangs["without"].lazily_preempted_by is None
+
+
+def test_rights_come_back_by_priority_when_anybody_makes_room(racks: Make) -> None:
+    desk = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}, "b": {"RACK.NODE": 1}})
+    desk.run("aa", "a", 4, priority=1, is_lazily_preemptible=True, nodes=frozenset({"r0n0"}))
+    desk.run("zz", "a", 4, priority=2, is_lazily_preemptible=True, nodes=frozenset({"r0n1"}))
+    desk.run("more", "a", 4, priority=0, nodes=frozenset({"r1n0"}))
+    top = desk.ask("top", "a", 4, 4, 4, priority=9)
+    assert not isinstance(top, Wait)
+    desk.core.commit("top")
+    desk.look()
+    for victim in getattr(top, "victims", ()):
+        desk.end(victim)
+    desk.end("top")
+    gangs = desk.core.cluster.gangs
+    assert {name: gangs[name].lazily_preempted_by for name in ("aa", "zz") if name in gangs} == dict.fromkeys(
+        name for name in ("aa", "zz") if name in gangs
+    )
+
+
+TWO_CHAINS = """
+physicalCluster:
+  cellTypes:
+    GPU-NODE: {childCellType: K80, childCellNumber: 2, isNodeLevel: true}
+    CPU-NODE: {childCellType: CPU, childCellNumber: 2, isNodeLevel: true}
+  physicalCells:
+  - {cellType: GPU-NODE, cellAddress: m0}
+  - {cellType: GPU-NODE, cellAddress: m1}
+  - {cellType: CPU-NODE, cellAddress: m0}
+virtualClusters:
+  a:
+    virtualCells: [{cellType: GPU-NODE, cellNumber: 1}, {cellType: CPU-NODE, cellNumber: 1}]
+"""
+
+
+def test_a_machine_in_two_chains_may_leave_one(racks: Make) -> None:
+    core = Hived.from_text(TWO_CHAINS)
+    for name, kind in (("gpu", "K80"), ("cpu", "CPU")):
+        assert isinstance(core.schedule(GangRequest(name, "a", ((1, 2),), leaf_type=kind)), Bind)
+        core.commit(name)
+    without = TWO_CHAINS.replace("  - {cellType: GPU-NODE, cellAddress: m0}\n", "")
+    report = core.reconfigure(read_config(without))
+    assert audit(core.cluster) == []
+    assert (report.kept, report.demoted) == (("cpu",), ("gpu",))
+    assert core.cluster.gangs["gpu"].parts == [None]
+    assert core.spots_held("gpu") == (Spot("m0", (0, 1)),)
+    core.release("gpu")
+    core.release("cpu")
+    assert audit(core.cluster) == []
+
+
+def test_a_type_under_another_name_is_the_same_device(racks: Make) -> None:
+    core = Hived.from_text(TWO_CHAINS)
+    core.schedule(GangRequest("gpu", "a", ((1, 2),), leaf_type="K80"))
+    core.commit("gpu")
+    report = core.reconfigure(read_config(TWO_CHAINS.replace("K80", "M60")))
+    assert (report.kept, report.demoted) == (("gpu",), ())
+    assert core.cluster.gangs["gpu"].parts[0].box.chain.spec.leaf_type == "M60"
+
+
+@pytest.mark.parametrize("members", [[-1], [0, 99], [2]])
+def test_members_that_are_not_there_cannot_leave(racks: Make, members: list[int]) -> None:
+    desk = racks(1, {"a": {"RACK": 1}})
+    desk.run("pair", "a", 2, 2)
+    before = desk.core.snapshot()
+    with pytest.raises(Refused, match="members 0 to 1"):
+        desk.core.release("pair", members)
+    desk.look()
+    assert desk.core.snapshot() == before
+
+
+def test_members_may_be_told_one_after_the_other_or_twice(racks: Make) -> None:
+    desk = racks(1, {"a": {"RACK": 1}})
+    desk.run("pair", "a", 2, 2)
+    desk.core.release("pair", (member for member in [1, 1]))
+    desk.look()
+    assert [spot.devices for spot in desk.core.spots_held("pair")] == [(0, 1)]
+    desk.core.release("pair", iter([0]))
+    assert desk.core.cluster.gangs == {}
+
+
+@pytest.mark.parametrize(
+    ("request_", "spots"),
+    [
+        (GangRequest("g", "a", ((2, 1),)), [Spot("r0n0", (0,))]),
+        (GangRequest("g", "a", ((2, 1),)), [Spot("r0n0", (0,)), Spot("r0n0", (0,))]),
+        (GangRequest("g", "a", ((1, 2),)), [Spot("r0n0", (1, 1))]),
+        (GangRequest("g", "a", ((1, 1),), 5000), [Spot("r0n0", (0,))]),
+        (GangRequest("g", "a", ((1, 1),), -7), [Spot("r0n0", (0,))]),
+        (GangRequest("g", "a", ((1, 0),)), [Spot("r0n0", ())]),
+    ],
+)
+def test_what_cannot_have_been_placed_is_not_restored(racks: Make, request_: GangRequest, spots: list[Spot]) -> None:
+    desk = racks(1, {"a": {"RACK": 1}})
+    before = desk.core.snapshot()
+    with pytest.raises(Refused):
+        desk.core.restore(request_, spots)
+    desk.look()
+    assert desk.core.snapshot() == before
+
+
+def test_asking_for_a_reserved_gang_whose_node_went_bad_changes_nothing(racks: Make) -> None:
+    desk = racks(2, {"a": {"RACK.NODE": 2}})
+    for name in ("low", "other"):
+        desk.run(name, "a", 4)
+    preempt = desk.threaten("high", "a", 4, priority=5)
+    desk.core.set_node(preempt.spots[0].node, is_healthy=False)
+    desk.look()
+    assert desk.core.cluster.gangs[preempt.victims[0]].state is State.ALLOCATED
+    before = json.dumps(desk.core.snapshot(), sort_keys=True)
+    decision = desk.ask("high", "a", 4, priority=5)
+    assert not isinstance(decision, Wait)
+    assert decision.spots[0].node != preempt.spots[0].node
+    assert json.dumps(desk.core.snapshot(), sort_keys=True) == before
+
+
+def test_looking_at_the_books_shows_no_proposal_and_drops_none(racks: Make) -> None:
+    desk = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}})
+    desk.run("low", "a", 4, 4, is_lazily_preemptible=True)
+    desk.run("guest", "a", 4, priority=-1, nodes=frozenset({"r1n0"}))
+    cluster = desk.core.cluster
+    before = cluster_status(cluster), affinity_groups(cluster)
+    requests = [GangRequest("one", "a", ((2, 4),), 5), GangRequest("two", "a", ((1, 3),), 7)]
+    assert not isinstance(desk.core.schedule(requests[0]), Wait)
+    assert (cluster_status(cluster), affinity_groups(cluster)) == before
+    desk.core.commit("one")
+    desk.look()
+    desk.core.release("one")
+    between = cluster_status(cluster), affinity_groups(cluster)
+    assert not isinstance(desk.core.schedule_all(requests), Wait)
+    assert (cluster_status(cluster), affinity_groups(cluster)) == between
+    desk.core.commit_all()
+    desk.look()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {}, {"op": None}, {"op": ["schedule"]}, [], {"op": "schedule"}, {"op": "schedule", "gang": {"id": "g"}},
+        {"op": "schedule", "gang": {"id": "g", "virtual_cluster": "a", "members": [[1]]}},
+        {"op": "schedule", "gang": {"id": "g", "virtual_cluster": "a", "members": [["1", 2]]}},
+        {"op": "schedule", "gang": {"id": 5, "virtual_cluster": "a", "members": [[1, 2]]}},
+        {"op": "schedule", "gang": {"id": "g", "virtual_cluster": [], "members": [[1, 2]]}},
+        {"op": "commit"}, {"op": "commit", "gang": []}, {"op": "release"},
+        {"op": "release", "gang": "g", "members": 3},
+        {"op": "release", "gang": "g", "members": ["0"]}, {"op": "cancel", "gang": {}},
+        {"op": "checkpoint", "gang": "g"},
+        {"op": "nodes"}, {"op": "nodes", "nodes": ["r0n0"]}, {"op": "nodes", "nodes": {"r0n0": None}},
+        {"op": "nodes", "nodes": {"r0n0": {"bad_devices": ["x"]}}}, {"op": "restore", "gang": {}, "spots": []},
+        {"op": "restore", "gang": {"id": "g", "virtual_cluster": "a", "members": [[1, 2]]}, "spots": [["r0n0"]]},
+        {"op": "reconfigure"}, {"op": "reconfigure", "config": 7},
+    ],
+)  # fmt: skip
+def test_a_step_that_cannot_be_read_is_refused_and_changes_nothing(racks: Make, step: Any) -> None:
+    desk = racks(1, {"a": {"RACK": 1}})
+    before = desk.core.snapshot()
+    (answer,) = replay(desk.core, [step])
+    assert answer["answer"] == "refused"
+    assert desk.core.snapshot() == before

@@ -1,0 +1,42 @@
+"""A new configuration never makes a device that is in use look free, whatever it calls the device."""
+
+from __future__ import annotations
+
+import pytest
+
+from openpai.scheduler.config.planning import plan, read_wishes
+from openpai.scheduler.model import Ask, Gang, Node, Place, Preempt
+from openpai.scheduler.queue.scheduler import HivedScheduler
+
+NODES = [Node(f"gpu-{number}", 64, 65_536, 8) for number in range(2)]
+
+
+def config(model: str) -> str:
+    return plan([(node, model) for node in NODES], read_wishes("vision: 1 node, default: rest"))
+
+
+def gang(name: str, vc: str, priority: int = 10) -> Gang:
+    return Gang(name, (Ask(1, 64, 8),), vc, priority)
+
+
+@pytest.mark.parametrize("model", ["V100", "A100"])
+def test_devices_in_use_are_given_to_nobody_though_their_type_has_another_name(model: str) -> None:
+    scheduler = HivedScheduler()
+    for node in NODES:
+        scheduler.set_node(node)
+    scheduler.reconfigure(config("V100"))
+    for one in (gang("a", "vision"), gang("b", "default", -1)):
+        scheduler.add(one)
+        (placed,) = scheduler.decide(1_000, 10)
+        scheduler.commit(placed.gang)
+    assert scheduler.reconfigure(config(model)).demoted == ()
+    scheduler.add(gang("c", "default"))
+    (decision,) = scheduler.decide(2_000, 10)
+    assert isinstance(decision, Preempt)
+    assert decision.victims == ("b",)
+    scheduler.release("b")
+    (placed,) = scheduler.decide(3_000, 10)
+    assert isinstance(placed, Place)
+    scheduler.release("a")
+    scheduler.release("c")
+    assert scheduler.inspect()["affinityGroups"] == []

@@ -1,0 +1,88 @@
+"""Gangs that may be interrupted start on what others leave free, and are promoted or give it back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from openpai.scheduler.config.reading import read_config
+from openpai.scheduler.model import Node, Preempt, Spot
+from openpai.scheduler.queue.replay import resume
+from openpai.scheduler.queue.scheduler import HivedScheduler
+from tests.unit.scheduler.queue.queues import HOUR_MS, gang, placed
+
+Text = Callable[..., str]
+
+
+def test_a_gang_that_may_be_interrupted_borrows_and_is_promoted_where_it_is(text_of_racks: Text) -> None:
+    scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK.NODE": 2}, "b": {"RACK.NODE": 1}})))
+    for name in scheduler.core.cluster.boxes:
+        scheduler.set_node(Node(name, 16, 32768, 4))
+    scheduler.add(gang("own", 4, 4))
+    assert placed(scheduler) == ["own"]
+    scheduler.add(gang("waits", 4, submitted_at_ms=1))
+    scheduler.add(gang("borrows", 4, submitted_at_ms=2, is_interruptible=True))
+    assert placed(scheduler, 10) == ["borrows"]
+    views = {view.name: view for view in scheduler.virtual_clusters()}
+    assert (views["a"].borrowed.gpus, views["a"].used.gpus) == (4, 8)
+    before = scheduler.core.cluster.gangs["borrows"].spots
+    scheduler = resume(json.loads(json.dumps(scheduler.snapshot())))
+    scheduler.release("own")
+    # Whoever waits has the first choice; what is left promotes the gang, and the others get their devices back.
+    assert placed(scheduler, 20) == ["waits"]
+    assert scheduler.core.cluster.gangs["borrows"].spots == before
+    assert scheduler.state.standing.held["borrows"].is_lent is False
+    views = {view.name: view for view in scheduler.virtual_clusters()}
+    assert (views["a"].borrowed.gpus, views["a"].used.gpus) == (0, 8)
+    scheduler.add(gang("lender", 4, virtual_cluster="b", submitted_at_ms=30))
+    assert placed(scheduler, 30) == ["lender"]
+
+
+def test_what_is_lent_comes_back_when_its_owner_needs_it(scheduler: HivedScheduler) -> None:
+    for name, owner in (("own", "a"), ("other", "b")):
+        scheduler.add(gang(name, *((4, 4) if owner == "a" else (2,)), virtual_cluster=owner))
+    assert placed(scheduler) == ["own", "other"]
+    scheduler.add(gang("borrows", 4, 4, 4, is_interruptible=True))
+    scheduler.add(gang("small", 2, submitted_at_ms=1, is_interruptible=True, job="u~small"))
+    free = 16 - 8 - 2
+    assert placed(scheduler, 10) == ["small"]
+    taken = scheduler.core.cluster.gangs["small"].parts[0]
+    scheduler.add(gang("needs", 2, virtual_cluster="b", submitted_at_ms=2, job="u~needs"))
+    found = scheduler.decide(20, 10)
+    assert len(found) == 1
+    if isinstance(found[0], Preempt):
+        assert found[0].victims == ("small",)
+        assert "may be interrupted" in found[0].whys[0]
+        scheduler.release("small")
+        scheduler.add(gang("small", 2, submitted_at_ms=1, is_interruptible=True, job="u~small"))
+        assert "needs" in placed(scheduler, 30)
+    assert taken is not None
+    assert free == 6
+
+
+def test_only_gangs_that_may_be_interrupted_borrow(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("own", 4, 4))
+    assert placed(scheduler) == ["own"]
+    scheduler.add(gang("waits", 4, submitted_at_ms=1))
+    scheduler.add(gang("pinned", 4, submitted_at_ms=1, is_interruptible=True, pinned_cell="none"))
+    assert placed(scheduler, 10) == []
+
+
+def test_what_borrows_kept_cells_is_not_promoted_onto_them(scheduler: HivedScheduler) -> None:
+    for name, node, ends_ms in (("soon", "r0n0", 4 * HOUR_MS), ("later", "r0n1", 9 * HOUR_MS)):
+        scheduler.restore(gang(name, 2, time_limit_ms=ends_ms), [Spot(node, (0, 1))], 0)
+    scheduler.add(gang("other", 4, virtual_cluster="b"))
+    scheduler.add(gang("whole", 4))
+    assert placed(scheduler, 3 * HOUR_MS) == ["other"]
+    assert [piece.box for piece in scheduler.state.kept["a"].pieces] == [0]
+    scheduler.restore(gang("guest", 2, priority=-1), [Spot("r0n0", (2, 3))], 0)
+    held = scheduler.state.standing.held["guest"]
+    held.gang = gang("guest", 2, is_interruptible=True)
+    scheduler.state.lend(held)
+    scheduler.add(gang("never", 4, 4, submitted_at_ms=3 * HOUR_MS))
+    assert placed(scheduler, 3 * HOUR_MS + 1) == []
+    assert scheduler.state.standing.held["guest"].is_lent
+    scheduler.release("soon")
+    (decision,) = scheduler.decide(3 * HOUR_MS + 2, 10)
+    assert isinstance(decision, Preempt)
+    assert (decision.gang, decision.victims) == ("whole", ("guest",))

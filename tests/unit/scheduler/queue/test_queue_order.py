@@ -1,0 +1,213 @@
+"""What is kept for gangs that waited long, and how long the shortest may pass others."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from openpai.scheduler.config.reading import read_config
+from openpai.scheduler.model import Node, Order, Place, Spot, Why
+from openpai.scheduler.queue.replay import resume
+from openpai.scheduler.queue.scheduler import HivedScheduler
+from tests.unit.scheduler.queue.queues import HOUR_MS, LONG_MS, gang, placed
+
+Text = Callable[..., str]
+
+
+MINUTE_MS = 60_000
+
+
+def test_only_what_is_gone_in_time_starts_on_cells_kept_for_a_gang_that_waited_long(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("runs", 2, time_limit_ms=LONG_MS + MINUTE_MS))
+    assert placed(scheduler) == ["runs"]
+    scheduler.add(gang("whole", 4, 4, submitted_at_ms=HOUR_MS + 1))
+    assert placed(scheduler, LONG_MS - 1000) == []
+    scheduler.add(gang("too-long", 1, submitted_at_ms=LONG_MS, time_limit_ms=MINUTE_MS + 1))
+    scheduler.add(gang("unlimited", 1, submitted_at_ms=LONG_MS))
+    scheduler.add(gang("short", 1, submitted_at_ms=LONG_MS, time_limit_ms=MINUTE_MS))
+    assert placed(scheduler, LONG_MS) == ["short"]
+    why = scheduler.why("too-long")
+    assert why is not None
+    assert (why.code, "kept for whole" in why.told) == (Why.BEHIND_OLDER_JOB, True)
+    scheduler.release("short")
+    scheduler.release("runs")
+    assert placed(scheduler, 3 * HOUR_MS) == ["whole"]
+
+
+def test_cells_that_would_stand_idle_for_long_are_not_kept_yet(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("runs", 2, time_limit_ms=3 * HOUR_MS))
+    assert placed(scheduler) == ["runs"]
+    scheduler.add(gang("whole", 4, 4, submitted_at_ms=HOUR_MS + 1))
+    assert placed(scheduler, LONG_MS - 1000) == []
+    scheduler.add(gang("unlimited", 1, submitted_at_ms=LONG_MS))
+    assert placed(scheduler, LONG_MS) == ["unlimited"]
+
+
+def test_everything_but_the_kept_cells_stays_open_to_all(scheduler: HivedScheduler) -> None:
+    for name, gpus in (("short", 3), ("long", 3)):
+        scheduler.add(gang(name, gpus, time_limit_ms=LONG_MS + (HOUR_MS if name == "short" else 2 * HOUR_MS)))
+        assert placed(scheduler) == [name]
+    scheduler.add(gang("whole", 4))
+    assert placed(scheduler, LONG_MS) == []
+    kept = scheduler.state.kept["a"]
+    part = scheduler.core.cluster.gangs["short"].parts[0]
+    assert part is not None
+    assert (kept.gang, kept.closed_ms, kept.free_ms) == ("whole", LONG_MS, LONG_MS + HOUR_MS)
+    assert [piece.box for piece in kept.pieces] == [part.box.index]
+    for name in ("one", "two"):
+        scheduler.add(gang(name, 1, submitted_at_ms=LONG_MS))
+    assert placed(scheduler, LONG_MS + 1) == ["one"]
+    one = scheduler.core.cluster.gangs["one"].parts[0]
+    assert one is not None
+    assert one.box is not part.box
+
+
+def test_a_time_limit_counts_from_the_true_start_after_a_restart(scheduler: HivedScheduler) -> None:
+    runs = gang("runs", 2, time_limit_ms=HOUR_MS)
+    scheduler.restore(runs, [Spot("r0n0", (0, 1))], LONG_MS - HOUR_MS + MINUTE_MS)
+    scheduler.add(gang("whole", 4, 4, submitted_at_ms=LONG_MS - HOUR_MS * 3 // 4))
+    assert placed(scheduler, LONG_MS) == []
+    assert scheduler.state.kept["a"].free_ms == LONG_MS + MINUTE_MS
+    scheduler.add(gang("short", 1, submitted_at_ms=LONG_MS, time_limit_ms=MINUTE_MS))
+    scheduler.add(gang("longer", 1, submitted_at_ms=LONG_MS, time_limit_ms=MINUTE_MS + 1))
+    assert placed(scheduler, LONG_MS) == ["short"]
+
+
+def test_nobody_starts_on_closed_cells_however_short(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("runs", 2))
+    assert placed(scheduler) == ["runs"]
+    scheduler.add(gang("whole", 4, 4))
+    assert placed(scheduler, LONG_MS) == []
+    scheduler.add(gang("short", 1, submitted_at_ms=3, time_limit_ms=1))
+    assert placed(scheduler, LONG_MS + 1) == []
+
+
+LONGEST_H = 10
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nobody_is_passed_for_ever(seed: int, text_of_racks: Text) -> None:
+    """A gang that many smaller ones could pass for ever waits no longer than what is promised in the docs."""
+    dice = random.Random(seed)
+    scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK": 2}})))
+    for name in scheduler.core.cluster.boxes:
+        scheduler.set_node(Node(name, 16, 32768, 4))
+    scheduler.set_fairness(dice.choice([None, 24 * HOUR_MS]))
+    ends: dict[str, int] = {}
+    ahead: dict[str, int] = {}
+    waits: dict[str, int] = {}
+    for hour in range(400):
+        now_ms = hour * HOUR_MS
+        for name in [name for name, end_ms in ends.items() if end_ms <= now_ms]:
+            scheduler.release(name)
+            del ends[name]
+        # So many small gangs that two whole nodes are rarely free by chance.
+        for number in range(dice.choice([1, 2, 3])):
+            name = f"small{hour}-{number}"
+            scheduler.add(gang(name, dice.choice([1, 1, 2]), submitted_at_ms=now_ms, user=dice.choice(["ann", "bob"])))
+        if hour % 60 == 20:
+            asks = dice.choice([(4, 4), (4, 4, 4), (4,), (4, 2, 2)])
+            ahead[f"big{hour}"] = sum(each.gang.id.startswith("big") for each in scheduler.state.queue.all())
+            scheduler.add(gang(f"big{hour}", *asks, submitted_at_ms=now_ms, user="eve"))
+        for decision in scheduler.decide(now_ms, 100):
+            assert isinstance(decision, Place)
+            scheduler.commit(decision.gang)
+            ends[decision.gang] = now_ms + dice.randint(1, LONGEST_H) * HOUR_MS
+            if decision.gang.startswith("big"):
+                waits[decision.gang] = hour - int(decision.gang[3:])
+        if hour % 40 == 0:
+            scheduler = resume(json.loads(json.dumps(scheduler.snapshot())))
+    assert len(waits) >= 4
+    for name, hours in waits.items():
+        # Four times the longest run time for one that needs no two nodes at once, two times for others.
+        assert hours <= (4 + 1 + ahead[name] * 2) * LONGEST_H + 2, name
+
+
+def ran(scheduler: HivedScheduler, minutes: int, number: int = 4, **more: Any) -> None:
+    """Let gangs of a kind have run that long."""
+    for at in range(number):
+        scheduler.learn_run_time(gang(f"past{at}", 4, 4, submitted_at_ms=at, **more), minutes * MINUTE_MS)
+
+
+def test_the_shortest_go_first_where_that_is_set_and_the_oldest_where_that_is(scheduler: HivedScheduler) -> None:
+    ran(scheduler, 60, user="ann")
+    ran(scheduler, 5, user="bob", job="bob~quick-7")
+    ran(scheduler, 90, user="bob", job="bob~slow-7")
+    waits = [
+        gang("ann", 4, 4, user="ann", submitted_at_ms=1),
+        gang("slow", 4, 4, user="bob", job="bob~slow-8", submitted_at_ms=2),
+        gang("quick", 4, 4, user="bob", job="bob~quick-12", submitted_at_ms=3),
+        gang("limited", 4, 4, user="bob", job="bob~slow-9", submitted_at_ms=4, time_limit_ms=2 * MINUTE_MS),
+    ]
+    for order, names in ((Order.SHORTEST, "limited quick ann slow"), (Order.FIFO, "ann slow quick limited")):
+        for each in waits:
+            scheduler.add(each)
+        scheduler.set_orders({"a": order})
+        found = []
+        while names_now := placed(scheduler, 5):
+            found += names_now
+            scheduler.cancel(names_now[0])
+            scheduler.release(names_now[0])
+            scheduler.state.standing.run_times = type(scheduler.state.standing.run_times)()
+            ran(scheduler, 60, user="ann")
+            ran(scheduler, 5, user="bob", job="bob~quick-7")
+            ran(scheduler, 90, user="bob", job="bob~slow-7")
+        assert " ".join(found) == names
+
+
+def test_one_that_waited_long_goes_before_the_shortest(scheduler: HivedScheduler) -> None:
+    ran(scheduler, 60, user="ann")
+    ran(scheduler, 5, user="bob")
+    scheduler.set_orders({"a": Order.SHORTEST})
+    scheduler.add(gang("long", 4, 4, user="ann", submitted_at_ms=0))
+    for at_ms in (4 * HOUR_MS - 1, 11 * HOUR_MS):
+        scheduler.add(gang("short", 4, 4, user="bob", submitted_at_ms=at_ms))
+        first = [decision.gang for decision in scheduler.decide(at_ms, 100)]
+        # An hour is as long as any gang ran; whose turn it is is looked at every six hours if nothing finishes.
+        assert first == (["short"] if at_ms < 4 * HOUR_MS else ["long"])
+        scheduler.reject(first[0])
+        scheduler.cancel("short")
+
+
+def fits_like(scheduler: HivedScheduler, other: str, started: str) -> bool:
+    """Return whether a gang asks for the same as one that started, so that it could have had its place."""
+    waiting, held = scheduler.state.queue.get(other), scheduler.state.standing.held[started]
+    return waiting is not None and len(waiting.gang.asks) == len(held.gang.asks)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nobody_is_passed_by_the_shortest_for_longer_than_is_promised(seed: int, text_of_racks: Text) -> None:
+    dice = random.Random(seed)
+    scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK": 2}})))
+    for name in scheduler.core.cluster.boxes:
+        scheduler.set_node(Node(name, 16, 32768, 4))
+    scheduler.set_orders({"a": Order.SHORTEST})
+    ends: dict[str, int] = {}
+    waiting: dict[str, int] = {}
+    passed_h = 0
+    for hour in range(400):
+        now_ms = hour * HOUR_MS
+        for name in [name for name, end_ms in ends.items() if end_ms <= now_ms]:
+            scheduler.release(name)
+            del ends[name]
+        for number in range(dice.choice([0, 1, 1])):
+            kind = dice.choice(["quick", "slow"])
+            waiting[f"{kind}{hour}-{number}"] = hour
+            asks = (4,) * dice.choice([1, 2])
+            scheduler.add(gang(f"{kind}{hour}-{number}", *asks, submitted_at_ms=now_ms, user=kind))
+        for decision in scheduler.decide(now_ms, 100):
+            assert isinstance(decision, Place)
+            scheduler.commit(decision.gang)
+            hours = 1 if decision.gang.startswith("quick") else dice.randint(6, LONGEST_H)
+            ends[decision.gang] = now_ms + hours * HOUR_MS
+            since = waiting.pop(decision.gang)
+            older = [other for other, other_since in waiting.items() if other_since < since]
+            passed_h = max(
+                [passed_h, *(hour - waiting[other] for other in older if fits_like(scheduler, other, decision.gang))]
+            )
+    # Four times as long as the longest ran, and six hours until that is looked at.
+    assert 0 < passed_h <= 4 * LONGEST_H + 6
