@@ -136,7 +136,7 @@ def health(scheduler: Hived) -> dict[str, Any]:
     """Tell every node bad and then good again, one at a time, while gangs run, and return what that took."""
     run = Run(scheduler)
     for is_healthy in (False, True):
-        for name in scheduler.cluster.boxes:
+        for name in scheduler.cluster.node_cells:
             run.node(name, is_healthy)
     return {"events": len(run.node_ms), "total_s": round(sum(run.node_ms) / 1000, 3), "event_ms": spread(run.node_ms)}
 
@@ -164,15 +164,15 @@ def main() -> None:
     memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = perf_counter()
     scheduler = Hived.from_text(text)
-    for name in scheduler.cluster.boxes:
+    for name in scheduler.cluster.node_cells:
         scheduler.set_node(name, is_healthy=True)
     start_s = perf_counter() - began
     memory_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before) / 1024
     with options.stream.open() as stream:
         phases = Run(scheduler).play(stream)
     phases["health_one_by_one"] = health(scheduler)
-    nodes = len(scheduler.cluster.boxes)
-    devices = sum(len(chain.boxes) * chain.shape.leaves for chain in scheduler.cluster.chains.values())
+    nodes = len(scheduler.cluster.node_cells)
+    devices = sum(len(chain.node_cells) * chain.shape.leaves for chain in scheduler.cluster.chains.values())
     answer = {"nodes": nodes, "devices": devices, "start_s": round(start_s, 3), "start_memory_mb": round(memory_mb, 1)}
     answer["peak_memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
     json.dump({**answer, **phases}, sys.stdout, indent=1)

@@ -12,7 +12,7 @@ from openpai.scheduler.cells.chain import Chain
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import GangRequest
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 
 Cell = tuple[int, int]
 """Level and index."""
@@ -26,11 +26,11 @@ def leaves_of(chain: Chain, cell: Cell) -> int:
 
 def everything(chain: Chain) -> int:
     """Return all devices of a chain as bits."""
-    return (1 << (len(chain.boxes) * chain.shape.leaves)) - 1
+    return (1 << (len(chain.node_cells) * chain.shape.leaves)) - 1
 
 
 def leaves_at(part: Part) -> int:
-    return part.mask << (part.box.index * part.box.chain.shape.leaves)
+    return part.mask << (part.node_cell.index * part.node_cell.chain.shape.leaves)
 
 
 def is_servable(chain: Chain, free: int, need: Sequence[int]) -> bool:
@@ -66,14 +66,14 @@ def fits(sizes: Sequence[int], rooms: Sequence[int]) -> bool:
 class Books:
     """The facts about one chain, for a gang of some virtual cluster and priority: everybody with less right is gone."""
 
-    def __init__(self, cluster: Cluster, view: View, priority: int) -> None:
-        self.view, self.chain = view, view.chain
+    def __init__(self, cluster: Cluster, share: VcShare, priority: int) -> None:
+        self.share, self.chain = share, share.chain
         taken = self._taken(cluster, priority)
         self.others = 0
         self.need = [0] * self.chain.top
         self.left = [0] * self.chain.top
-        views = [each for name in cluster.views for each in cluster.views_of(name) if each.chain is self.chain]
-        for each in views:
+        shares = [each for name in cluster.shares for each in cluster.shares_of(name) if each.chain is self.chain]
+        for each in shares:
             cells = taken.setdefault(id(each), {})
             if each.pin is not None:
                 spec = cluster.config.pinned[each.pin]
@@ -82,27 +82,27 @@ class Books:
                 served = [sum(1 for cell in cells if cell[0] == level) for level in range(1, self.chain.top + 1)]
                 unserved = [promised - number for promised, number in zip(each.promised, served, strict=True)]
                 self.need = [number + more for number, more in zip(self.need, unserved, strict=True)]
-                self.left = unserved if each is view else self.left
-            if each is not view:
+                self.left = unserved if each is share else self.left
+            if each is not share:
                 for cell in cells:
                     self.others |= leaves_of(self.chain, cell)
-        self.mine = taken[id(view)]
+        self.mine = taken[id(share)]
         """Own cells that stay, and what of them is taken."""
         self.bad = 0
-        for box in self.chain.boxes:
-            self.bad |= box.bad << (box.index * self.chain.shape.leaves)
+        for node_cell in self.chain.node_cells:
+            self.bad |= node_cell.bad << (node_cell.index * self.chain.shape.leaves)
 
     def _taken(self, cluster: Cluster, priority: int) -> dict[int, dict[Cell, int]]:
         """Return by view the cells that serve gangs which stay, and what of them is taken."""
         taken: dict[int, dict[Cell, int]] = {}
         for record in cluster.gangs.values():
             for part in record.parts:
-                if part is None or part.right is None or part.box.chain is not self.chain:
+                if part is None or part.guarantee is None or part.node_cell.chain is not self.chain:
                     continue
-                right = part.right
-                if right.view is not self.view or record.request.priority >= priority:
-                    cells = taken.setdefault(id(right.view), {})
-                    cell = right.level, right.cell
+                guarantee = part.guarantee
+                if guarantee.share is not self.share or record.request.priority >= priority:
+                    cells = taken.setdefault(id(guarantee.share), {})
+                    cell = guarantee.level, guarantee.cell
                     cells[cell] = cells.get(cell, 0) | leaves_at(part)
         return taken
 
@@ -120,7 +120,7 @@ class Books:
         size = self.chain.shape.leaves
         for cell, taken in cells.items():
             usable = leaves_of(self.chain, cell) & ~taken & ~self.bad & inside
-            for at in range(len(self.chain.boxes)):
+            for at in range(len(self.chain.node_cells)):
                 room = (usable >> (at * size) & ((1 << size) - 1)).bit_count()
                 if room:
                     found.append(room)
@@ -158,7 +158,11 @@ def insides(chain: Chain, request: GangRequest) -> list[int]:
     size = chain.shape.leaves
     usable = everything(chain)
     if request.nodes is not None:
-        usable = sum(((1 << size) - 1) << (box.index * size) for box in chain.boxes if box.name in request.nodes)
+        usable = sum(
+            ((1 << size) - 1) << (node_cell.index * size)
+            for node_cell in chain.node_cells
+            if node_cell.name in request.nodes
+        )
     wish = request.topology
     if wish is None or not wish.is_required:
         return [usable]
@@ -179,16 +183,16 @@ def is_owed(cluster: Cluster, request: GangRequest) -> bool:
             for inside in insides(chain, request)
         )
     if request.pinned_cell is not None:
-        views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+        shares = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
     else:
-        views = [
-            view
-            for view in cluster.views[request.virtual_cluster].values()
-            if request.leaf_type in (None, view.chain.spec.leaf_type)
+        shares = [
+            share
+            for share in cluster.shares[request.virtual_cluster].values()
+            if request.leaf_type in (None, share.chain.spec.leaf_type)
         ]
-    for view in views:
-        books = Books(cluster, view, request.priority)
-        for inside in insides(view.chain, request):
+    for share in shares:
+        books = Books(cluster, share, request.priority)
+        for inside in insides(share.chain, request):
             most = (inside & ~books.bad).bit_count()
             if most < sum(sizes):
                 continue
@@ -205,8 +209,12 @@ def is_owed(cluster: Cluster, request: GangRequest) -> bool:
 def _leftovers(chain: Chain, inside: int) -> list[int]:
     size = chain.shape.leaves
     return [
-        (box.full & ~(box.claimed | box.squat | box.bad) & (inside >> (box.index * size))).bit_count()
-        for box in chain.boxes
+        (
+            node_cell.full
+            & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)
+            & (inside >> (node_cell.index * size))
+        ).bit_count()
+        for node_cell in chain.node_cells
     ]
 
 
@@ -214,30 +222,30 @@ def could_have_right(cluster: Cluster, gang: str) -> bool:
     """Return whether a running gang without its right could have it if all gangs of lower priority lost theirs."""
     record = cluster.gangs[gang]
     parts = [part for part in record.parts if part is not None]
-    views = cluster.views[record.request.virtual_cluster]
+    shares = cluster.shares[record.request.virtual_cluster]
     if record.request.pinned_cell is not None or not parts:
         return False
-    if any(part.box.chain.spec.name not in views for part in parts):
+    if any(part.node_cell.chain.spec.name not in shares for part in parts):
         return False
-    view = views[parts[0].box.chain.spec.name]
-    if any(part.box.chain is not view.chain for part in parts):
+    share = shares[parts[0].node_cell.chain.spec.name]
+    if any(part.node_cell.chain is not share.chain for part in parts):
         return False
-    books = Books(cluster, view, record.request.priority)
+    books = Books(cluster, share, record.request.priority)
     fixed = [
         leaves_at(part)
         for other in cluster.gangs.values()
         if other.request.priority >= record.request.priority
         for part in other.parts
-        if part is not None and part.right is not None and part.right.view is view
+        if part is not None and part.guarantee is not None and part.guarantee.share is share
     ]
     wanted = [*fixed, *(leaves_at(part) for part in parts)]
-    chain = view.chain
+    chain = share.chain
     need = [number + sum(1 for cell in books.mine if cell[0] == at) for at, number in enumerate(books.need, start=1)]
     around = [
         [
             (level, index)
             for level in range(1, chain.top + 1)
-            if view.promised[level - 1]
+            if share.promised[level - 1]
             for index in range(chain.spec.count(level))
             if leaves & ~leaves_of(chain, (level, index)) == 0 and not leaves_of(chain, (level, index)) & books.others
         ]
@@ -251,7 +259,7 @@ def could_have_right(cluster: Cluster, gang: str) -> bool:
         if union.bit_count() != total:
             continue  # one lies inside another
         counts = [sum(1 for level, _ in cells if level == at) for at in range(1, chain.top + 1)]
-        if any(count > promised for count, promised in zip(counts, view.promised, strict=True)):
+        if any(count > promised for count, promised in zip(counts, share.promised, strict=True)):
             continue
         left = [number - count for number, count in zip(need, counts, strict=True)]
         if is_servable(chain, everything(chain) & ~books.others & ~union, left):

@@ -27,7 +27,7 @@ from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Topology
@@ -94,19 +94,19 @@ def fits(sizes: list[int], rooms: list[int]) -> bool:
     return False
 
 
-def promised_rooms(cluster: Cluster, view: View, priority: int) -> list[int]:
+def promised_rooms(cluster: Cluster, share: VcShare, priority: int) -> list[int]:
     """Return the room in each node, or part of one, that a view was promised, with lower priorities gone."""
-    chain = view.chain
+    chain = share.chain
     rooms = []
-    for held in view.holdings.values():
+    for held in share.bindings.values():
         for unit in held.units:
-            room = unit.mask & ~unit.box.bad
-            for gang, mask in unit.box.claims.items():
+            room = unit.mask & ~unit.node_cell.bad
+            for gang, mask in unit.node_cell.claims.items():
                 if cluster.gangs[gang].request.priority >= priority:
                     room &= ~mask
             rooms.append(room.bit_count())
-    for at, unserved in enumerate(view.unserved):
-        nodes = chain.boxes_per[at + 1] if at + 1 > chain.node_level else 1
+    for at, unserved in enumerate(share.unserved):
+        nodes = chain.nodes_per[at + 1] if at + 1 > chain.node_level else 1
         rooms += [chain.spec.leaves(min(at + 1, chain.node_level))] * (unserved.bit_count() * nodes)
     return rooms
 
@@ -116,14 +116,20 @@ def is_room(cluster: Cluster, request: GangRequest) -> bool:
     sizes = sorted(request.sizes(), reverse=True)
     if request.priority < 0:
         return any(
-            fits(sizes, [(box.full & ~(box.claimed | box.squat | box.bad)).bit_count() for box in chain.boxes])
+            fits(
+                sizes,
+                [
+                    (node_cell.full & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)).bit_count()
+                    for node_cell in chain.node_cells
+                ],
+            )
             for chain in cluster.chains.values()
         )
     if request.pinned_cell is not None:
-        views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+        shares = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
     else:
-        views = list(cluster.views[request.virtual_cluster].values())
-    return any(fits(sizes, promised_rooms(cluster, view, request.priority)) for view in views)
+        shares = list(cluster.shares[request.virtual_cluster].values())
+    return any(fits(sizes, promised_rooms(cluster, share, request.priority)) for share in shares)
 
 
 def written(core: Hived) -> str:
@@ -214,7 +220,7 @@ class Histories(RuleBasedStateMachine):
     ) -> None:
         is_lazy, is_pinned, is_committed, is_paid = dice
         core = self.core
-        owner = data.draw(st.sampled_from(sorted(core.cluster.views)))
+        owner = data.draw(st.sampled_from(sorted(core.cluster.shares)))
         pins = [pin for name, pin in core.cluster.pins if name == owner]
         pin = pins[0] if pins and is_pinned and priority >= 0 else None
         wish, nodes = None, None
@@ -222,7 +228,7 @@ class Histories(RuleBasedStateMachine):
             types = sorted({kind for chain in core.cluster.chains.values() for kind in chain.spec.types})
             wish = Topology(data.draw(st.sampled_from(types)), data.draw(st.booleans()))
         elif has_wish == 1:
-            nodes = data.draw(st.frozensets(st.sampled_from(sorted(core.cluster.boxes)), min_size=1))
+            nodes = data.draw(st.frozensets(st.sampled_from(sorted(core.cluster.node_cells)), min_size=1))
         self.count += 1
         request = GangRequest(f"g{self.count}", owner, tuple(members), priority, None, pin, is_lazy, wish, nodes)
         before = written(core)
@@ -273,20 +279,23 @@ class Histories(RuleBasedStateMachine):
             for victim in decision.victims:
                 record = self.core.cluster.gangs[victim]
                 has_less = record.request.priority < request.priority
-                assert has_less or all(part is None or part.right is None for part in record.parts)
+                assert has_less or all(part is None or part.guarantee is None for part in record.parts)
 
     def _judge_topology(self, cell_type: str, decision: Bind | Preempt) -> None:
         chain = self.core.cluster.chains[decision.chain]
         size = chain.spec.leaves(chain.spec.types.index(cell_type) + 1)
-        boxes = {box.name: box for box in chain.boxes}
+        node_cells = {node_cell.name: node_cell for node_cell in chain.node_cells}
         cells = set()
         for spot in decision.spots:
-            box = boxes[spot.node]
-            cells |= {(box.index * chain.shape.leaves + box.devices.index(device)) // size for device in spot.devices}
+            node_cell = node_cells[spot.node]
+            cells |= {
+                (node_cell.index * chain.shape.leaves + node_cell.devices.index(device)) // size
+                for device in spot.devices
+            }
         assert len(cells) == 1
 
     def _has_bad(self) -> bool:
-        return any(chain.bad_boxes for chain in self.core.cluster.chains.values())
+        return any(chain.bad_nodes for chain in self.core.cluster.chains.values())
 
     def _both(self, name: str, *rest: Any) -> None:
         for core in (self.core, self.mirror):
@@ -304,12 +313,12 @@ class Histories(RuleBasedStateMachine):
 
     @rule(data=st.data(), dice=st.tuples(st.booleans(), st.booleans()), bad=st.sets(st.integers(0, 3), max_size=2))
     def change_node(self, data: st.DataObject, dice: tuple[bool, bool], bad: set[int]) -> None:
-        name = data.draw(st.sampled_from(sorted(self.core.cluster.boxes)))
+        name = data.draw(st.sampled_from(sorted(self.core.cluster.node_cells)))
         self._both("set_nodes", {name: NodeHealth(dice[0], dice[1] and bool(bad), frozenset(bad))})
 
     @rule()
     def mend_everything(self) -> None:
-        self._both("set_nodes", dict.fromkeys(self.core.cluster.boxes, NodeHealth()))
+        self._both("set_nodes", dict.fromkeys(self.core.cluster.node_cells, NodeHealth()))
 
     @rule()
     def restart(self) -> None:

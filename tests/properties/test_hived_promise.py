@@ -112,7 +112,7 @@ class History:
         dice, cluster = self.dice, self.core.cluster
         self.count += 1
         members = tuple((dice.randint(1, 3), dice.choice([1, 1, 2, 2, 3, 4])) for _ in range(dice.choice([1, 1, 2])))
-        owner = dice.choice(sorted(cluster.views))
+        owner = dice.choice(sorted(cluster.shares))
         priority = dice.choice([-1, 0, 0, 5, 10])
         pins = [pin for name, pin in cluster.pins if name == owner]
         pin = dice.choice(pins) if pins and priority >= 0 and dice.random() < 0.2 else None
@@ -121,7 +121,7 @@ class History:
             types = sorted({kind for chain in cluster.chains.values() for kind in chain.spec.types})
             wish = Topology(dice.choice(types), dice.random() < 0.7)
         if dice.random() < 0.1:
-            names = sorted(cluster.boxes)
+            names = sorted(cluster.node_cells)
             nodes = frozenset(dice.sample(names, dice.randint(1, len(names))))
         leaf_type = None
         if dice.random() < 0.2:
@@ -167,7 +167,7 @@ class History:
             for victim in decision.victims:
                 record = self.core.cluster.gangs[victim]
                 has_less = record.request.priority < request.priority
-                assert has_less or all(part is None or part.right is None for part in record.parts)
+                assert has_less or all(part is None or part.guarantee is None for part in record.parts)
 
     def nothing_waits_for_nothing(self) -> None:
         if not self.waiting:
@@ -206,14 +206,14 @@ class History:
         self.log.append(f"release {gang}")
 
     def change_node(self) -> None:
-        name = self.dice.choice(sorted(self.core.cluster.boxes))
+        name = self.dice.choice(sorted(self.core.cluster.node_cells))
         bad = frozenset(self.dice.sample(range(6), self.dice.choice([0, 1, 1, 2])))
         health = self.dice.choice([NodeHealth(False), NodeHealth(True, True), NodeHealth(bad_devices=bad)])
         self.core.set_nodes({name: health})
         self.log.append(f"{name} {health}")
 
     def mend(self) -> None:
-        self.core.set_nodes(dict.fromkeys(self.core.cluster.boxes, NodeHealth()))
+        self.core.set_nodes(dict.fromkeys(self.core.cluster.node_cells, NodeHealth()))
         self.log.append("mend")
 
     def restart(self) -> None:
@@ -241,7 +241,7 @@ class History:
         self.core = Hived.from_text(self.core.cluster.config.text)
         self.core.set_nodes(old.cluster.unhealthy)
         for record in records:
-            kinds = (part.box.chain.spec.leaf_type for part in record.parts if part is not None)
+            kinds = (part.node_cell.chain.spec.leaf_type for part in record.parts if part is not None)
             request = replace(record.request, leaf_type=next(kinds, None))
             self.core.restore(request, record.spots, record.since_ms, old.binding(record.request.id))
         self.core.restored()

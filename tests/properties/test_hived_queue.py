@@ -191,9 +191,9 @@ class Histories(RuleBasedStateMachine):
         for spot in decision.spots:
             assert self.nodes[spot.node].is_schedulable
             assert not self.nodes[spot.node].bad_devices & set(spot.devices)
-        seats = [seat for spots in self.running.values() for spot in spots if spot for seat in seats_of(spot)]
-        seats += [seat for spot in decision.spots for seat in seats_of(spot)]
-        assert len(set(seats)) == len(seats), (decision, self.running)
+        taken = [device for spots in self.running.values() for spot in spots if spot for device in devices_of(spot)]
+        taken += [device for spot in decision.spots for device in devices_of(spot)]
+        assert len(set(taken)) == len(taken), (decision, self.running)
         wants = sum(ask.gpus for ask in gang.asks)
         for name in (gang.virtual_cluster, ""):
             most = self._most(name, gang.user)
@@ -287,17 +287,17 @@ class Histories(RuleBasedStateMachine):
         fresh.set_limits(self.limits)
         for gang in list(self.scheduler.state.reserving):
             self.scheduler.reject(gang)
-        before = self._rights(), self._cells()
-        for gang, seats in self.scheduler.reseated().items():
-            changed = zip(self.running[gang], seats, strict=True)
-            self.running[gang] = [spot and spot._replace(seat=seat or spot.seat) for spot, seat in changed]
+        before = self._guarantees(), self._cells()
+        for gang, hints in self.scheduler.changed_hints().items():
+            pairs = zip(self.running[gang], hints, strict=True)
+            self.running[gang] = [at and at._replace(placement_hint=hint or at.placement_hint) for at, hint in pairs]
         for gang in sorted(self.running, key=lambda gang: sha256(gang.encode()).digest()):
             fresh.restore(self.gangs[gang], self.running[gang])
         fresh.restored()
         for gang in self.gangs.keys() - self.running.keys():
             fresh.add(self.gangs[gang])
         self.scheduler = fresh
-        assert (self._rights(), self._cells()) == before
+        assert (self._guarantees(), self._cells()) == before
 
     @rule()
     def restart_by_snapshot(self) -> None:
@@ -323,7 +323,7 @@ class Histories(RuleBasedStateMachine):
             assert wait.estimate is not None
             if wait.estimate.earliest_ms is not None and wait.estimate.latest_ms is not None:
                 assert self.now_ms <= wait.estimate.earliest_ms <= wait.estimate.latest_ms
-            is_there = self.gangs[gang].virtual_cluster in self.scheduler.core.cluster.views
+            is_there = self.gangs[gang].virtual_cluster in self.scheduler.core.cluster.shares
             assert is_there or wait.code is Why.NO_VIRTUAL_CLUSTER
         assert json.dumps(self.scheduler.snapshot(), sort_keys=True) == before
 
@@ -331,11 +331,11 @@ class Histories(RuleBasedStateMachine):
     def ask_who_is_ahead(self) -> None:
         """Counted line by line, it is what sorting everybody gives."""
         state = self.scheduler.state
-        ranked = sorted(state.queue.all(), key=state.right)
+        ranked = sorted(state.queue.all(), key=state.order_key)
         for place, waiting in enumerate(ranked):
             owner = waiting.gang.virtual_cluster
-            ahead = [stretch.nearest_first() for stretch in state.queue.ahead_of(waiting, state.right)]
-            nearest_first = list(merge(*ahead, key=state.right, reverse=True))
+            ahead = [stretch.nearest_first() for stretch in state.queue.ahead_of(waiting, state.order_key)]
+            nearest_first = list(merge(*ahead, key=state.order_key, reverse=True))
             assert nearest_first == [other for other in ranked[:place] if other.gang.virtual_cluster == owner][::-1]
 
     @precondition(lambda self: self.gangs.keys() - self.running.keys())
@@ -347,18 +347,18 @@ class Histories(RuleBasedStateMachine):
         assert json.loads(json.dumps(told)) is not None
         assert (told["why"] is None) == ("place" in told["decision"])
 
-    def _rights(self) -> dict[str, bool]:
+    def _guarantees(self) -> dict[str, bool]:
         running = self.scheduler.core.cluster.gangs.items()
-        return {name: any(part is not None and part.right is not None for part in each.parts) for name, each in running}
+        return {name: any(part and part.guarantee for part in each.parts) for name, each in running}
 
     def _cells(self) -> dict[str, Any]:
         """Return which devices of which chain every gang that runs has."""
         state = self.scheduler.state
         cells: dict[str, Any] = {}
         for name, record in sorted(self.scheduler.cluster.gangs.items()):
-            found = [
-                None if part is None else (part.box.chain.spec.name, part.box.name, part.mask) for part in record.parts
-            ]
+            nodes = [part and part.node_cell for part in record.parts]
+            masks = [part and part.mask for part in record.parts]
+            found = [node and (node.chain.spec.name, node.name, mask) for node, mask in zip(nodes, masks, strict=True)]
             cells.setdefault(state.outward(name), []).append(found)
         return {gang: found for gang, found in cells.items() if gang in self.running}
 
@@ -369,22 +369,22 @@ class Histories(RuleBasedStateMachine):
         scheduler = self.scheduler
         assert audit(scheduler.core.cluster) == []
         state = scheduler.state
-        assert state.standing.held.keys() == self.running.keys()
+        assert state.running.gangs.keys() == self.running.keys()
         known = {state.outward(name) for name in scheduler.core.cluster.gangs}
         assert known <= self.running.keys() | state.reserving.keys()
         for gang, waiting in state.reserving.items():
             # What is reserved is reserved for all of a gang, or has been taken over and is given up next time.
             assert gang not in self.running
-            assert waiting.portions
-        assert sum(view.running for view in scheduler.virtual_clusters()) <= len(self.running)
+            assert waiting.requests
+        assert sum(share.running for share in scheduler.virtual_clusters()) <= len(self.running)
 
 
 def _words(spots: object) -> list[str]:
     return re.findall(r"\w+", str(spots))
 
 
-def seats_of(spot: Spot) -> list[tuple[str, str, str]]:
-    chain, _, devices = spot.seat.partition("@")[0].rpartition(":")
+def devices_of(spot: Spot) -> list[tuple[str, str, str]]:
+    chain, _, devices = spot.placement_hint.partition("@")[0].rpartition(":")
     pieces = [[int(number) for number in piece.split("-")] for piece in devices.split(",")]
     return [(spot.node, chain, str(at)) for piece in pieces for at in range(piece[0], piece[-1] + 1)]
 

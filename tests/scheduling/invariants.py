@@ -11,10 +11,10 @@ from openpai.scheduler.cells.chain import Chain, guaranteed_key
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.free_cells import WORSE
 from openpai.scheduler.cells.model import State
-from openpai.scheduler.cells.node_cell import Box, Holding
+from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
 from openpai.scheduler.cells.opportunistic import free_of
 from openpai.scheduler.cells.search import room_of
-from openpai.scheduler.cells.unit_index import Shelf, leftover_keys
+from openpai.scheduler.cells.unit_index import UnitIndex, opportunistic_keys
 from openpai.scheduler.config.levels import level_short
 
 
@@ -24,8 +24,8 @@ def audit(cluster: Cluster) -> list[str]:
     for chain in cluster.chains.values():
         found += _audit_pool(chain)
         found += _audit_views(chain, cluster)
-        for box in chain.boxes:
-            found += _audit_box(cluster, box)
+        for node_cell in chain.node_cells:
+            found += _audit_box(cluster, node_cell)
     return found
 
 
@@ -34,10 +34,15 @@ def _audit_gangs(cluster: Cluster) -> Iterator[str]:
         for part in record.parts:
             if part is None:
                 continue
-            held = (part.box.squatters if part.right is None else part.box.claims).get(gang, 0)
+            held = (part.node_cell.opportunistic_gangs if part.guarantee is None else part.node_cell.claims).get(
+                gang, 0
+            )
             if part.mask & ~held:
-                yield f"{gang} is not on record at node {part.box.name}"
-            if part.right is not None and (part.right.level, part.right.cell) not in part.right.view.holdings:
+                yield f"{gang} is not on record at node {part.node_cell.name}"
+            if (
+                part.guarantee is not None
+                and (part.guarantee.level, part.guarantee.cell) not in part.guarantee.share.bindings
+            ):
                 yield f"{gang} has a right out of a cell that its virtual cluster does not hold"
         for victim in record.victims:
             if victim not in cluster.gangs or gang not in cluster.gangs[victim].threats:
@@ -48,35 +53,38 @@ def _audit_gangs(cluster: Cluster) -> Iterator[str]:
             yield f"{gang} is {record.state} with {len(record.threats)} threats"
 
 
-def _audit_box(cluster: Cluster, box: Box) -> Iterator[str]:
-    for label, total, held in (("claims", box.claimed, box.claims), ("squatters", box.squat, box.squatters)):
+def _audit_box(cluster: Cluster, node_cell: NodeCell) -> Iterator[str]:
+    for label, total, held in (
+        ("claims", node_cell.claimed, node_cell.claims),
+        ("squatters", node_cell.opportunistic, node_cell.opportunistic_gangs),
+    ):
         union = 0
         for gang, mask in held.items():
             if union & mask:
-                yield f"node {box.name}: {label} overlap"
+                yield f"node {node_cell.name}: {label} overlap"
             union |= mask
             if gang not in cluster.gangs:
-                yield f"node {box.name}: {label} of {gang}, which is not known"
+                yield f"node {node_cell.name}: {label} of {gang}, which is not known"
         if union != total:
-            yield f"node {box.name}: {label} do not add up"
-    for gang, mask in box.claims.items():
+            yield f"node {node_cell.name}: {label} do not add up"
+    for gang, mask in node_cell.claims.items():
         record = cluster.gangs.get(gang)
-        if mask & box.squat and record is not None and record.state is not State.PREEMPTING:
-            yield f"node {box.name}: {gang} runs on a device where another runs"
-    keys = leftover_keys(box.chain.shape.leaves)
-    key = keys.key(free_of(box).bit_count(), box.claimed.bit_count(), bool(box.units))
-    if box.common.key != key:
-        yield f"node {box.name} is sorted wrongly for gangs without a guarantee"
-    for unit in box.units:
-        if unit.key != guaranteed_key(unit, box, room_of(unit)):
-            yield f"node {box.name} is sorted wrongly for {unit.holding.view.name}"
+        if mask & node_cell.opportunistic and record is not None and record.state is not State.PREEMPTING:
+            yield f"node {node_cell.name}: {gang} runs on a device where another runs"
+    keys = opportunistic_keys(node_cell.chain.shape.leaves)
+    key = keys.key(free_of(node_cell).bit_count(), node_cell.claimed.bit_count(), bool(node_cell.units))
+    if node_cell.common.key != key:
+        yield f"node {node_cell.name} is sorted wrongly for gangs without a guarantee"
+    for unit in node_cell.units:
+        if unit.key != guaranteed_key(unit, node_cell, room_of(unit)):
+            yield f"node {node_cell.name} is sorted wrongly for {unit.binding.share.name}"
 
 
 def _audit_pool(chain: Chain) -> Iterator[str]:
-    pool = chain.pool
-    cover = [0] * (len(chain.boxes) * chain.shape.leaves)
-    held = [(view.level, view.index) for view in _holdings(chain)]
-    free = [(level, index) for level in range(1, chain.top + 1) for index in pool.free_cells(level)]
+    free_cells = chain.free_cells
+    cover = [0] * (len(chain.node_cells) * chain.shape.leaves)
+    held = [(share.level, share.index) for share in _holdings(chain)]
+    free = [(level, index) for level in range(1, chain.top + 1) for index in free_cells.at_level(level)]
     for level, index in [*held, *free]:
         size = chain.spec.leaves(level)
         for leaf in range(index * size, (index + 1) * size):
@@ -84,60 +92,62 @@ def _audit_pool(chain: Chain) -> Iterator[str]:
     if set(cover) != {1}:
         yield f"chain {chain.spec.name}: a device is in no cell or in two"
     for level, index in free:
-        if pool.burden_of(level, index) != chain.burden(level, index):
+        if free_cells.burden_of(level, index) != chain.burden(level, index):
             yield f"chain {chain.spec.name}: free cell {index} of level {level} is weighed wrongly"
-    if level_short(pool.free, pool.need, pool.children):
+    if level_short(free_cells.free, free_cells.need, free_cells.children):
         yield f"chain {chain.spec.name}: what is promised cannot be had any more"
     for level in range(chain.node_level, chain.top + 1):
         for index in range(chain.spec.count(level)):
-            boxes = [chain.boxes[at] for at in chain.boxes_of(level, index)]
-            burden = sum(box.bad.bit_count() * WORSE + box.squat.bit_count() for box in boxes)
+            node_cells = [chain.node_cells[at] for at in chain.nodes_of(level, index)]
+            burden = sum(
+                node_cell.bad.bit_count() * WORSE + node_cell.opportunistic.bit_count() for node_cell in node_cells
+            )
             if burden != chain.burden(level, index):
                 yield f"chain {chain.spec.name}: cell {index} of level {level} is counted wrongly"
 
 
-def _holdings(chain: Chain) -> list[Holding]:
-    return list({id(unit.holding): unit.holding for box in chain.boxes for unit in box.units}.values())
+def _holdings(chain: Chain) -> list[CellBinding]:
+    return list({id(unit.binding): unit.binding for node_cell in chain.node_cells for unit in node_cell.units}.values())
 
 
 def _audit_views(chain: Chain, cluster: Cluster) -> Iterator[str]:
     need = [0] * chain.top
-    for view in [view for name in cluster.views for view in cluster.views_of(name) if view.chain is chain]:
+    for share in [share for name in cluster.shares for share in cluster.shares_of(name) if share.chain is chain]:
         claims = 0
         served = [0] * chain.top
-        for held in view.holdings.values():
-            inside = sum((unit.box.claimed & unit.mask).bit_count() for unit in held.units)
+        for held in share.bindings.values():
+            inside = sum((unit.node_cell.claimed & unit.mask).bit_count() for unit in held.units)
             if inside != held.claims:
-                yield f"{view.label}: a cell counts {held.claims} claims and has {inside}"
+                yield f"{share.label}: a cell counts {held.claims} claims and has {inside}"
             if not inside and not held.is_pinned:
-                yield f"{view.label}: a cell is held that nobody uses"
+                yield f"{share.label}: a cell is held that nobody uses"
             claims += inside
             if not held.is_pinned:
                 served[held.level - 1] |= 1 << held.number
-        if claims != view.claimed or claims != sum(view.claimed_at.values()):
-            yield f"{view.label}: claims do not add up"
-        if view.pin is None:
-            for at, promised in enumerate(view.promised):
-                need[at] += view.unserved[at].bit_count()
-                if served[at] & view.unserved[at] or served[at] | view.unserved[at] != (1 << promised) - 1:
-                    yield f"{view.label}: promised cells do not add up"
-        for shelf in view.shelves.values():
-            yield from _audit_shelf(shelf, view.label)
-    if need != chain.pool.need:
+        if claims != share.claimed or claims != sum(share.claimed_at.values()):
+            yield f"{share.label}: claims do not add up"
+        if share.pin is None:
+            for at, promised in enumerate(share.promised):
+                need[at] += share.unserved[at].bit_count()
+                if served[at] & share.unserved[at] or served[at] | share.unserved[at] != (1 << promised) - 1:
+                    yield f"{share.label}: promised cells do not add up"
+        for unit_index in share.unit_indexes.values():
+            yield from _audit_shelf(unit_index, share.label)
+    if need != chain.free_cells.need:
         yield f"chain {chain.spec.name}: promises to come do not add up"
     yield from _audit_shelf(chain.commons, chain.spec.name)
 
 
-def _audit_shelf(shelf: Shelf, label: str) -> Iterator[str]:
+def _audit_shelf(unit_index: UnitIndex, label: str) -> Iterator[str]:
     by_key: dict[int, int] = {}
-    for unit in shelf.units.values():
+    for unit in unit_index.units.values():
         by_key[unit.key] = by_key.get(unit.key, 0) | unit.bit
-    if by_key != shelf.by_key or sum(1 << key for key in by_key) != shelf.present:
+    if by_key != unit_index.by_key or sum(1 << key for key in by_key) != unit_index.present:
         yield f"{label}: units are filed wrongly"
-    for tally in shelf.tallies:
+    for tally in unit_index.tallies:
         counts: dict[int, int] = {}
-        for unit in shelf.units.values():
-            if shelf.whole >> unit.key & 1:
+        for unit in unit_index.units.values():
+            if unit_index.whole >> unit.key & 1:
                 cell = unit.index // tally.units_per_cell
                 counts[cell] = counts.get(cell, 0) + 1
         if counts != tally.counts or sum(1 << n for n in set(counts.values())) != tally.present:

@@ -82,7 +82,7 @@ def waiting_as(job: Job, gang: str) -> Members | None:
 def holding(record: JobRecord) -> dict[Members, list[Spot | None]]:
     """Return every gang that holds something, with a spot or None for each of its members."""
     job = record.job
-    spots = {id_: Spot(slot.node, slot.devices, slot.seat) for id_, slot in record.slots.items()}
+    spots = {id_: Spot(slot.node, slot.devices, slot.placement_hint) for id_, slot in record.slots.items()}
     if not spots:
         return {}
     if job.plan.is_gang:

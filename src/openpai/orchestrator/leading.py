@@ -13,8 +13,8 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.auditing import audit
 from openpai.orchestrator.fairness import learn_run_times, learn_use
 from openpai.orchestrator.office import Desk, Office
+from openpai.orchestrator.placement_hints import learn_hints, with_hints
 from openpai.orchestrator.recording import reload
-from openpai.orchestrator.seats import learn_seats, seated
 from openpai.orchestrator.surveying import forget_unneeded, look_at_nodes
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import Refused, Unavailable
@@ -30,7 +30,7 @@ async def take_over(office: Office) -> None:
     await look_at_nodes(office)
     await forget_unneeded(office)
     await learn_use(office)
-    await learn_seats(office)
+    await learn_hints(office)
     await learn_run_times(office)
     records = await office.store.active()
     # Who holds devices that have a number takes them up first; what others hold beside theirs is found around it.
@@ -51,7 +51,7 @@ def _take_up(office: Office, record: JobRecord) -> None:
     for members, spots in gangs.holding(record).items():
         gang = gangs.describe(record, members)
         try:
-            office.scheduler.restore(gang, seated(office, gang.id, spots), _since_ms(record, members))
+            office.scheduler.restore(gang, with_hints(office, gang.id, spots), _since_ms(record, members))
         except Refused as error:
             log.warning("a gang cannot be taken up exactly as it was", job=record.full_name, error=error.message)
             _take_up_roughly(office, gang, spots)
@@ -70,7 +70,7 @@ def _take_up_roughly(office: Office, gang: Gang, spots: Sequence[Spot | None]) -
     """Take up a gang with its numbered devices only: where all else fails, the store still guards those."""
     bare = replace(gang, asks=tuple(Ask(0, 0, ask.gpus) for ask in gang.asks))
     try:
-        office.scheduler.restore(bare, [spot and spot._replace(seat="") for spot in spots])
+        office.scheduler.restore(bare, [spot and spot._replace(placement_hint="") for spot in spots])
     except Refused as error:
         log.warning("a running gang is not in the scheduler's books", job=gang.job, error=error.message)
 

@@ -64,9 +64,9 @@ class Desk:
     killed: set[AttemptKey] = field(default_factory=set)
     launchers: dict[str, Launcher] = field(default_factory=dict)
     """What starts the tasks of a job, while more of them are to be started than one pass does."""
-    seats: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    placement_hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By gang, its seats where they are not those it was placed with any more."""
-    seats_saved: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    hints_saved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What of them is written down."""
 
     def act_on(self, job: Job, among: Iterable[TaskId] | None = None) -> bool:

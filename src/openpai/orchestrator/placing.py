@@ -122,7 +122,7 @@ def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
         need = needs[task.role]
         slots[task] = Slot(
             spot.node, address, spot.devices, ports, office.next_grant(),
-            spot.seat, max(need.gpus, len(spot.devices)), need.cpus, need.memory_mb,
+            spot.placement_hint, max(need.gpus, len(spot.devices)), need.cpus, need.memory_mb,
         )  # fmt: skip
     return slots
 

@@ -10,9 +10,9 @@ import asyncio
 from openpai.orchestrator.acting import act
 from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand
 from openpai.orchestrator.office import Office
+from openpai.orchestrator.placement_hints import save_hints
 from openpai.orchestrator.placing import Proposal
 from openpai.orchestrator.recording import record
-from openpai.orchestrator.seats import keep_seats
 
 
 async def turn(office: Office) -> bool:
@@ -29,7 +29,7 @@ async def turn(office: Office) -> bool:
         proposal.settle(office, {})
         raise
     proposal.settle(office, changed)
-    await keep_seats(office)
+    await save_hints(office)
     await remove(office, heard.strangers)
     # What was saved may have been a gang of thousands: requests have their turn before it is launched.
     await asyncio.sleep(0)

@@ -14,7 +14,7 @@ DRAINS: Final = "drains"
 FAIRNESS: Final = "fairness"
 """`{"halfLifeHours": NUMBER or null}`."""
 
-SEATS: Final = "seats"
+PLACEMENT_HINTS: Final = "seats"
 """What the scheduler needs to restore gangs whose promised cells changed since they were placed, kept by the leader:
 `{"gangs": {GANG: [SEAT, ...]}}`."""
 

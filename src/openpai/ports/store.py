@@ -27,7 +27,7 @@ class Slot:
     devices: tuple[int, ...]
     ports: Mapping[str, tuple[int, ...]]
     grant: int
-    seat: str = ""
+    placement_hint: str = ""
     """What the scheduler has to be told to put the task exactly there again."""
     gpus: int = 0
     """GPUs, CPUs and memory that count as used: those it was given, idle ones included."""

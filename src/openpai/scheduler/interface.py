@@ -118,7 +118,7 @@ class SharingScheduler(Scheduler, Protocol):
         """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
         ...
 
-    def reseated(self) -> Mapping[str, tuple[str, ...]]:
+    def changed_hints(self) -> Mapping[str, tuple[str, ...]]:
         """Return by gang the seats of its members whose promised cells changed since this was asked last.
 
         Told to `restore` in the place of the seats a gang was given, they give it back the guarantee it has now.

@@ -76,7 +76,7 @@ class Spot(NamedTuple):
     node: str
     devices: tuple[int, ...]
     """Numbers of the GPUs it gets: as many as it asked for."""
-    seat: str = ""
+    placement_hint: str = ""
     """What the scheduler must be told to restore the member exactly there; opaque to everyone else."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openpai.orchestrator.gangs import job_of
-from openpai.ports.settings import SEATS
+from openpai.ports.settings import PLACEMENT_HINTS
 from openpai.protocol.errors import Refused
 from tests.unit.orchestrator.house import House, live
 
@@ -96,7 +96,7 @@ def test_a_restart_gives_nobody_a_guarantee_that_another_has() -> None:
         await house.submit("urgent", gpus=4, extras=urgent)
         await house.in_phase("urgent", "running")
         assert (rights(house), shares(house)) == ({"lazy": "lost", "urgent": None}, (4, 4))
-        kept = await house.settings.setting(SEATS)
+        kept = await house.settings.setting(PLACEMENT_HINTS)
         assert kept is not None
         assert len(kept.body["gangs"]) == 1
         await house.restart()
@@ -106,7 +106,7 @@ def test_a_restart_gives_nobody_a_guarantee_that_another_has() -> None:
         assert (rights(house), shares(house)) == ({"lazy": None}, (4, 0))
         await house.restart()
         assert (rights(house), shares(house)) == ({"lazy": None}, (4, 0))
-        kept = await house.settings.setting(SEATS)
+        kept = await house.settings.setting(PLACEMENT_HINTS)
         assert kept is not None
         assert kept.body["gangs"] == {}
 

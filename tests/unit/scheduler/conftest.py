@@ -106,6 +106,6 @@ def text_of_racks() -> Callable[..., str]:
 def scheduler(text_of_racks: Callable[..., str]) -> HivedScheduler:
     """Return a scheduler of one virtual cluster `a` with two nodes of four GPUs, and `b` with one."""
     made = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK": 1}, "b": {"RACK.NODE": 1}})))
-    for name in made.core.cluster.boxes:
+    for name in made.core.cluster.node_cells:
         made.set_node(Node(name, 16, 32768, 4))
     return made

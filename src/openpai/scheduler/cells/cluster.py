@@ -9,8 +9,8 @@ from typing import Protocol
 from openpai.scheduler.cells.chain import Chain
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRecord, GangRequest, NodeHealth, State
-from openpai.scheduler.cells.node_cell import Box, Holding
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
+from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.config.model import HivedConfig, SkuSpec
 
 
@@ -32,10 +32,10 @@ class Cluster:
     def __init__(self, config: HivedConfig) -> None:
         self.config = config
         self.chains = {name: Chain(spec) for name, spec in config.chains.items()}
-        self.views: dict[str, dict[str, View]] = {}
+        self.shares: dict[str, dict[str, VcShare]] = {}
         """Views of each virtual cluster by chain."""
-        self.pins: dict[tuple[str, str], View] = {}
-        self.boxes: dict[str, list[Box]] = {}
+        self.pins: dict[tuple[str, str], VcShare] = {}
+        self.node_cells: dict[str, list[NodeCell]] = {}
         """Nodes by name; one machine may be a node of several chains."""
         self.gangs: dict[str, GangRecord] = {}
         self.gangs_of: dict[str, dict[str, GangRecord]] = {name: {} for name in config.virtual_clusters}
@@ -56,31 +56,31 @@ class Cluster:
         self.unhealthy: dict[str, NodeHealth] = {}
         """Nodes that are not as they should be."""
         for chain in self.chains.values():
-            for box in chain.boxes:
-                self.boxes.setdefault(box.name, []).append(box)
+            for node_cell in chain.node_cells:
+                self.node_cells.setdefault(node_cell.name, []).append(node_cell)
         self._promise()
 
     def _promise(self) -> None:
         for name, spec in self.config.virtual_clusters.items():
-            views: dict[str, View] = {}
+            shares: dict[str, VcShare] = {}
             for quota in spec.quota:
                 if quota.number:
-                    view = views.setdefault(quota.chain, View(name, self.chains[quota.chain]))
-                    view.promise(quota.level, quota.number)
-                    view.chain.pool.need[quota.level - 1] += quota.number
-            self.views[name] = {chain: views[chain] for chain in self.chains if chain in views}
-            for chain, view in self.views[name].items():
-                self.chains[chain].views[name] = view
+                    share = shares.setdefault(quota.chain, VcShare(name, self.chains[quota.chain]))
+                    share.promise(quota.level, quota.number)
+                    share.chain.free_cells.need[quota.level - 1] += quota.number
+            self.shares[name] = {chain: shares[chain] for chain in self.chains if chain in shares}
+            for chain, share in self.shares[name].items():
+                self.chains[chain].shares[name] = share
         for name, spec in self.config.virtual_clusters.items():
             for pin in spec.pinned:
                 cell = self.config.pinned[pin]
                 chain_ = self.chains[cell.chain]
-                view = View(name, chain_, pin)
-                view.size = chain_.spec.leaves(cell.level)
-                view.promised[cell.level - 1] = 1
-                chain_.pool.take(cell.level, cell.index)
-                chain_.hold(Holding(view, cell.level, cell.index, 0, is_pinned=True))
-                self.pins[name, pin] = view
+                share = VcShare(name, chain_, pin)
+                share.size = chain_.spec.leaves(cell.level)
+                share.promised[cell.level - 1] = 1
+                chain_.free_cells.take(cell.level, cell.index)
+                chain_.hold(CellBinding(share, cell.level, cell.index, 0, is_pinned=True))
+                self.pins[name, pin] = share
 
     @contextmanager
     def committed(self) -> Iterator[None]:
@@ -94,14 +94,14 @@ class Cluster:
         finally:
             self.proposal.resume()
 
-    def views_of(self, virtual_cluster: str) -> list[View]:
+    def shares_of(self, virtual_cluster: str) -> list[VcShare]:
         """Return all views of a virtual cluster, pinned cells last."""
-        pinned = [view for (name, _), view in self.pins.items() if name == virtual_cluster]
-        return [*self.views[virtual_cluster].values(), *pinned]
+        pinned = [share for (name, _), share in self.pins.items() if name == virtual_cluster]
+        return [*self.shares[virtual_cluster].values(), *pinned]
 
     def is_bad_spot(self, part: Part) -> bool:
         """Return whether some device of a part cannot be used now."""
-        return bool(part.box.bad & part.mask)
+        return bool(part.node_cell.bad & part.mask)
 
     def remember(self, record: GangRecord) -> None:
         """Keep a gang."""
@@ -149,8 +149,8 @@ class Cluster:
         """Remember that a gang found no room; what others free counts for it too where that may give it room."""
         # Every promise can be served somewhere whatever others do. Only where it matters which cell serves it, for a
         # gang that must lie together or on certain nodes or where hardware is bad, do others come into it.
-        for chain in self.views.get(request.virtual_cluster, ()):
-            if request.is_choosy or self.chains[chain].bad_boxes:
+        for chain in self.shares.get(request.virtual_cluster, ()):
+            if request.is_choosy or self.chains[chain].bad_nodes:
                 self._watching.setdefault(chain, set()).add(request.virtual_cluster)
 
     def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.deciding import Trial, decide
-from openpai.scheduler.cells.guarantees import settle_rights
+from openpai.scheduler.cells.deciding import Proposal, decide
+from openpai.scheduler.cells.guarantees import settle_guarantees
 from openpai.scheduler.cells.journal import remove
 from openpai.scheduler.cells.model import (
     Bind,
@@ -28,7 +28,7 @@ from openpai.scheduler.cells.model import (
 from openpai.scheduler.cells.reasons import reason_to_wait
 from openpai.scheduler.cells.refusing import broken_rule, refusal, too_large
 from openpai.scheduler.cells.restoring import (
-    NO_RIGHT,
+    NO_GUARANTEE,
     Reconfigured,
     binding,
     moved_to,
@@ -37,7 +37,7 @@ from openpai.scheduler.cells.restoring import (
     type_served,
 )
 from openpai.scheduler.cells.snapshot import dump, load
-from openpai.scheduler.cells.trial import Rehearsal
+from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot
@@ -63,8 +63,8 @@ class Hived:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._trial: Trial | None = None
-        self._together: Rehearsal | None = None
+        self._proposal: Proposal | None = None
+        self._together: Trial | None = None
         self._failed: dict[Shape, int] = {}
         self._sound: dict[Shape, bool] = {}
 
@@ -116,14 +116,14 @@ class Hived:
             wait = self._too_large(request, shape_of(request))
             if wait is not None:
                 return wait
-        rehearsal = Rehearsal(self.cluster)
+        trial = Trial(self.cluster)
         for request in requests:
-            if rehearsal.start(request, now_ms) is None:
+            if trial.start(request, now_ms) is None:
                 wait = reason_to_wait(self.cluster, request)
-                rehearsal.close()
+                trial.close()
                 return wait
-        self._together = self.cluster.proposal = rehearsal
-        return tuple([_answer(trial) for trial in rehearsal.trials])
+        self._together = self.cluster.proposal = trial
+        return tuple([_answer(proposal) for proposal in trial.proposals])
 
     @property
     def proposes_several(self) -> bool:
@@ -132,9 +132,9 @@ class Hived:
 
     def reason_now(self, requests: Sequence[GangRequest]) -> Wait | None:
         """Return why gangs that start together cannot do so now, None if they could. Changes nothing."""
-        with Rehearsal(self.cluster) as rehearsal:
+        with Trial(self.cluster) as trial:
             for request in requests:
-                if rehearsal.start(request, None) is None:
+                if trial.start(request, None) is None:
                     return None if broken_rule(self.cluster, request) else reason_to_wait(self.cluster, request)
         return None
 
@@ -146,26 +146,28 @@ class Hived:
             raise Refused("ConflictJobError", told, "ask for decisions and commit them before telling anything else")
         self.cluster.proposal = None
         together.keep()
-        must_wait = any(trial.victims for trial in together.trials)
-        for trial in together.trials:
-            self._trial = trial
-            self.commit(trial.request.id, None if must_wait else at_ms)
+        must_wait = any(proposal.victims for proposal in together.proposals)
+        for proposal in together.proposals:
+            self._proposal = proposal
+            self.commit(proposal.request.id, None if must_wait else at_ms)
         if must_wait:
-            for trial in together.trials:
-                self.cluster.gangs[trial.request.id].state = State.PREEMPTING
+            for proposal in together.proposals:
+                self.cluster.gangs[proposal.request.id].state = State.PREEMPTING
 
     def _decide(self, request: GangRequest, shape: Shape, now_ms: int | None) -> Decision:
         freed = self.cluster.freed["" if request.priority < 0 else request.virtual_cluster]
         if self._failed.get(shape) == freed:
             return reason_to_wait(self.cluster, request)
-        trial = decide(self.cluster, request, now_ms)
-        if trial is None:
+        proposal = decide(self.cluster, request, now_ms)
+        if proposal is None:
             _remember(self._failed, shape, freed)
             self.cluster.watch(request)
             return reason_to_wait(self.cluster, request)
-        self._trial = self.cluster.proposal = trial
-        trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
-        return _answer(trial)
+        self._proposal = self.cluster.proposal = proposal
+        proposal.spots = tuple(
+            [Spot(part.node_cell.name, part.node_cell.numbers(part.mask)) for part in proposal.parts]
+        )
+        return _answer(proposal)
 
     def forget_failure(self, request: GangRequest) -> None:
         """Look at a gang like this again even if nothing was freed: devices that were held are not any more."""
@@ -179,43 +181,43 @@ class Hived:
                 record.state = State.ALLOCATED
                 record.since_ms = at_ms
             return
-        trial = self._trial
-        if trial is None or trial.request.id != gang:
+        proposal = self._proposal
+        if proposal is None or proposal.request.id != gang:
             told = f"nothing is proposed for gang {gang!r} at the moment"
             raise Refused("ConflictJobError", told, "ask for a decision and commit it before telling anything else")
-        self._trial = self.cluster.proposal = None
-        record = GangRecord(trial.request, list(trial.parts), since_ms=at_ms, spots=trial.spots)
+        self._proposal = self.cluster.proposal = None
+        record = GangRecord(proposal.request, list(proposal.parts), since_ms=at_ms, spots=proposal.spots)
         self.cluster.remember(record)
-        self.cluster.rebound |= trial.rebound
-        if trial.victims or trial.stripped or trial.displaced or trial.rebound:
+        self.cluster.rebound |= proposal.rebound
+        if proposal.victims or proposal.stripped or proposal.displaced or proposal.rebound:
             # Gangs that are served from other cells than before may leave room where there was none.
-            self._settle_costs(record, trial, at_ms)
+            self._settle_costs(record, proposal, at_ms)
 
-    def _settle_costs(self, record: GangRecord, trial: Trial, at_ms: int | None) -> None:
+    def _settle_costs(self, record: GangRecord, proposal: Proposal, at_ms: int | None) -> None:
         gang = record.request.id
         gangs = self.cluster.gangs
-        for name in trial.victims:
+        for name in proposal.victims:
             record.state = State.PREEMPTING
             record.since_ms = None
             record.victims.add(name)
             gangs[name].threats.add(gang)
             gangs[name].state = State.BEING_PREEMPTED
-        for name in trial.stripped:
+        for name in proposal.stripped:
             self.cluster.demote(gangs[name], gang)
         # Only now: whoever the displaced gangs waited for must know first that it is still in somebody's way.
-        for name in sorted(trial.displaced):
+        for name in sorted(proposal.displaced):
             gangs[name].parts = []
             self.cancel(name)
-        self.cluster.note_freed(record.request.virtual_cluster, [trial.chain])
+        self.cluster.note_freed(record.request.virtual_cluster, [proposal.chain])
         self._settle_rights()
 
     def roll_back(self) -> None:
         """Take back the last decision if nobody committed to it."""
         self.cluster.proposal = None
-        trial = self._trial
-        if trial is not None:
-            self._trial = None
-            trial.undo()
+        proposal = self._proposal
+        if proposal is not None:
+            self._proposal = None
+            proposal.undo()
         if self._together is not None:
             self._together.close()
             self._together = None
@@ -248,7 +250,7 @@ class Hived:
                 remove(gang, request.priority, part)
                 record.parts[member] = None
                 record.lost.pop(member, None)
-                chains[part.box.chain.spec.name] = part.box.chain
+                chains[part.node_cell.chain.spec.name] = part.node_cell.chain
                 freed += part.mask.bit_count()
         if request.priority < 0:
             cluster.borrowed[request.virtual_cluster] -= freed
@@ -272,7 +274,7 @@ class Hived:
         """Let running gangs that lost their guarantee have it again, the highest priority first."""
         cluster = self.cluster
         if cluster.demoted:
-            for name in sorted(settle_rights(cluster, only)):
+            for name in sorted(settle_guarantees(cluster, only)):
                 cluster.gangs[name].parts = []
                 self.release(name)
 
@@ -310,7 +312,7 @@ class Hived:
         if request.id in self.cluster.gangs:
             return self.cluster.gangs[request.id].lazily_preempted_by is None
         restore(self.cluster, request, spots, since_ms, cell_types)
-        if NO_RIGHT not in cell_types:
+        if NO_GUARANTEE not in cell_types:
             self._settle_rights(request.id)
         return self.cluster.gangs[request.id].lazily_preempted_by is None
 
@@ -382,15 +384,15 @@ def _remember(memory: dict[Shape, T], shape: Shape, answer: T) -> None:
     memory[shape] = answer
 
 
-def _answer(trial: Trial) -> Bind | Preempt:
-    gang, chain = trial.request.id, trial.chain.spec.name
-    if not (trial.victims or trial.stripped or trial.displaced):
-        return Bind(gang, trial.spots, chain)
-    lazily, displaced = tuple(sorted(trial.stripped)), tuple(sorted(trial.displaced))
-    if trial.victims:
-        return Preempt(gang, tuple(sorted(trial.victims)), trial.spots, chain, lazily, displaced)
-    return Bind(gang, trial.spots, chain, lazily, displaced)
+def _answer(proposal: Proposal) -> Bind | Preempt:
+    gang, chain = proposal.request.id, proposal.chain.spec.name
+    if not (proposal.victims or proposal.stripped or proposal.displaced):
+        return Bind(gang, proposal.spots, chain)
+    lazily, displaced = tuple(sorted(proposal.stripped)), tuple(sorted(proposal.displaced))
+    if proposal.victims:
+        return Preempt(gang, tuple(sorted(proposal.victims)), proposal.spots, chain, lazily, displaced)
+    return Bind(gang, proposal.spots, chain, lazily, displaced)
 
 
 def _chain_of(record: GangRecord) -> str:
-    return next((part.box.chain.spec.name for part in record.parts if part is not None), "")
+    return next((part.node_cell.chain.spec.name for part in record.parts if part is not None), "")

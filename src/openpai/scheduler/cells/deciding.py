@@ -16,16 +16,16 @@ from openpai.scheduler.cells.grouping import in_view, on_leftovers
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, State
 from openpai.scheduler.cells.narrowing import insides, leftover_insides
-from openpai.scheduler.cells.opportunistic import LeftoverPlacement
+from openpai.scheduler.cells.opportunistic import OpportunisticPlacement
 from openpai.scheduler.cells.placing import Placement
 from openpai.scheduler.cells.preempting import Preemption
 from openpai.scheduler.cells.search import Loss, Price, Within
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.model import Spot
 
 
 @dataclass(slots=True)
-class Trial:
+class Proposal:
     """What a decision changed in the books, so that it can be taken back."""
 
     request: GangRequest
@@ -72,54 +72,59 @@ def price_of(cluster: Cluster, now_ms: int | None) -> Price:
     return price
 
 
-def candidate_views(cluster: Cluster, request: GangRequest) -> list[View]:
+def candidate_views(cluster: Cluster, request: GangRequest) -> list[VcShare]:
     """Return where a gang with a guarantee may go, the smallest promise first so that large ones stay whole."""
     if request.pinned_cell is not None:
         return [cluster.pins[request.virtual_cluster, request.pinned_cell]]
-    views = [
-        view
-        for view in cluster.views[request.virtual_cluster].values()
-        if request.leaf_type in (None, view.chain.spec.leaf_type)
+    shares = [
+        share
+        for share in cluster.shares[request.virtual_cluster].values()
+        if request.leaf_type in (None, share.chain.spec.leaf_type)
     ]
-    return sorted(views, key=lambda view: view.size) if len(views) > 1 else views
+    return sorted(shares, key=lambda share: share.size) if len(shares) > 1 else shares
 
 
 def candidate_chains(cluster: Cluster, request: GangRequest) -> list[Chain]:
     """Return where a gang without a guarantee may go, first where most is promised to nobody at the moment."""
     chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
-    return sorted(chains, key=lambda chain: -len(chain.boxes)) if len(chains) > 1 else chains
+    return sorted(chains, key=lambda chain: -len(chain.node_cells)) if len(chains) > 1 else chains
 
 
-def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Trial | None:
+def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Proposal | None:
     """Return a trial that gives every member its place, or None if there is none. None leaves no trace."""
     if request.priority == OPPORTUNISTIC:
         return _decide_leftover(cluster, request)
     price = price_of(cluster, now_ms)
-    views = candidate_views(cluster, request)
+    shares = candidate_views(cluster, request)
     need = sum(leaves * count for count, leaves in request.members)
     count, largest = _largest(request)
-    roomy = [view for view in views if view.size - view.claimed >= need and view.has_room(count, largest)]
-    ways: list[Callable[[Placement, View, Within | None], list[Part] | None]] = [
+    roomy = [share for share in shares if share.size - share.claimed >= need and share.has_room(count, largest)]
+    ways: list[Callable[[Placement, VcShare, Within | None], list[Part] | None]] = [
         Placement.without_loss,
         Placement.at_a_cost,
     ]
     for way in ways:
-        for view in roomy:
+        for share in roomy:
             journal = Journal()
             placement = Placement(request.id, request.priority, request.sizes(), journal, price)
-            parts = _place(way, placement, view, request)
+            parts = _place(way, placement, share, request)
             if parts is not None:
-                victims = {gang for part in parts for gang, mask in part.box.squatters.items() if mask & part.mask}
-                return Trial(request, view.chain, parts, journal, victims, undo=journal.undo)
-    for view in views:
-        below = view.claimed_below(request.priority)
-        if not below or view.size - view.claimed + below < need:
+                victims = {
+                    gang
+                    for part in parts
+                    for gang, mask in part.node_cell.opportunistic_gangs.items()
+                    if mask & part.mask
+                }
+                return Proposal(request, share.chain, parts, journal, victims, undo=journal.undo)
+    for share in shares:
+        below = share.claimed_below(request.priority)
+        if not below or share.size - share.claimed + below < need:
             continue
-        preemption = Preemption(cluster, view, request, price)
+        preemption = Preemption(cluster, share, request, price)
         parts = preemption.place()
         if parts is not None:
-            return Trial(
-                request, view.chain, parts, preemption.journal,
+            return Proposal(
+                request, share.chain, parts, preemption.journal,
                 preemption.victims, preemption.stripped, preemption.displaced, preemption.journal.touched(),
                 undo=preemption.undo,
             )  # fmt: skip
@@ -133,22 +138,22 @@ def _largest(request: GangRequest) -> tuple[int, int]:
 
 
 def _place(
-    way: Callable[[Placement, View, Within | None], list[Part] | None],
+    way: Callable[[Placement, VcShare, Within | None], list[Part] | None],
     placement: Placement,
-    view: View,
+    share: VcShare,
     request: GangRequest,
 ) -> list[Part] | None:
     if request.topology is None and request.nodes is None and not request.groups:
-        return way(placement, view, None)
-    grouped = in_view(request, view, placement.journal, placement.price, may_cost=way is Placement.at_a_cost)
-    for within in insides(view, request):
-        parts = grouped.place(within) if request.groups else way(placement, view, within)
+        return way(placement, share, None)
+    grouped = in_view(request, share, placement.journal, placement.price, may_cost=way is Placement.at_a_cost)
+    for within in insides(share, request):
+        parts = grouped.place(within) if request.groups else way(placement, share, within)
         if parts is not None:
             return parts
     return None
 
 
-def _decide_leftover(cluster: Cluster, request: GangRequest) -> Trial | None:
+def _decide_leftover(cluster: Cluster, request: GangRequest) -> Proposal | None:
     sizes = request.sizes()
     for chain in candidate_chains(cluster, request):
         for within in leftover_insides(chain, request):
@@ -156,7 +161,7 @@ def _decide_leftover(cluster: Cluster, request: GangRequest) -> Trial | None:
             if request.groups:
                 parts = on_leftovers(request, chain, journal).place(within)
             else:
-                parts = LeftoverPlacement(request.id, sizes, journal).onto(chain, within)
+                parts = OpportunisticPlacement(request.id, sizes, journal).onto(chain, within)
             if parts is not None:
-                return Trial(request, chain, parts, journal, undo=journal.undo)
+                return Proposal(request, chain, parts, journal, undo=journal.undo)
     return None

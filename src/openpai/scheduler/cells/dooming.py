@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from openpai.scheduler.cells.chain import Chain
-from openpai.scheduler.cells.journal import Right
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.journal import Guarantee
+from openpai.scheduler.cells.vc_share import VcShare
 
 
-def doomed_cells(chain: Chain) -> tuple[Right, ...]:
+def doomed_cells(chain: Chain) -> tuple[Guarantee, ...]:
     """Return the bad cells that stand for promises no sound cell could serve."""
-    if not chain.bad_boxes:
+    if not chain.bad_nodes:
         return ()
     if chain.doomed_at != chain.version:
         with shown(chain) as found:
@@ -26,72 +26,72 @@ def doomed_cells(chain: Chain) -> tuple[Right, ...]:
     return chain.doomed
 
 
-def lost_devices(view: View) -> int:
+def lost_devices(share: VcShare) -> int:
     """Return how many bad devices are in the cells that serve a view, or stand for what nothing else could serve."""
-    if not view.chain.bad_boxes:
+    if not share.chain.bad_nodes:
         return 0
-    return view.bad + doomed_devices(view)
+    return share.bad + doomed_devices(share)
 
 
-def doomed_devices(view: View) -> int:
+def doomed_devices(share: VcShare) -> int:
     """Return how many bad devices are in the cells that stand for a view's unserved promises."""
-    chain = view.chain
+    chain = share.chain
     lost = 0
-    for right in doomed_cells(chain):
-        if right.view is view:
-            boxes = (chain.boxes[at] for at in chain.boxes_of(right.level, right.cell))
-            if right.level < chain.node_level:
-                mask = chain.mask_in_box(right.level, right.cell)
-                lost += sum((box.bad & mask).bit_count() for box in boxes)
+    for guarantee in doomed_cells(chain):
+        if guarantee.share is share:
+            node_cells = (chain.node_cells[at] for at in chain.nodes_of(guarantee.level, guarantee.cell))
+            if guarantee.level < chain.node_level:
+                mask = chain.mask_in_node(guarantee.level, guarantee.cell)
+                lost += sum((node_cell.bad & mask).bit_count() for node_cell in node_cells)
             else:
-                lost += sum(box.bad.bit_count() for box in boxes)
+                lost += sum(node_cell.bad.bit_count() for node_cell in node_cells)
     return lost
 
 
 @contextmanager
-def shown(chain: Chain) -> Iterator[tuple[Right, ...]]:
+def shown(chain: Chain) -> Iterator[tuple[Guarantee, ...]]:
     """Bind the doomed cells for as long as the context lasts, for whoever shows the books."""
     version = chain.version
-    bound: list[Right] = []
-    if chain.bad_boxes:
-        for name in sorted(chain.views):
+    bound: list[Guarantee] = []
+    if chain.bad_nodes:
+        for name in sorted(chain.shares):
             for level in range(chain.top, 0, -1):
-                if chain.views[name].unserved[level - 1]:
-                    bound += _doom(chain, chain.views[name], level)
+                if chain.shares[name].unserved[level - 1]:
+                    bound += _doom(chain, chain.shares[name], level)
     try:
         yield tuple(bound)
     finally:
-        for right in reversed(bound):
-            chain.unbind(right.view.holdings[right.level, right.cell])
+        for guarantee in reversed(bound):
+            chain.unbind(guarantee.share.bindings[guarantee.level, guarantee.cell])
         chain.version = version
 
 
-def _doom(chain: Chain, view: View, level: int) -> Iterator[Right]:
-    pool = chain.pool
+def _doom(chain: Chain, share: VcShare, level: int) -> Iterator[Guarantee]:
+    free_cells = chain.free_cells
     # Each bad cell bound lowers what is wanted, what is to be had and what of it is bad by one: the gap stays known.
-    gap = view.unserved[level - 1].bit_count() - pool.obtainable(level)
+    gap = share.unserved[level - 1].bit_count() - free_cells.obtainable(level)
     if gap + chain.bad_cells(level) <= 0:
         return
-    bad = [index for index in _bad_cells(chain, level) if pool.cover(level, index)]
+    bad = [index for index in _bad_cells(chain, level) if free_cells.cover(level, index)]
     excess = gap + len(bad)
     for index in bad:
-        if excess <= 0 or not view.unserved[level - 1]:
+        if excess <= 0 or not share.unserved[level - 1]:
             return
-        cover = pool.cover(level, index)
-        if cover and pool.is_safe(level, cover):
-            holding = chain.bind(view, level, index)
-            yield Right(view, level, index, holding.number)
+        cover = free_cells.cover(level, index)
+        if cover and free_cells.is_safe(level, cover):
+            binding = chain.bind(share, level, index)
+            yield Guarantee(share, level, index, binding.number)
             excess -= 1
 
 
 def _bad_cells(chain: Chain, level: int) -> list[int]:
     """Return the cells of a level with a bad device, in order."""
     if level >= chain.node_level:
-        return sorted({index // chain.boxes_per[level] for index in chain.bad_boxes})
-    per = chain.per_box(level)
+        return sorted({index // chain.nodes_per[level] for index in chain.bad_nodes})
+    per = chain.per_node(level)
     return sorted(
         index * per + at
-        for index in chain.bad_boxes
+        for index in chain.bad_nodes
         for at in range(per)
-        if chain.shape.cells[level - 1][at] & chain.boxes[index].bad
+        if chain.shape.cells[level - 1][at] & chain.node_cells[index].bad
     )

@@ -22,10 +22,10 @@ class Offer(NamedTuple):
     level: int
     cell: int
     bad: int
-    squat: int
+    opportunistic: int
 
 
-class Pool:
+class FreeCells:
     """Free cells by level. A cell's burden is its bad devices times WORSE plus its devices in use by squatters."""
 
     def __init__(self, children: tuple[int, ...], counts: list[int], burden: Callable[[int, int], int]) -> None:
@@ -230,8 +230,8 @@ class Pool:
                 usable = within(at)
                 parts = [part for part in parts if usable >> part & 1]
             index = min(parts, key=lambda part: self._burden(at, part))
-        bad, squat = divmod(self._burden(level, index), WORSE)
-        return Offer(level, index, bad, squat)
+        bad, opportunistic = divmod(self._burden(level, index), WORSE)
+        return Offer(level, index, bad, opportunistic)
 
     def cells(self, level: int, usable: int) -> list[int]:
         """Return the free cells of a level among those whose bits are given, in order."""
@@ -248,7 +248,7 @@ class Pool:
             bits |= found if burden else found & -found
         return _places(bits)
 
-    def free_cells(self, level: int) -> list[int]:
+    def at_level(self, level: int) -> list[int]:
         """Return the free cells of a level, in order."""
         return sorted(self._where[level - 1])
 

@@ -13,10 +13,10 @@ from openpai.scheduler.cells.chain import Chain
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import CellGroup, GangRequest
 from openpai.scheduler.cells.narrowing import cells_within, leftover_cells_within
-from openpai.scheduler.cells.opportunistic import LeftoverPlacement
+from openpai.scheduler.cells.opportunistic import OpportunisticPlacement
 from openpai.scheduler.cells.placing import Placement
 from openpai.scheduler.cells.search import Price, Within
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 
 EXACT_UP_TO: Final = 40
 """With more groups than this side by side each takes the first cell that has room for it."""
@@ -132,20 +132,20 @@ class Grouped:
         return -devices, self._chain.spec.types.index(group.cell_type)
 
 
-def in_view(request: GangRequest, view: View, journal: Journal, price: Price, *, may_cost: bool) -> Grouped:
+def in_view(request: GangRequest, share: VcShare, journal: Journal, price: Price, *, may_cost: bool) -> Grouped:
     """Return what places a gang with a guarantee."""
     sizes = request.sizes()
 
     def put(members: Sequence[int], within: Within | None) -> Sequence[Part] | None:
         own = [sizes[member] for member in members]
         placement = Placement(request.id, request.priority, own, journal, price)
-        parts = placement.without_loss(view, within)
-        return placement.at_a_cost(view, within) if parts is None and may_cost else parts
+        parts = placement.without_loss(share, within)
+        return placement.at_a_cost(share, within) if parts is None and may_cost else parts
 
     def cells(level: int, need: int, within: Within | None) -> Iterator[Within]:
-        return cells_within(view, level, need, within)
+        return cells_within(share, level, need, within)
 
-    return Grouped(request, view.chain, journal, cells, put)
+    return Grouped(request, share.chain, journal, cells, put)
 
 
 def on_leftovers(request: GangRequest, chain: Chain, journal: Journal) -> Grouped:
@@ -153,7 +153,7 @@ def on_leftovers(request: GangRequest, chain: Chain, journal: Journal) -> Groupe
     sizes = request.sizes()
 
     def put(members: Sequence[int], within: Within | None) -> Sequence[Part] | None:
-        return LeftoverPlacement(request.id, [sizes[member] for member in members], journal).onto(chain, within)
+        return OpportunisticPlacement(request.id, [sizes[member] for member in members], journal).onto(chain, within)
 
     def cells(level: int, need: int, within: Within | None) -> Iterator[Within]:
         return leftover_cells_within(chain, level, need, within)

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from openpai.scheduler.cells.chain import Chain
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.journal import Journal, Part, Right
+from openpai.scheduler.cells.journal import Guarantee, Journal, Part
 from openpai.scheduler.cells.model import GangRecord, State
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 
 STEPS_MAX: Final = 2_000
 """So many ways of serving the same gangs from other promised cells are tried."""
@@ -33,55 +33,55 @@ class _Claim(NamedTuple):
 
     def give_up(self, journal: Journal) -> None:
         """Claim the part no longer."""
-        (journal.drop if self.is_reserved else journal.strip)(self.gang, self.priority, self.part)
+        (journal.drop if self.is_reserved else journal.revoke)(self.gang, self.priority, self.part)
 
-    def take(self, journal: Journal, right: Right) -> None:
+    def take(self, journal: Journal, guarantee: Guarantee) -> None:
         """Claim the part out of a cell."""
-        (journal.claim_again if self.is_reserved else journal.endow)(self.gang, self.priority, self.part, right)
+        (journal.claim_again if self.is_reserved else journal.grant)(self.gang, self.priority, self.part, guarantee)
 
 
 def cell_around(chain: Chain, part: Part, level: int) -> int | None:
     """Return which cell of a level contains a part, None if none contains all of it."""
     if level >= chain.node_level:
-        return part.box.index // chain.boxes_per[level]
+        return part.node_cell.index // chain.nodes_per[level]
     size = chain.spec.leaves(level)
     at = ((part.mask & -part.mask).bit_length() - 1) // size
     if part.mask & ~chain.shape.cells[level - 1][at]:
         return None
-    return part.box.index * chain.per_box(level) + at
+    return part.node_cell.index * chain.per_node(level) + at
 
 
-def find_right(view: View, part: Part, hint: int) -> Right | None:
+def find_guarantee(share: VcShare, part: Part, hint: int) -> Guarantee | None:
     """Return a right of the view that covers a part, preferably out of a promised cell of level `hint`."""
-    return next(_rights(view, part, hint), None)
+    return next(_guarantees(share, part, hint), None)
 
 
-def _rights(view: View, part: Part, hint: int) -> Iterator[Right]:
+def _guarantees(share: VcShare, part: Part, hint: int) -> Iterator[Guarantee]:
     """Yield the rights of a view that cover a part: the cell that holds it already, or any that could be bound."""
-    box = part.box
-    chain = box.chain
-    if chain is not view.chain or part.mask & box.claimed:
+    node_cell = part.node_cell
+    chain = node_cell.chain
+    if chain is not share.chain or part.mask & node_cell.claimed:
         return
-    holding = view.holding_of(box, part.mask)
-    if holding is not None:
-        yield Right(view, holding.level, holding.index, holding.number)
+    binding = share.binding_of(node_cell, part.mask)
+    if binding is not None:
+        yield Guarantee(share, binding.level, binding.index, binding.number)
         return
-    for level in _levels(view, hint):
+    for level in _levels(share, hint):
         cell = cell_around(chain, part, level)
         if cell is None:
             continue
-        cover = chain.pool.cover(level, cell)
-        if cover and chain.pool.is_safe(level, cover):
-            unserved = view.unserved[level - 1]
-            yield Right(view, level, cell, (unserved & -unserved).bit_length() - 1)
+        cover = chain.free_cells.cover(level, cell)
+        if cover and chain.free_cells.is_safe(level, cover):
+            unserved = share.unserved[level - 1]
+            yield Guarantee(share, level, cell, (unserved & -unserved).bit_length() - 1)
 
 
-def _levels(view: View, hint: int) -> Iterator[int]:
-    order = [hint, *(level for level in range(1, len(view.unserved) + 1) if level != hint)]
-    return (level for level in order if 0 < level <= len(view.unserved) and view.unserved[level - 1])
+def _levels(share: VcShare, hint: int) -> Iterator[int]:
+    order = [hint, *(level for level in range(1, len(share.unserved) + 1) if level != hint)]
+    return (level for level in order if 0 < level <= len(share.unserved) and share.unserved[level - 1])
 
 
-def endow(gangs: Mapping[str, GangRecord], journal: Journal, gang: str) -> bool:
+def grant(gangs: Mapping[str, GangRecord], journal: Journal, gang: str) -> bool:
     """Give a gang the rights it lost; True if it has all of them again, False (and no trace) if one is gone."""
     record = gangs[gang]
     mark = journal.mark
@@ -89,70 +89,74 @@ def endow(gangs: Mapping[str, GangRecord], journal: Journal, gang: str) -> bool:
         part = record.parts[member]
         if part is None:
             continue
-        right = find_right(lost.view, part, lost.level)
-        if right is None:
-            if _serve_anew(gangs, journal, lost.view, _Claim(gang, record.request.priority, part), lost.level):
+        guarantee = find_guarantee(lost.share, part, lost.level)
+        if guarantee is None:
+            if _serve_anew(gangs, journal, lost.share, _Claim(gang, record.request.priority, part), lost.level):
                 continue
             journal.undo(mark)
             return False
-        journal.endow(gang, record.request.priority, part, right)
+        journal.grant(gang, record.request.priority, part, guarantee)
     record.lost.clear()
     return True
 
 
-def _serve_anew(gangs: Mapping[str, GangRecord], journal: Journal, view: View, wanted: _Claim, hint: int) -> bool:
+def _serve_anew(gangs: Mapping[str, GangRecord], journal: Journal, share: VcShare, wanted: _Claim, hint: int) -> bool:
     """Claim a part by serving the view's gangs from other promised cells; False, and no trace, if there is no way."""
-    if wanted.part.mask & wanted.part.box.claimed or wanted.part.box.chain is not view.chain:
+    if wanted.part.mask & wanted.part.node_cell.claimed or wanted.part.node_cell.chain is not share.chain:
         return False
-    claims = list(_claims_of(gangs, view))
+    claims = list(_claims_of(gangs, share))
     if len(claims) >= PARTS_MAX:
-        node = view.chain.node_level
-        larger = (level for level in range(node, view.chain.top + 1) if view.unserved[level - 1])
-        return any(_serve_within(gangs, journal, view, wanted, level) for level in larger)
+        node = share.chain.node_level
+        larger = (level for level in range(node, share.chain.top + 1) if share.unserved[level - 1])
+        return any(_serve_within(gangs, journal, share, wanted, level) for level in larger)
     mark = journal.mark
-    hints = {id(claim.part): claim.part.right.level for claim in claims if claim.part.right is not None}
+    hints = {id(claim.part): claim.part.guarantee.level for claim in claims if claim.part.guarantee is not None}
     hints[id(wanted.part)] = hint
     for claim in claims:
         claim.give_up(journal)
-    if _assign(journal, view, [wanted, *claims], hints):
+    if _assign(journal, share, [wanted, *claims], hints):
         return True
     journal.undo(mark)
     return False
 
 
-def _serve_within(gangs: Mapping[str, GangRecord], journal: Journal, view: View, wanted: _Claim, level: int) -> bool:
+def _serve_within(
+    gangs: Mapping[str, GangRecord], journal: Journal, share: VcShare, wanted: _Claim, level: int
+) -> bool:
     """Let one larger cell serve a part and all that smaller ones around it serve."""
-    chain = view.chain
-    cell = wanted.part.box.index // chain.boxes_per[level]
-    inside = chain.boxes_of(level, cell)
+    chain = share.chain
+    cell = wanted.part.node_cell.index // chain.nodes_per[level]
+    inside = chain.nodes_of(level, cell)
     claims = [
         claim
-        for claim in _claims_of(gangs, view)
-        if claim.part.box.index in inside and claim.part.right is not None and claim.part.right.level < level
+        for claim in _claims_of(gangs, share)
+        if claim.part.node_cell.index in inside
+        and claim.part.guarantee is not None
+        and claim.part.guarantee.level < level
     ]
     mark = journal.mark
     for claim in claims:
         claim.give_up(journal)
-    cover = chain.pool.cover(level, cell)
-    if cover and chain.pool.is_safe(level, cover):
-        unserved = view.unserved[level - 1]
-        right = Right(view, level, cell, (unserved & -unserved).bit_length() - 1)
+    cover = chain.free_cells.cover(level, cell)
+    if cover and chain.free_cells.is_safe(level, cover):
+        unserved = share.unserved[level - 1]
+        guarantee = Guarantee(share, level, cell, (unserved & -unserved).bit_length() - 1)
         for claim in [wanted, *claims]:
-            claim.take(journal, right)
+            claim.take(journal, guarantee)
         return True
     journal.undo(mark)
     return False
 
 
-def _claims_of(gangs: Mapping[str, GangRecord], view: View) -> Iterator[_Claim]:
+def _claims_of(gangs: Mapping[str, GangRecord], share: VcShare) -> Iterator[_Claim]:
     for gang, record in sorted(gangs.items()):
-        if record.request.virtual_cluster == view.name:
+        if record.request.virtual_cluster == share.name:
             for part in record.parts:
-                if part is not None and part.right is not None and part.right.view is view:
+                if part is not None and part.guarantee is not None and part.guarantee.share is share:
                     yield _Claim(gang, record.request.priority, part, record.state is State.PREEMPTING)
 
 
-def _assign(journal: Journal, view: View, claims: list[_Claim], hints: Mapping[int, int]) -> bool:
+def _assign(journal: Journal, share: VcShare, claims: list[_Claim], hints: Mapping[int, int]) -> bool:
     """Give every part a right, whichever promised cells that takes; False, and no trace, if there is no way."""
     steps = 0
 
@@ -161,12 +165,12 @@ def _assign(journal: Journal, view: View, claims: list[_Claim], hints: Mapping[i
         if at == len(claims):
             return True
         claim = claims[at]
-        for right in list(_rights(view, claim.part, hints[id(claim.part)])):
+        for guarantee in list(_guarantees(share, claim.part, hints[id(claim.part)])):
             steps += 1
             if steps > STEPS_MAX:
                 return False
             mark = journal.mark
-            claim.take(journal, right)
+            claim.take(journal, guarantee)
             if give(at + 1):
                 return True
             journal.undo(mark)
@@ -180,7 +184,7 @@ def seniority(record: GangRecord) -> tuple[int, int, str]:
     return -record.request.priority, record.since_ms or 0, record.request.id
 
 
-def settle_rights(cluster: Cluster, only: str | None = None) -> set[str]:
+def settle_guarantees(cluster: Cluster, only: str | None = None) -> set[str]:
     """Give rights back to running gangs that lost theirs, the highest priority first, or to `only` one of them.
 
     Gangs of lower priority lose theirs for it where it takes that. Returns the gangs whose reservation was lost so:
@@ -193,7 +197,7 @@ def settle_rights(cluster: Cluster, only: str | None = None) -> set[str]:
         if not record.lost or record.threats or record.state is not State.ALLOCATED or _is_beyond(record):
             continue
         journal = Journal()
-        if endow(cluster.gangs, journal, name):
+        if grant(cluster.gangs, journal, name):
             cluster.promote(record)
             _note_rebound(cluster, record, journal)
         else:
@@ -203,23 +207,24 @@ def settle_rights(cluster: Cluster, only: str | None = None) -> set[str]:
 
 def _is_beyond(record: GangRecord) -> bool:
     """Return whether a gang surely cannot have its right: its virtual cluster uses too much with as much right."""
-    wanted: dict[View, int] = {}
+    wanted: dict[VcShare, int] = {}
     for member, lost in record.lost.items():
         part = record.parts[member]
         if part is not None:
-            wanted[lost.view] = wanted.get(lost.view, 0) + part.mask.bit_count()
+            wanted[lost.share] = wanted.get(lost.share, 0) + part.mask.bit_count()
     return any(
-        need > view.size - view.claimed + view.claimed_below(record.request.priority) for view, need in wanted.items()
+        need > share.size - share.claimed + share.claimed_below(record.request.priority)
+        for share, need in wanted.items()
     )
 
 
 def _take_over(cluster: Cluster, record: GangRecord) -> set[str]:
     """Give a gang its right at the expense of lower priorities, if that helps; return whose reservation that took."""
-    views = {id(lost.view): lost.view for lost in record.lost.values()}
+    shares = {id(lost.share): lost.share for lost in record.lost.values()}
     lower = [
         other
         for other in cluster.gangs_of[record.request.virtual_cluster].values()
-        if 0 <= other.request.priority < record.request.priority and _has_claim(other, views)
+        if 0 <= other.request.priority < record.request.priority and _has_claim(other, shares)
     ]
     if not lower:
         return set()
@@ -227,8 +232,8 @@ def _take_over(cluster: Cluster, record: GangRecord) -> set[str]:
     gang, journal = record.request.id, Journal()
     lost = dict(record.lost)
     for other in lower:
-        _strip(journal, other)
-    if not endow(cluster.gangs, journal, gang):
+        _revoke(journal, other)
+    if not grant(cluster.gangs, journal, gang):
         journal.undo()
         record.lost = lost
         _keep(lower)
@@ -242,22 +247,24 @@ def _take_over(cluster: Cluster, record: GangRecord) -> set[str]:
 def _note_rebound(cluster: Cluster, record: GangRecord, journal: Journal) -> None:
     """Gangs that are served from other cells than before may leave room where there was none."""
     cluster.rebound |= journal.touched()
-    chains = {part.box.chain.spec.name: part.box.chain for part in record.parts if part is not None}
+    chains = {part.node_cell.chain.spec.name: part.node_cell.chain for part in record.parts if part is not None}
     cluster.note_freed(record.request.virtual_cluster, chains.values())
 
 
-def _has_claim(record: GangRecord, views: Mapping[int, View]) -> bool:
-    return any(part is not None and part.right is not None and id(part.right.view) in views for part in record.parts)
+def _has_claim(record: GangRecord, shares: Mapping[int, VcShare]) -> bool:
+    return any(
+        part is not None and part.guarantee is not None and id(part.guarantee.share) in shares for part in record.parts
+    )
 
 
-def _strip(journal: Journal, record: GangRecord) -> None:
+def _revoke(journal: Journal, record: GangRecord) -> None:
     for member, part in enumerate(record.parts):
-        if part is not None and part.right is not None:
-            record.lost[member] = part.right
+        if part is not None and part.guarantee is not None:
+            record.lost[member] = part.guarantee
             if record.state is State.PREEMPTING:
                 journal.drop(record.request.id, record.request.priority, part)
             else:
-                journal.strip(record.request.id, record.request.priority, part)
+                journal.revoke(record.request.id, record.request.priority, part)
 
 
 def _keep(records: Iterable[GangRecord]) -> None:
@@ -274,7 +281,7 @@ def _give_back(cluster: Cluster, journal: Journal, lower: list[GangRecord], by: 
         if other.state is State.PREEMPTING:
             if not _reserve_again(journal, other):
                 displaced.add(name)
-        elif not endow(cluster.gangs, journal, name):
+        elif not grant(cluster.gangs, journal, name):
             cluster.demote(other, by)
     return displaced
 
@@ -282,9 +289,9 @@ def _give_back(cluster: Cluster, journal: Journal, lower: list[GangRecord], by: 
 def _reserve_again(journal: Journal, record: GangRecord) -> bool:
     """Give a gang that waits for others to leave what was reserved for it, if all of that is still to be had."""
     mark = journal.mark
-    for member, right in sorted(record.lost.items()):
+    for member, guarantee in sorted(record.lost.items()):
         part = record.parts[member]
-        found = None if part is None else find_right(right.view, part, right.level)
+        found = None if part is None else find_guarantee(guarantee.share, part, guarantee.level)
         if part is None or found is None:
             journal.undo(mark)
             record.lost.clear()

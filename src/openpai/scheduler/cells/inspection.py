@@ -15,8 +15,8 @@ from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.dooming import shown
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import GangRecord, State
-from openpai.scheduler.cells.node_cell import Box, Holding
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
+from openpai.scheduler.cells.vc_share import VcShare
 
 FREE_PRIORITY: Final = -2
 
@@ -41,7 +41,7 @@ def physical_cells(cluster: Cluster) -> list[Cell]:
 def virtual_clusters(cluster: Cluster) -> dict[str, list[Cell]]:
     """Return the virtual cells of each virtual cluster as trees."""
     with _all_shown(cluster):
-        return {name: _virtual_cells(cluster, name) for name in cluster.views}
+        return {name: _virtual_cells(cluster, name) for name in cluster.shares}
 
 
 def virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
@@ -66,29 +66,29 @@ def _virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
     address = 0
     for quota in cluster.config.virtual_clusters[name].quota:
         for _ in range(quota.number):
-            view = cluster.views[name][quota.chain]
+            share = cluster.shares[name][quota.chain]
             number = given.get((quota.chain, quota.level), 0)
             given[quota.chain, quota.level] = number + 1
-            found.append(_promised_cell(looks[quota.chain], view, quota.level, number, f"{name}/{address}"))
+            found.append(_promised_cell(looks[quota.chain], share, quota.level, number, f"{name}/{address}"))
             address += 1
     for pin in cluster.config.virtual_clusters[name].pinned:
-        view = cluster.pins[name, pin]
+        share = cluster.pins[name, pin]
         level = cluster.config.pinned[pin].level
-        found.append(_promised_cell(looks[view.chain.spec.name], view, level, 0, f"{name}/{address}"))
+        found.append(_promised_cell(looks[share.chain.spec.name], share, level, 0, f"{name}/{address}"))
         address += 1
     return found
 
 
-def virtual_address(cluster: Cluster, holding: Holding) -> str:
+def virtual_address(cluster: Cluster, binding: CellBinding) -> str:
     """Return the address of the promised cell that a holding serves."""
-    name = holding.view.name
+    name = binding.share.name
     spec = cluster.config.virtual_clusters[name]
     before = 0
-    if holding.view.pin is not None:
-        return f"{name}/{sum(quota.number for quota in spec.quota) + spec.pinned.index(holding.view.pin)}"
-    left = holding.number
+    if binding.share.pin is not None:
+        return f"{name}/{sum(quota.number for quota in spec.quota) + spec.pinned.index(binding.share.pin)}"
+    left = binding.number
     for quota in spec.quota:
-        if (quota.chain, quota.level) == (holding.view.chain.spec.name, holding.level):
+        if (quota.chain, quota.level) == (binding.share.chain.spec.name, binding.level):
             if left < quota.number:
                 return f"{name}/{before + left}"
             left -= quota.number
@@ -109,11 +109,11 @@ def affinity_group(cluster: Cluster, record: GangRecord) -> dict[str, Any]:
     for part in record.parts:
         if part is None:
             continue
-        physical.setdefault(part.box.name, []).extend(part.box.numbers(part.mask))
-        if part.right is not None:
-            holding = part.right.view.holdings[part.right.level, part.right.cell]
-            top = virtual_address(cluster, holding)
-            virtual.setdefault(top, []).extend(_leaf_addresses(holding, part, top))
+        physical.setdefault(part.node_cell.name, []).extend(part.node_cell.numbers(part.mask))
+        if part.guarantee is not None:
+            binding = part.guarantee.share.bindings[part.guarantee.level, part.guarantee.cell]
+            top = virtual_address(cluster, binding)
+            virtual.setdefault(top, []).extend(_leaf_addresses(binding, part, top))
     status: dict[str, Any] = {
         "vc": record.request.virtual_cluster,
         "priority": record.request.priority,
@@ -127,18 +127,18 @@ def affinity_group(cluster: Cluster, record: GangRecord) -> dict[str, Any]:
     return {"metadata": {"name": record.request.id}, "status": status}
 
 
-def _leaf_addresses(holding: Holding, part: Part, top: str) -> Iterator[str]:
-    chain = part.box.chain
+def _leaf_addresses(binding: CellBinding, part: Part, top: str) -> Iterator[str]:
+    chain = part.node_cell.chain
     for bit in range(chain.shape.leaves):
         if part.mask >> bit & 1:
-            leaf = part.box.index * chain.shape.leaves + bit
-            yield _address_below(chain, holding, leaf, top)
+            leaf = part.node_cell.index * chain.shape.leaves + bit
+            yield _address_below(chain, binding, leaf, top)
 
 
-def _address_below(chain: Chain, holding: Holding, leaf: int, top: str) -> str:
+def _address_below(chain: Chain, binding: CellBinding, leaf: int, top: str) -> str:
     """Return the address of a device below a promised cell: numbers count from 0 inside the cell, level by level."""
-    inside = leaf - holding.index * chain.spec.leaves(holding.level)
-    numbers = [str(inside // chain.spec.leaves(level)) for level in range(holding.level - 1, 0, -1)]
+    inside = leaf - binding.index * chain.spec.leaves(binding.level)
+    numbers = [str(inside // chain.spec.leaves(level)) for level in range(binding.level - 1, 0, -1)]
     return "/".join([top, *numbers])
 
 
@@ -150,7 +150,9 @@ class _Look:
         self.chain = chain
         self.spec = chain.spec
         self.held = {
-            (unit.holding.level, unit.holding.index): unit.holding for box in chain.boxes for unit in box.units
+            (unit.binding.level, unit.binding.index): unit.binding
+            for node_cell in chain.node_cells
+            for unit in node_cell.units
         }
 
     def physical(self, level: int, index: int, prefix: str) -> Cell:
@@ -158,10 +160,10 @@ class _Look:
         address = self.address(level, index, prefix)
         children = [self.physical(level - 1, child, address) for child in self.children(level, index)]
         cell = self.cell(level, address, children, self.leaf(level, index, False))
-        holding = self.held.get((level, index))
-        if holding is not None:
-            cell["vc"] = holding.view.name
-            cell["virtualCell"] = {"cellType": cell["cellType"], "cellAddress": virtual_address(self.cluster, holding)}
+        binding = self.held.get((level, index))
+        if binding is not None:
+            cell["vc"] = binding.share.name
+            cell["virtualCell"] = {"cellType": cell["cellType"], "cellAddress": virtual_address(self.cluster, binding)}
         return cell
 
     def mirrored(self, level: int, index: int, at: tuple[str, int], prefix: str) -> Cell:
@@ -195,12 +197,12 @@ class _Look:
         """Return the full address of a physical cell whose parent's is `prefix`."""
         if level >= self.chain.node_level:
             return self.spec.upper[level - self.chain.node_level][index]
-        per = self.chain.per_box(level)
-        box = index // per
+        per = self.chain.per_node(level)
+        node_cell = index // per
         if not prefix:
             above = index // self.spec.children[level]
             prefix = self.address(level + 1, above, "")
-        return f"{prefix}/{self.spec.inner[box][level - 1][index % per]}"
+        return f"{prefix}/{self.spec.inner[node_cell][level - 1][index % per]}"
 
     def cell(self, level: int, address: str, children: list[Cell], leaf: tuple[str, bool, int]) -> Cell:
         """Return one cell. Its children say how it is, or `leaf` does: state, whether it is bad, priority."""
@@ -223,18 +225,18 @@ class _Look:
         """Return state, health and priority of a device; a device's virtual side knows nothing of squatters."""
         if level > 1:
             return "Free", False, FREE_PRIORITY
-        box = self.chain.boxes[index // self.chain.shape.leaves]
+        node_cell = self.chain.node_cells[index // self.chain.shape.leaves]
         bit = 1 << index % self.chain.shape.leaves
-        claimer = _on(box.claims, bit)
-        squatter = _on(box.squatters, bit)
-        is_bad = bool(box.bad & bit)
+        claimer = _on(node_cell.claims, bit)
+        opportunistic_gang = _on(node_cell.opportunistic_gangs, bit)
+        is_bad = bool(node_cell.bad & bit)
         if claimer is None:
-            is_used = squatter is not None and not is_virtual
+            is_used = opportunistic_gang is not None and not is_virtual
             return ("Used", is_bad, -1) if is_used else ("Free", is_bad, FREE_PRIORITY)
         record = self.cluster.gangs[claimer]
         state = "Used"
         if record.state is State.PREEMPTING:
-            state = "Reserving" if squatter is not None else "Reserved"
+            state = "Reserving" if opportunistic_gang is not None else "Reserved"
         return state, is_bad, record.request.priority
 
 
@@ -242,26 +244,26 @@ def _on(held: dict[str, int], bit: int) -> str | None:
     return next((gang for gang, mask in held.items() if mask & bit), None)
 
 
-def _promised_cell(look: _Look, view: View, level: int, number: int, address: str) -> Cell:
-    for holding in view.holdings.values():
-        if (holding.level, holding.number) == (level, number):
-            return look.mirrored(level, holding.index, (address, 0), "")
+def _promised_cell(look: _Look, share: VcShare, level: int, number: int, address: str) -> Cell:
+    for binding in share.bindings.values():
+        if (binding.level, binding.number) == (level, number):
+            return look.mirrored(level, binding.index, (address, 0), "")
     return look.unserved(level, address, 0)
 
 
 def _leftover_cells(cluster: Cluster, name: str, looks: dict[str, _Look]) -> Iterator[Cell]:
     for _, record in sorted(cluster.gangs_of[name].items()):
         for part in record.parts:
-            if part is not None and part.right is None:
-                yield from _leftovers_of(looks[part.box.chain.spec.name], part.box, part.mask)
+            if part is not None and part.guarantee is None:
+                yield from _leftovers_of(looks[part.node_cell.chain.spec.name], part.node_cell, part.mask)
 
 
-def _leftovers_of(look: _Look, box: Box, mask: int) -> Iterator[Cell]:
-    chain = box.chain
+def _leftovers_of(look: _Look, node_cell: NodeCell, mask: int) -> Iterator[Cell]:
+    chain = node_cell.chain
     for bit in range(chain.shape.leaves):
         if mask >> bit & 1:
-            address = look.address(1, box.index * chain.shape.leaves + bit, "")
-            is_bad = bool(box.bad >> bit & 1)
+            address = look.address(1, node_cell.index * chain.shape.leaves + bit, "")
+            is_bad = bool(node_cell.bad >> bit & 1)
             physical = {"cellType": chain.spec.leaf_type, "cellAddress": address}
             yield {
                 "leafCellType": chain.spec.leaf_type,

@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from openpai.scheduler.cells.node_cell import Box, Holding
+from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
 from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 
 
-class Right(NamedTuple):
+class Guarantee(NamedTuple):
     """Out of which promised cell a part is claimed."""
 
-    view: View
+    share: VcShare
     level: int
     cell: int
     number: int
@@ -26,9 +26,9 @@ class Right(NamedTuple):
 class Part:
     """The devices that one member of a gang has on one node."""
 
-    box: Box
+    node_cell: NodeCell
     mask: int
-    right: Right | None = None
+    guarantee: Guarantee | None = None
     """None for a squatter."""
 
 
@@ -38,8 +38,8 @@ class Journal:
     __slots__ = ("_done", "_suspended")
 
     def __init__(self) -> None:
-        self._done: list[tuple[str, str, int, Part, Right | None]] = []
-        self._suspended: list[tuple[str, str, int, Part, Right | None]] = []
+        self._done: list[tuple[str, str, int, Part, Guarantee | None]] = []
+        self._suspended: list[tuple[str, str, int, Part, Guarantee | None]] = []
 
     @property
     def mark(self) -> int:
@@ -48,67 +48,67 @@ class Journal:
 
     def claim(self, gang: str, priority: int, unit: Unit, mask: int) -> Part:
         """Give a gang the right to devices of a unit."""
-        holding = unit.holding
-        part = Part(unit.box, mask, Right(holding.view, holding.level, holding.index, holding.number))
-        unit.box.chain.claim(gang, priority, unit, mask)
-        self._done.append(("claim", gang, priority, part, part.right))
+        binding = unit.binding
+        part = Part(unit.node_cell, mask, Guarantee(binding.share, binding.level, binding.index, binding.number))
+        unit.node_cell.chain.claim(gang, priority, unit, mask)
+        self._done.append(("claim", gang, priority, part, part.guarantee))
         return part
 
-    def squat(self, gang: str, box: Box, mask: int) -> Part:
+    def run_opportunistic(self, gang: str, node_cell: NodeCell, mask: int) -> Part:
         """Let a gang run on devices without a right."""
-        part = Part(box, mask)
-        box.chain.squat(gang, box, mask)
-        self._done.append(("squat", gang, 0, part, None))
+        part = Part(node_cell, mask)
+        node_cell.chain.run_opportunistic(gang, node_cell, mask)
+        self._done.append(("run", gang, 0, part, None))
         return part
 
-    def strip(self, gang: str, priority: int, part: Part) -> None:
+    def revoke(self, gang: str, priority: int, part: Part) -> None:
         """Take the right to a part away: the gang runs on as a squatter."""
-        right = part.right
+        guarantee = part.guarantee
         unclaim(gang, priority, part)
-        part.right = None
-        part.box.chain.squat(gang, part.box, part.mask)
-        self._done.append(("strip", gang, priority, part, right))
+        part.guarantee = None
+        part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
+        self._done.append(("revoke", gang, priority, part, guarantee))
 
-    def endow(self, gang: str, priority: int, part: Part, right: Right) -> None:
-        """The opposite of `strip`; the cell named in `right` must be held by its view, or free."""
-        part.box.chain.unsquat(gang, part.box, part.mask)
-        reclaim(gang, priority, part, right)
-        self._done.append(("endow", gang, priority, part, right))
+    def grant(self, gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
+        """The opposite of `revoke`; the cell named in `right` must be held by its view, or free."""
+        part.node_cell.chain.end_opportunistic(gang, part.node_cell, part.mask)
+        reclaim(gang, priority, part, guarantee)
+        self._done.append(("grant", gang, priority, part, guarantee))
 
     def drop(self, gang: str, priority: int, part: Part) -> None:
         """Take a part away altogether."""
-        right = part.right
+        guarantee = part.guarantee
         remove(gang, priority, part)
-        part.right = None
-        self._done.append(("drop", gang, priority, part, right))
+        part.guarantee = None
+        self._done.append(("drop", gang, priority, part, guarantee))
 
-    def claim_again(self, gang: str, priority: int, part: Part, right: Right) -> None:
+    def claim_again(self, gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
         """Claim a part that was dropped; the cell named in `right` must be held by its view, or free."""
-        reclaim(gang, priority, part, right)
-        self._done.append(("claim", gang, priority, part, part.right))
+        reclaim(gang, priority, part, guarantee)
+        self._done.append(("claim", gang, priority, part, part.guarantee))
 
     def touched(self) -> set[str]:
         """Return the gangs whose rights changed."""
-        return {gang for kind, gang, _, _, _ in self._done if kind in ("strip", "endow")}
+        return {gang for kind, gang, _, _, _ in self._done if kind in ("revoke", "grant")}
 
     def undo(self, mark: int = 0) -> None:
         """Take back everything done since `mark`."""
         while len(self._done) > mark:
-            kind, gang, priority, part, right = self._done.pop()
-            if kind == "claim" or kind == "squat":
+            kind, gang, priority, part, guarantee = self._done.pop()
+            if kind == "claim" or kind == "run":
                 remove(gang, priority, part)
-                part.right = None
-            elif kind == "strip" and right is not None:
-                part.box.chain.unsquat(gang, part.box, part.mask)
-                reclaim(gang, priority, part, right)
-            elif kind == "endow":
+                part.guarantee = None
+            elif kind == "revoke" and guarantee is not None:
+                part.node_cell.chain.end_opportunistic(gang, part.node_cell, part.mask)
+                reclaim(gang, priority, part, guarantee)
+            elif kind == "grant":
                 unclaim(gang, priority, part)
-                part.right = None
-                part.box.chain.squat(gang, part.box, part.mask)
-            elif right is None:
-                part.box.chain.squat(gang, part.box, part.mask)
+                part.guarantee = None
+                part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
+            elif guarantee is None:
+                part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
             else:
-                reclaim(gang, priority, part, right)
+                reclaim(gang, priority, part, guarantee)
 
     def suspend(self) -> None:
         """Take everything back for a moment: `resume` does it again."""
@@ -117,47 +117,47 @@ class Journal:
 
     def resume(self) -> None:
         """Do again what `suspend` took back; nothing else may have changed meanwhile."""
-        for kind, gang, priority, part, right in self._suspended:
-            if kind == "squat":
-                part.box.chain.squat(gang, part.box, part.mask)
-            elif kind == "strip" or kind == "drop":
+        for kind, gang, priority, part, guarantee in self._suspended:
+            if kind == "run":
+                part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
+            elif kind == "revoke" or kind == "drop":
                 remove(gang, priority, part)
-                part.right = None
-                if kind == "strip":
-                    part.box.chain.squat(gang, part.box, part.mask)
-            elif right is not None:
-                if kind == "endow":
-                    part.box.chain.unsquat(gang, part.box, part.mask)
-                reclaim(gang, priority, part, right)
+                part.guarantee = None
+                if kind == "revoke":
+                    part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
+            elif guarantee is not None:
+                if kind == "grant":
+                    part.node_cell.chain.end_opportunistic(gang, part.node_cell, part.mask)
+                reclaim(gang, priority, part, guarantee)
         self._done, self._suspended = self._suspended, []
 
 
-def unit_at(box: Box, holding: Holding, mask: int) -> Unit:
+def unit_at(node_cell: NodeCell, binding: CellBinding, mask: int) -> Unit:
     """Return the unit of a holding that lies on those devices of a box."""
-    return next(unit for unit in box.units if unit.holding is holding and not mask & ~unit.mask)
+    return next(unit for unit in node_cell.units if unit.binding is binding and not mask & ~unit.mask)
 
 
 def unclaim(gang: str, priority: int, part: Part) -> None:
     """Give back the right to a part."""
-    right = part.right
-    if right is not None:
-        holding = right.view.holdings[right.level, right.cell]
-        part.box.chain.unclaim(gang, priority, unit_at(part.box, holding, part.mask), part.mask)
+    guarantee = part.guarantee
+    if guarantee is not None:
+        binding = guarantee.share.bindings[guarantee.level, guarantee.cell]
+        part.node_cell.chain.unclaim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
 
 
-def reclaim(gang: str, priority: int, part: Part, right: Right) -> None:
+def reclaim(gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
     """Claim a part out of a given cell, binding the cell if nothing holds it."""
-    chain = part.box.chain
-    holding = right.view.holdings.get((right.level, right.cell))
-    if holding is None:
-        holding = chain.bind(right.view, right.level, right.cell, right.number)
-    chain.claim(gang, priority, unit_at(part.box, holding, part.mask), part.mask)
-    part.right = Right(right.view, right.level, right.cell, holding.number)
+    chain = part.node_cell.chain
+    binding = guarantee.share.bindings.get((guarantee.level, guarantee.cell))
+    if binding is None:
+        binding = chain.bind(guarantee.share, guarantee.level, guarantee.cell, guarantee.number)
+    chain.claim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
+    part.guarantee = Guarantee(guarantee.share, guarantee.level, guarantee.cell, binding.number)
 
 
 def remove(gang: str, priority: int, part: Part) -> None:
     """Take a part away from a gang, whatever it was."""
-    if part.right is None:
-        part.box.chain.unsquat(gang, part.box, part.mask)
+    if part.guarantee is None:
+        part.node_cell.chain.end_opportunistic(gang, part.node_cell, part.mask)
     else:
         unclaim(gang, priority, part)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from openpai.scheduler.cells.journal import Part, Right
-from openpai.scheduler.cells.node_cell import Box
+from openpai.scheduler.cells.journal import Guarantee, Part
+from openpai.scheduler.cells.node_cell import NodeCell
 from openpai.scheduler.model import Spot, Topology
 
 OPPORTUNISTIC: Final = -1
@@ -132,9 +132,9 @@ class NodeHealth:
     is_draining: bool = False
     bad_devices: frozenset[int] = frozenset()
 
-    def mask(self, box: Box) -> int:
+    def mask(self, node_cell: NodeCell) -> int:
         """Return which devices of a node cannot be used."""
-        return box.full if not self.is_healthy or self.is_draining else box.mask_of(tuple(self.bad_devices))
+        return node_cell.full if not self.is_healthy or self.is_draining else node_cell.mask_of(tuple(self.bad_devices))
 
 
 SOUND: Final = NodeHealth()
@@ -161,7 +161,7 @@ class GangRecord:
     """Gangs that must leave before it can start."""
     threats: set[str] = field(default_factory=set)
     """Gangs that wait for it to leave."""
-    lost: dict[int, Right] = field(default_factory=dict)
+    lost: dict[int, Guarantee] = field(default_factory=dict)
     """The rights it lost, by member: given back if whoever took them gives up."""
     lazily_preempted_by: str | None = None
     spots: tuple[Spot | None, ...] = ()

@@ -12,7 +12,7 @@ from openpai.scheduler.cells.chain import Chain
 from openpai.scheduler.cells.free_cells import WORSE
 from openpai.scheduler.cells.model import GangRequest
 from openpai.scheduler.cells.search import Within
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 
 
 def wished_level(chain: Chain, request: GangRequest) -> int:
@@ -21,13 +21,13 @@ def wished_level(chain: Chain, request: GangRequest) -> int:
     return chain.spec.types.index(wish.cell_type) + 1 if wish is not None and wish.cell_type in chain.spec.types else 0
 
 
-def insides(view: View, request: GangRequest) -> Iterator[Within | None]:
+def insides(share: VcShare, request: GangRequest) -> Iterator[Within | None]:
     """Yield the sets of nodes to try one after the other for a gang with a guarantee; None for all nodes."""
-    chain = view.chain
+    chain = share.chain
     allowed = allowed_nodes(chain, request)
     level = wished_level(chain, request)
     if level:
-        yield from cells_within(view, level, sum(request.sizes()), allowed)
+        yield from cells_within(share, level, sum(request.sizes()), allowed)
     if request.topology is None or not request.topology.is_required:
         yield allowed
 
@@ -47,18 +47,18 @@ def allowed_nodes(chain: Chain, request: GangRequest) -> Within | None:
     if request.nodes is None:
         return None
     bits = 0
-    for box in chain.boxes:
-        if box.name in request.nodes:
-            bits |= 1 << box.index
+    for node_cell in chain.node_cells:
+        if node_cell.name in request.nodes:
+            bits |= 1 << node_cell.index
     return Within(chain, bits)
 
 
-def cells_within(view: View, level: int, need: int, within: Within | None) -> Iterator[Within]:
+def cells_within(share: VcShare, level: int, need: int, within: Within | None) -> Iterator[Within]:
     """Yield the cells of a level, inside a set of nodes, where a view has or could get so many devices."""
-    chain = view.chain
+    chain = share.chain
     if need <= chain.spec.leaves(level):
-        for cell in _cells_of(view, level, within):
-            if _has_room(view, level, cell, need):
+        for cell in _cells_of(share, level, within):
+            if _has_room(share, level, cell, need):
                 yield from _inside(chain, level, cell, within)
 
 
@@ -77,13 +77,13 @@ def _inside(chain: Chain, level: int, cell: int, allowed: Within | None) -> Iter
         yield allowed
         return
     if level < chain.node_level:
-        at, mask = cell // chain.per_box(level), chain.mask_in_box(level, cell)
+        at, mask = cell // chain.per_node(level), chain.mask_in_node(level, cell)
         if allowed is not None and allowed.mask != -1 and not allowed.mask & ~mask:
             yield allowed  # the cell around is smaller than this one
         elif allowed is None or (allowed.bits >> at & 1 and not mask & ~allowed.mask):
-            yield Within(chain, 1 << at, (at, 1), chain.mask_in_box(level, cell))
+            yield Within(chain, 1 << at, (at, 1), chain.mask_in_node(level, cell))
         return
-    inside = Within.cell(chain, chain.boxes_per[level], cell)
+    inside = Within.cell(chain, chain.nodes_per[level], cell)
     if allowed is None:
         yield inside
     elif inside.bits & allowed.bits:
@@ -94,25 +94,27 @@ def _free_in(chain: Chain, level: int, cell: int) -> int:
     """Return at most how many devices of a cell nobody uses."""
     if level >= chain.node_level:
         return chain.spec.leaves(level) - max(divmod(chain.burden(level, cell), WORSE))
-    box = chain.boxes[cell // chain.per_box(level)]
-    return (chain.mask_in_box(level, cell) & ~(box.claimed | box.squat | box.bad)).bit_count()
+    node_cell = chain.node_cells[cell // chain.per_node(level)]
+    return (
+        chain.mask_in_node(level, cell) & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)
+    ).bit_count()
 
 
-def _cells_of(view: View, level: int, allowed: Within | None) -> Iterator[int]:
+def _cells_of(share: VcShare, level: int, allowed: Within | None) -> Iterator[int]:
     """Yield the cells of a level where a view has units, then those where it could get some."""
-    chain = view.chain
+    chain = share.chain
     usable = -1 if allowed is None else allowed.cells(level)
-    held = view.holdings.values()
+    held = share.bindings.values()
     own = {cell for each in held for cell in _related(chain, level, each.level, each.index)}
     yield from (cell for cell in sorted(own) if usable >> cell & 1)
-    if not any(view.unserved):
+    if not any(share.unserved):
         return
     known = set(own)
     for free_level in range(1, chain.top + 1):
         within = -1 if allowed is None else allowed.cells(free_level)
         # Larger cells in which nothing is bad or in use are alike, and so are the cells inside each of them.
         is_alike = free_level >= level and allowed is None
-        for index in (chain.pool.kinds if is_alike else chain.pool.cells)(free_level, within):
+        for index in (chain.free_cells.kinds if is_alike else chain.free_cells.cells)(free_level, within):
             related = _related(chain, level, free_level, index)
             if is_alike and not chain.burden(free_level, index):
                 related = related[:1]
@@ -122,20 +124,20 @@ def _cells_of(view: View, level: int, allowed: Within | None) -> Iterator[int]:
                     yield cell
 
 
-def _has_room(view: View, level: int, cell: int, need: int) -> bool:
+def _has_room(share: VcShare, level: int, cell: int, need: int) -> bool:
     """Return whether the sound devices of a cell that a view has or could get are enough, leaving all else aside."""
-    chain = view.chain
-    inside = chain.mask_in_box(level, cell) if level < chain.node_level else chain.shape.full
-    may_open = any(view.unserved)
-    for at in chain.boxes_of(level, cell):
-        box = chain.boxes[at]
-        mask = box.full if may_open else 0
-        for unit in box.units:
-            if unit.holding.view is not view:
+    chain = share.chain
+    inside = chain.mask_in_node(level, cell) if level < chain.node_level else chain.shape.full
+    may_open = any(share.unserved)
+    for at in chain.nodes_of(level, cell):
+        node_cell = chain.node_cells[at]
+        mask = node_cell.full if may_open else 0
+        for unit in node_cell.units:
+            if unit.binding.share is not share:
                 mask &= ~unit.mask
             else:
                 mask |= unit.mask
-        need -= (mask & inside & ~(box.claimed | box.bad)).bit_count()
+        need -= (mask & inside & ~(node_cell.claimed | node_cell.bad)).bit_count()
         if need <= 0:
             return True
     return False

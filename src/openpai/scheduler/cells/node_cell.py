@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from openpai.scheduler.cells.chain import Chain
     from openpai.scheduler.cells.unit_index import Unit
-    from openpai.scheduler.cells.vc_share import View
+    from openpai.scheduler.cells.vc_share import VcShare
 
 
-class Box:
+class NodeCell:
     """One node of one chain. Devices are bits, in the order of the tree."""
 
     __slots__ = (
-        "bad", "chain", "claimed", "claims", "common", "devices", "full", "index", "is_split", "name", "squat",
-        "squatters", "units",
+        "bad", "chain", "claimed", "claims", "common", "devices", "full", "index", "is_split", "name", "opportunistic",
+        "opportunistic_gangs", "units",
     )  # fmt: skip
 
     def __init__(self, chain: Chain, index: int, name: str, devices: tuple[int, ...], full: int) -> None:
@@ -31,9 +31,9 @@ class Box:
         self.full = full
         self.bad = 0
         self.claimed = 0
-        self.squat = 0
+        self.opportunistic = 0
         self.claims: dict[str, int] = {}
-        self.squatters: dict[str, int] = {}
+        self.opportunistic_gangs: dict[str, int] = {}
         self.units: list[Unit] = []
         self.is_split = False
         """Whether it was cut into smaller cells for virtual clusters that were promised parts of nodes."""
@@ -59,16 +59,16 @@ class Box:
 
     def gangs_on(self, mask: int) -> set[str]:
         """Return the gangs that run, or have a claim, on some of its devices."""
-        return {gang for held in (self.claims, self.squatters) for gang, part in held.items() if part & mask}
+        return {gang for held in (self.claims, self.opportunistic_gangs) for gang, part in held.items() if part & mask}
 
 
-class Holding:
+class CellBinding:
     """A physical cell that serves one of a virtual cluster's promised cells."""
 
-    __slots__ = ("claims", "index", "is_pinned", "level", "number", "units", "view")
+    __slots__ = ("claims", "index", "is_pinned", "level", "number", "share", "units")
 
-    def __init__(self, view: View, level: int, index: int, number: int, is_pinned: bool = False) -> None:
-        self.view = view
+    def __init__(self, share: VcShare, level: int, index: int, number: int, is_pinned: bool = False) -> None:
+        self.share = share
         self.level = level
         self.index = index
         self.number = number

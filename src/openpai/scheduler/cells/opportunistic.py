@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from openpai.scheduler.cells.chain import Chain
 from openpai.scheduler.cells.first_fit import FirstFit
 from openpai.scheduler.cells.journal import Journal, Part
-from openpai.scheduler.cells.node_cell import Box
-from openpai.scheduler.cells.packing import boxes_needed, pack_exactly
+from openpai.scheduler.cells.node_cell import NodeCell
+from openpai.scheduler.cells.packing import nodes_needed, pack_exactly
 from openpai.scheduler.cells.search import CLOSE_LOOKS, Within
-from openpai.scheduler.cells.unit_index import leftover_keys
+from openpai.scheduler.cells.unit_index import opportunistic_keys
 
 
-def free_of(box: Box) -> int:
+def free_of(node_cell: NodeCell) -> int:
     """Return the devices of a node that nobody uses."""
-    return box.full & ~(box.claimed | box.squat | box.bad)
+    return node_cell.full & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)
 
 
-class LeftoverPlacement:
+class OpportunisticPlacement:
     """One opportunistic gang on its way onto a chain."""
 
     def __init__(self, gang: str, sizes: Sequence[int], journal: Journal) -> None:
@@ -35,40 +35,40 @@ class LeftoverPlacement:
     def onto(self, chain: Chain, within: Within | None = None) -> list[Part] | None:
         """Let every member run somewhere on the chain; None if there is no room."""
         if within is not None and within.mask != -1:
-            return self._inside_box(chain, within)
+            return self._inside_node(chain, within)
         total = sum(self.sizes)
         placed = False
         if len(self.sizes) > 1:
-            placed = total <= chain.shape.leaves and self._in_one_box(chain, within, total)
+            placed = total <= chain.shape.leaves and self._in_one_node(chain, within, total)
             if not placed and within is None and total > chain.shape.leaves:
                 placed = self._in_one_group(chain)
         if placed or self._fill(chain, within) or self._exactly(chain, within):
             return [self.parts[member] for member in range(len(self.sizes))]
         return None
 
-    def _inside_box(self, chain: Chain, within: Within) -> list[Part] | None:
+    def _inside_node(self, chain: Chain, within: Within) -> list[Part] | None:
         """Let every member run on some devices of one node."""
-        box = chain.boxes[within.bits.bit_length() - 1]
-        left = free_of(box) & within.mask
+        node_cell = chain.node_cells[within.bits.bit_length() - 1]
+        left = free_of(node_cell) & within.mask
         if left.bit_count() < sum(self.sizes):
             return None
         for member in self.order:
-            left &= ~self._squat(member, box, left)
+            left &= ~self._run(member, node_cell, left)
         return [self.parts[member] for member in range(len(self.sizes))]
 
-    def _in_one_box(self, chain: Chain, within: Within | None, total: int) -> bool:
-        box = _seek(chain, total, within)
-        if box is None:
+    def _in_one_node(self, chain: Chain, within: Within | None, total: int) -> bool:
+        node_cell = _seek(chain, total, within)
+        if node_cell is None:
             return False
-        left = chain.shape.best(free_of(box), total)[0]
+        left = chain.shape.best(free_of(node_cell), total)[0]
         for member in self.order:
-            left &= ~self._squat(member, box, left)
+            left &= ~self._run(member, node_cell, left)
         return True
 
     def _in_one_group(self, chain: Chain) -> bool:
-        boxes = boxes_needed(self.sizes, chain.shape.leaves)
+        node_cells = nodes_needed(self.sizes, chain.shape.leaves)
         for tally in chain.commons.tallies:
-            cell = tally.tightest(boxes)
+            cell = tally.tightest(node_cells)
             if cell is not None:
                 per = tally.units_per_cell
                 return self._fill(chain, Within.cell(chain, per, cell))
@@ -76,50 +76,52 @@ class LeftoverPlacement:
 
     def _fill(self, chain: Chain, within: Within | None) -> bool:
         mark = self.journal.mark
-        used: FirstFit[Box] = FirstFit(lambda box: free_of(box).bit_count())
+        used: FirstFit[NodeCell] = FirstFit(lambda node_cell: free_of(node_cell).bit_count())
         for member in self.order:
             number = self.sizes[member]
-            box = used.first(number) or _seek(chain, number, within)
-            if box is None:
+            node_cell = used.first(number) or _seek(chain, number, within)
+            if node_cell is None:
                 self.journal.undo(mark)
                 return False
-            self._squat(member, box, free_of(box))
-            used.use(box)
+            self._run(member, node_cell, free_of(node_cell))
+            used.use(node_cell)
         return True
 
     def _exactly(self, chain: Chain, within: Within | None) -> bool:
         if len(set(self.sizes)) == 1:
             return False  # with members of one size every order of filling is as good as any other
-        boxes = [box for box in chain.boxes if within is None or within.bits >> box.index & 1]
+        node_cells = [
+            node_cell for node_cell in chain.node_cells if within is None or within.bits >> node_cell.index & 1
+        ]
         sizes = [self.sizes[member] for member in self.order]
-        chosen = pack_exactly(sizes, [free_of(box).bit_count() for box in boxes])
+        chosen = pack_exactly(sizes, [free_of(node_cell).bit_count() for node_cell in node_cells])
         if chosen is None:
             return False
         for member, at in zip(self.order, chosen, strict=True):
-            self._squat(member, boxes[at], free_of(boxes[at]))
+            self._run(member, node_cells[at], free_of(node_cells[at]))
         return True
 
-    def _squat(self, member: int, box: Box, free: int) -> int:
-        mask = box.chain.shape.best(free, self.sizes[member])[0]
-        self.parts[member] = self.journal.squat(self.gang, box, mask)
+    def _run(self, member: int, node_cell: NodeCell, free: int) -> int:
+        mask = node_cell.chain.shape.best(free, self.sizes[member])[0]
+        self.parts[member] = self.journal.run_opportunistic(self.gang, node_cell, mask)
         return mask
 
 
-def _seek(chain: Chain, number: int, within: Within | None) -> Box | None:
+def _seek(chain: Chain, number: int, within: Within | None) -> NodeCell | None:
     """Return the best node with `number` devices nobody uses, close together if one of the first few has them so."""
     shape = chain.shape
     if number > shape.leaves:
         return None
-    keys = leftover_keys(shape.leaves).fits[number]
+    keys = opportunistic_keys(shape.leaves).fits[number]
     best = None
     lowest = 0
     key = -1
     for unit in chain.commons.some(keys, CLOSE_LOOKS, -1 if within is None else within.bits):
         if best is not None and unit.key != key:
             break
-        level = shape.best(free_of(unit.box), number)[1]
+        level = shape.best(free_of(unit.node_cell), number)[1]
         if best is None or level < lowest:
-            best, lowest, key = unit.box, level, unit.key
+            best, lowest, key = unit.node_cell, level, unit.key
             if level == shape.ideal[number]:
                 break
     return best

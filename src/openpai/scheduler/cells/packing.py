@@ -11,7 +11,7 @@ from typing import Final
 STEPS_MAX: Final = 20_000
 
 
-def boxes_needed(sizes: Sequence[int], leaves: int) -> int:
+def nodes_needed(sizes: Sequence[int], leaves: int) -> int:
     """Return how many whole nodes members of these sizes fill, largest first."""
     left: list[int] = []
     whole = 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from openpai.scheduler.cells.first_fit import FirstFit
 from openpai.scheduler.cells.journal import Journal, Part
-from openpai.scheduler.cells.packing import boxes_needed, pack_exactly
+from openpai.scheduler.cells.packing import nodes_needed, pack_exactly
 from openpai.scheduler.cells.search import (
     Price,
     Within,
@@ -23,7 +23,7 @@ from openpai.scheduler.cells.search import (
 )
 from openpai.scheduler.cells.solving import Solver
 from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 
 
 class Placement:
@@ -40,18 +40,20 @@ class Placement:
         self._units: list[Unit] = []
         self._used: FirstFit[Unit] = FirstFit(lambda unit: clean_of(unit).bit_count())
 
-    def without_loss(self, view: View, within: Within | None = None) -> list[Part] | None:
+    def without_loss(self, share: VcShare, within: Within | None = None) -> list[Part] | None:
         """Claim devices for every member, taking none from anybody; None if that cannot be."""
-        if (self._is_quick(within) and self._without_loss(view, within)) or self._solved(view, within, may_cost=False):
+        if (self._is_quick(within) and self._without_loss(share, within)) or self._solved(
+            share, within, may_cost=False
+        ):
             return self._finished()
         return None
 
-    def at_a_cost(self, view: View, within: Within | None = None) -> list[Part] | None:
+    def at_a_cost(self, share: VcShare, within: Within | None = None) -> list[Part] | None:
         """Claim devices for every member, some of them in use by gangs without a right; None if there is no room."""
-        if self._is_quick(within) and self._fill(view, within, self.order, True):
+        if self._is_quick(within) and self._fill(share, within, self.order, True):
             return self._finished()
-        is_choosy = within is not None or view.chain.bad_boxes
-        if self._solved(view, within, may_cost=True) if is_choosy else self._exactly(view):
+        is_choosy = within is not None or share.chain.bad_nodes
+        if self._solved(share, within, may_cost=True) if is_choosy else self._exactly(share):
             return self._finished()
         return None
 
@@ -66,14 +68,14 @@ class Placement:
         """Return whether the quick ways may be tried: they know whole nodes only."""
         return within is None or within.mask == -1
 
-    def _solved(self, view: View, within: Within | None, *, may_cost: bool) -> bool:
+    def _solved(self, share: VcShare, within: Within | None, *, may_cost: bool) -> bool:
         """Try combinations of cells where it matters which ones serve the gang; the quick ways found nothing."""
-        chain = view.chain
-        if within is None and not chain.bad_boxes:
+        chain = share.chain
+        if within is None and not chain.bad_nodes:
             return False  # every promise can be served somewhere, and one cell is as good as another
-        if may_cost and not chain.squatting:
+        if may_cost and not chain.opportunistic_devices:
             return False  # there is nothing to take from anybody
-        solver = Solver(view, within, [self.sizes[member] for member in self.order], may_cost=may_cost)
+        solver = Solver(share, within, [self.sizes[member] for member in self.order], may_cost=may_cost)
         units = solver.solve()
         if units is None:
             return False
@@ -81,21 +83,21 @@ class Placement:
             self._claim(member, unit, cheapest_mask(unit, self.sizes[member], self.price, solver.room(unit)))
         return True
 
-    def _without_loss(self, view: View, within: Within | None) -> bool:
+    def _without_loss(self, share: VcShare, within: Within | None) -> bool:
         if len(self.sizes) == 1:
-            return self._fill(view, within, self.order, False)
+            return self._fill(share, within, self.order, False)
         total = sum(self.sizes)
-        if total <= view.chain.shape.leaves and self._in_one_unit(view, within, total):
+        if total <= share.chain.shape.leaves and self._in_one_unit(share, within, total):
             return True
-        if view.chain.groups and within is None and self._in_one_group(view):
+        if share.chain.groups and within is None and self._in_one_group(share):
             return True
-        return self._fill(view, within, self.order, False)
+        return self._fill(share, within, self.order, False)
 
-    def _in_one_unit(self, view: View, within: Within | None, total: int) -> bool:
-        unit = seek_open(view, total, within) or open_clean(view, total, within)
+    def _in_one_unit(self, share: VcShare, within: Within | None, total: int) -> bool:
+        unit = seek_open(share, total, within) or open_clean(share, total, within)
         if unit is None:
             return False
-        shape = view.chain.shape
+        shape = share.chain.shape
         left = shape.best(clean_of(unit), total)[0]
         for member in self.order:
             mask = shape.best(left, self.sizes[member])[0]
@@ -103,80 +105,82 @@ class Placement:
             self._claim(member, unit, mask)
         return True
 
-    def _in_one_group(self, view: View) -> bool:
-        chain = view.chain
-        boxes = boxes_needed(self.sizes, chain.shape.leaves)
-        shelf = view.shelves.get(chain.node_level)
-        if boxes < 2 or shelf is None:
+    def _in_one_group(self, share: VcShare) -> bool:
+        chain = share.chain
+        node_cells = nodes_needed(self.sizes, chain.shape.leaves)
+        unit_index = share.unit_indexes.get(chain.node_level)
+        if node_cells < 2 or unit_index is None:
             return False
-        for tally in shelf.tallies:
-            if tally.units_per_cell < boxes:
+        for tally in unit_index.tallies:
+            if tally.units_per_cell < node_cells:
                 continue
-            cell = tally.tightest(boxes)
-            if cell is not None and self._fill(view, Within.cell(chain, tally.units_per_cell, cell), self.order, False):
+            cell = tally.tightest(node_cells)
+            if cell is not None and self._fill(
+                share, Within.cell(chain, tally.units_per_cell, cell), self.order, False
+            ):
                 return True
-            if self._in_fresh_group(view, boxes, tally.units_per_cell):
+            if self._in_fresh_group(share, node_cells, tally.units_per_cell):
                 return True
-        return self._in_few_groups(view, boxes)
+        return self._in_few_groups(share, node_cells)
 
-    def _in_fresh_group(self, view: View, boxes: int, per: int) -> bool:
+    def _in_fresh_group(self, share: VcShare, node_cells: int, per: int) -> bool:
         """Open promised nodes of one larger cell, or a whole promised cell of that size."""
-        chain = view.chain
+        chain = share.chain
         node = chain.node_level
-        if per == chain.groups[0] and view.unserved[node - 1].bit_count() >= boxes:
-            cell = chain.pool.parts[node - 1].tightest(boxes)
-            if cell is not None and self._fill(view, Within.cell(chain, per, cell), self.order, False):
+        if per == chain.groups[0] and share.unserved[node - 1].bit_count() >= node_cells:
+            cell = chain.free_cells.parts[node - 1].tightest(node_cells)
+            if cell is not None and self._fill(share, Within.cell(chain, per, cell), self.order, False):
                 return True
         for level in range(node + 1, chain.top + 1):
-            if chain.boxes_per[level] >= per and view.unserved[level - 1]:
-                for offer in chain.pool.offers(level):
-                    if not offer.bad and not offer.squat:
-                        first = chain.boxes_of(level, offer.cell).start // per
-                        if self._fill(view, Within.cell(chain, per, first), self.order, False):
+            if chain.nodes_per[level] >= per and share.unserved[level - 1]:
+                for offer in chain.free_cells.offers(level):
+                    if not offer.bad and not offer.opportunistic:
+                        first = chain.nodes_of(level, offer.cell).start // per
+                        if self._fill(share, Within.cell(chain, per, first), self.order, False):
                             return True
                         break
-        if view.unserved[node - 1].bit_count() >= boxes:
+        if share.unserved[node - 1].bit_count() >= node_cells:
             for level in range(node + 1, chain.top + 1):
-                whole = chain.pool.first_whole(level) if chain.boxes_per[level] >= per else None
+                whole = chain.free_cells.first_whole(level) if chain.nodes_per[level] >= per else None
                 if whole is not None:
-                    first = chain.boxes_of(level, whole).start // per
-                    return self._fill(view, Within.cell(chain, per, first), self.order, False)
+                    first = chain.nodes_of(level, whole).start // per
+                    return self._fill(share, Within.cell(chain, per, first), self.order, False)
         return False
 
-    def _in_few_groups(self, view: View, boxes: int) -> bool:
+    def _in_few_groups(self, share: VcShare, node_cells: int) -> bool:
         """Fill the larger cells with the most whole nodes one after the other."""
-        chain = view.chain
-        tally = view.shelves[chain.node_level].tallies[0]
+        chain = share.chain
+        tally = share.unit_indexes[chain.node_level].tallies[0]
         waiting = list(self.order)
         mark = self._mark()
-        while waiting and boxes > 0:
-            cell = tally.tightest(boxes)
+        while waiting and node_cells > 0:
+            cell = tally.tightest(node_cells)
             if cell is None:
                 richest = tally.richest()
                 if richest is None:
                     break
                 cell = richest[0]
             before = len(waiting)
-            waiting = self._fill_some(view, Within.cell(chain, tally.units_per_cell, cell), waiting)
+            waiting = self._fill_some(share, Within.cell(chain, tally.units_per_cell, cell), waiting)
             if len(waiting) == before:
                 break
-            boxes = boxes_needed([self.sizes[member] for member in waiting], chain.shape.leaves)
-        if self._fill(view, None, waiting, False):
+            node_cells = nodes_needed([self.sizes[member] for member in waiting], chain.shape.leaves)
+        if self._fill(share, None, waiting, False):
             return True
         self._undo(mark)
         return False
 
-    def _fill_some(self, view: View, within: Within, members: list[int]) -> list[int]:
+    def _fill_some(self, share: VcShare, within: Within, members: list[int]) -> list[int]:
         left = []
         for member in members:
-            unit = self._touched(self.sizes[member], within) or seek_open(view, self.sizes[member], within)
+            unit = self._touched(self.sizes[member], within) or seek_open(share, self.sizes[member], within)
             if unit is None:
                 left.append(member)
             else:
-                self._claim(member, unit, unit.box.chain.shape.best(clean_of(unit), self.sizes[member])[0])
+                self._claim(member, unit, unit.node_cell.chain.shape.best(clean_of(unit), self.sizes[member])[0])
         return left
 
-    def _fill(self, view: View, within: Within | None, members: Sequence[int], may_cost: bool) -> bool:
+    def _fill(self, share: VcShare, within: Within | None, members: Sequence[int], may_cost: bool) -> bool:
         """Claim devices for the members one by one, or leave no trace."""
         mark = self._mark()
         rest = sum(self.sizes[member] for member in members) if len(members) > 1 else 0
@@ -184,14 +188,14 @@ class Placement:
             number = self.sizes[member]
             unit = (
                 self._touched(number, within)
-                or seek_open(view, number, within)
-                or open_clean(view, number, within, rest)
+                or seek_open(share, number, within)
+                or open_clean(share, number, within, rest)
             )
             rest -= number
             if unit is not None:
-                self._claim(member, unit, view.chain.shape.best(clean_of(unit), number)[0])
+                self._claim(member, unit, share.chain.shape.best(clean_of(unit), number)[0])
                 continue
-            unit = seek_costly(view, number, within, self.price) if may_cost else None
+            unit = seek_costly(share, number, within, self.price) if may_cost else None
             if unit is None:
                 self._undo(mark)
                 return False
@@ -202,52 +206,54 @@ class Placement:
         """Return a unit this gang uses already that has room for another member."""
         if not self._units:
             return None
-        return self._used.first(number, None if within is None else lambda unit: within.bits >> unit.box.index & 1 > 0)
+        return self._used.first(
+            number, None if within is None else lambda unit: within.bits >> unit.node_cell.index & 1 > 0
+        )
 
-    def _exactly(self, view: View) -> bool:
+    def _exactly(self, share: VcShare) -> bool:
         if len(set(self.sizes)) == 1:
             return False  # with members of one size every order of filling is as good as any other
         bins: list[tuple[int, Unit | int]] = []
-        for shelf in view.shelves.values():
-            bins += [(room_of(unit).bit_count(), unit) for _, unit in sorted(shelf.units.items())]
-        node = view.chain.node_level
-        for at, unserved in enumerate(view.unserved):
+        for unit_index in share.unit_indexes.values():
+            bins += [(room_of(unit).bit_count(), unit) for _, unit in sorted(unit_index.units.items())]
+        node = share.chain.node_level
+        for at, unserved in enumerate(share.unserved):
             for _ in range(unserved.bit_count()):
-                inside = 1 if at + 1 <= node else view.chain.boxes_per[at + 1]
-                bins += [(view.chain.spec.leaves(min(at + 1, node)), at + 1)] * inside
+                inside = 1 if at + 1 <= node else share.chain.nodes_per[at + 1]
+                bins += [(share.chain.spec.leaves(min(at + 1, node)), at + 1)] * inside
         chosen = pack_exactly([self.sizes[member] for member in self.order], [capacity for capacity, _ in bins])
         if chosen is None:
             return False
         mark = self._mark()
-        if self._follow(view, [bins[at] for at in chosen], chosen):
+        if self._follow(share, [bins[at] for at in chosen], chosen):
             return True
         self._undo(mark)
         return False
 
-    def _follow(self, view: View, bins: Sequence[tuple[int, Unit | int]], chosen: Sequence[int]) -> bool:
+    def _follow(self, share: VcShare, bins: Sequence[tuple[int, Unit | int]], chosen: Sequence[int]) -> bool:
         spare: dict[int, list[Unit]] = {}
         opened: dict[int, Unit] = {}
         for member, (_, bin_), at in zip(self.order, bins, chosen, strict=True):
             number = self.sizes[member]
-            unit = opened.get(at) or (bin_ if isinstance(bin_, Unit) else self._open(view, bin_, spare))
+            unit = opened.get(at) or (bin_ if isinstance(bin_, Unit) else self._open(share, bin_, spare))
             if unit is None:
                 return False
             opened[at] = unit
             if room_of(unit).bit_count() < number:
-                if not unit.holding.claims:
-                    view.chain.unbind(unit.holding)
+                if not unit.binding.claims:
+                    share.chain.unbind(unit.binding)
                 return False
             self._claim(member, unit, cheapest_mask(unit, number, self.price))
         return True
 
-    def _open(self, view: View, level: int, spare: dict[int, list[Unit]]) -> Unit | None:
+    def _open(self, share: VcShare, level: int, spare: dict[int, list[Unit]]) -> Unit | None:
         """Return a node, or part of one, out of promised cells of a level that nothing served yet."""
         left = spare.setdefault(level, [])
         if not left:
-            offer = next(view.chain.pool.offers(level), None)
-            if offer is None or not view.unserved[level - 1]:
+            offer = next(share.chain.free_cells.offers(level), None)
+            if offer is None or not share.unserved[level - 1]:
                 return None
-            left += view.chain.bind(view, level, offer.cell).units
+            left += share.chain.bind(share, level, offer.cell).units
         return left.pop(0)
 
     def _claim(self, member: int, unit: Unit, mask: int) -> None:

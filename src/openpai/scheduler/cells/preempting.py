@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.grouping import in_view
-from openpai.scheduler.cells.guarantees import endow
-from openpai.scheduler.cells.journal import Journal, Part, Right, unit_at
+from openpai.scheduler.cells.guarantees import grant
+from openpai.scheduler.cells.journal import Guarantee, Journal, Part, unit_at
 from openpai.scheduler.cells.model import GangRecord, GangRequest, State
 from openpai.scheduler.cells.narrowing import insides
-from openpai.scheduler.cells.node_cell import Box
+from openpai.scheduler.cells.node_cell import NodeCell
 from openpai.scheduler.cells.placing import Placement
 from openpai.scheduler.cells.search import (
     Loss,
@@ -26,27 +26,30 @@ from openpai.scheduler.cells.search import (
     seek_open,
 )
 from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 
 
 class Preemption:
     """One gang on its way into a view that is full of gangs with less right."""
 
-    def __init__(self, cluster: Cluster, view: View, request: GangRequest, price: Price) -> None:
+    def __init__(self, cluster: Cluster, share: VcShare, request: GangRequest, price: Price) -> None:
         self.journal = Journal()
         self.victims: set[str] = set()
         self.stripped: set[str] = set()
         self.displaced: set[str] = set()
         self._cluster = cluster
-        self._view = view
+        self._view = share
         self._request = request
         self._price = price
         self._within: Within | None = None
         self._lower = {
             gang: record
-            for gang, record in sorted(cluster.gangs_of[view.name].items())
+            for gang, record in sorted(cluster.gangs_of[share.name].items())
             if record.request.priority < request.priority
-            and any(part is not None and part.right is not None and part.right.view is view for part in record.parts)
+            and any(
+                part is not None and part.guarantee is not None and part.guarantee.share is share
+                for part in record.parts
+            )
         }
         self._evicted: dict[str, GangRecord] = {}
 
@@ -64,7 +67,7 @@ class Preemption:
             placed = self._place_each(request.sizes())
             if placed is not None:
                 return placed
-            if len(set(request.sizes())) == 1 and not self._view.chain.bad_boxes:
+            if len(set(request.sizes())) == 1 and not self._view.chain.bad_nodes:
                 return None  # with members of one size, choosing node by node misses nothing
         return self._place_after_all(request.sizes())
 
@@ -110,7 +113,7 @@ class Preemption:
         found = self._cheapest(number)
         if found is None:
             return None
-        box, right, gangs, region = found
+        node_cell, guarantee, gangs, region = found
         only_lazy = all(self._lower[gang].request.is_lazily_preemptible for gang in gangs)
         for gang in gangs:
             self._evict(gang)
@@ -118,7 +121,7 @@ class Preemption:
             unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)
             if unit is not None:
                 return self._claim(unit, self._view.chain.shape.best(clean_of(unit), number)[0])
-        unit = self._unit(box, right, region)
+        unit = self._unit(node_cell, guarantee, region)
         return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
 
     def _price_evicted(self, gangs: set[str]) -> Loss:
@@ -129,47 +132,47 @@ class Preemption:
     def _claim(self, unit: Unit, mask: int) -> Part:
         return self.journal.claim(self._request.id, self._request.priority, unit, mask)
 
-    def _unit(self, box: Box, right: Right, region: int) -> Unit:
-        holding = self._view.holdings.get((right.level, right.cell))
-        if holding is None:
-            holding = self._view.chain.bind(self._view, right.level, right.cell)
-        return unit_at(box, holding, region)
+    def _unit(self, node_cell: NodeCell, guarantee: Guarantee, region: int) -> Unit:
+        binding = self._view.bindings.get((guarantee.level, guarantee.cell))
+        if binding is None:
+            binding = self._view.chain.bind(self._view, guarantee.level, guarantee.cell)
+        return unit_at(node_cell, binding, region)
 
-    def _cheapest(self, number: int) -> tuple[Box, Right, list[str], int] | None:
+    def _cheapest(self, number: int) -> tuple[NodeCell, Guarantee, list[str], int] | None:
         """Return where sending gangs away makes room for `number` devices at the least loss, and which gangs."""
-        best: tuple[Box, Right, list[str], int] | None = None
+        best: tuple[NodeCell, Guarantee, list[str], int] | None = None
         least: tuple[int, ...] | None = None
         seen: set[tuple[int, int]] = set()
         for gang, record in self._lower.items():
             if gang in self._evicted:
                 continue
             for part in record.parts:
-                if part is None or part.right is None or part.right.view is not self._view:
+                if part is None or part.guarantee is None or part.guarantee.share is not self._view:
                     continue
-                if self._within is not None and not self._within.bits >> part.box.index & 1:
+                if self._within is not None and not self._within.bits >> part.node_cell.index & 1:
                     continue
-                holding = self._view.holdings[part.right.level, part.right.cell]
-                unit = unit_at(part.box, holding, part.mask)
-                if (part.box.index, unit.mask) in seen or unit.mask.bit_count() < number:
+                binding = self._view.bindings[part.guarantee.level, part.guarantee.cell]
+                unit = unit_at(part.node_cell, binding, part.mask)
+                if (part.node_cell.index, unit.mask) in seen or unit.mask.bit_count() < number:
                     continue
-                seen.add((part.box.index, unit.mask))
+                seen.add((part.node_cell.index, unit.mask))
                 gangs = self._leaving(unit, number)
                 if gangs is None:
                     continue
                 loss = self._price(set(gangs))
                 highest = max(self._lower[gang].request.priority for gang in gangs)
-                rank = (highest, *loss, unit.mask.bit_count(), part.box.index, unit.mask)
+                rank = (highest, *loss, unit.mask.bit_count(), part.node_cell.index, unit.mask)
                 if least is None or rank < least:
-                    best, least = (part.box, part.right, gangs, unit.mask), rank
+                    best, least = (part.node_cell, part.guarantee, gangs, unit.mask), rank
         return best
 
     def _leaving(self, unit: Unit, number: int) -> list[str] | None:
         """Return the gangs to send away from a unit so that `number` devices are free, None if that is not enough."""
         missing = number - room_of(unit).bit_count()
-        box = unit.box
+        node_cell = unit.node_cell
         there = [
-            (gang, (mask & unit.mask & ~box.bad).bit_count())
-            for gang, mask in box.claims.items()
+            (gang, (mask & unit.mask & ~node_cell.bad).bit_count())
+            for gang, mask in node_cell.claims.items()
             if mask & unit.mask and gang in self._lower and gang not in self._evicted
         ]
         there.sort(key=lambda item: (self._lower[item[0]].request.priority, self._price({item[0]}), -item[1], item[0]))
@@ -191,17 +194,19 @@ class Preemption:
         record = self._lower[gang]
         self._evicted[gang] = record
         for member, part in enumerate(record.parts):
-            if part is None or part.right is None:
+            if part is None or part.guarantee is None:
                 continue
             if record.state is State.PREEMPTING:
                 self.journal.drop(gang, record.request.priority, part)
             else:
-                record.lost[member] = part.right
-                self.journal.strip(gang, record.request.priority, part)
+                record.lost[member] = part.guarantee
+                self.journal.revoke(gang, record.request.priority, part)
 
     def _sort_out(self, placed: list[Part]) -> None:
         """Tell who must leave, who runs on without a right, and who keeps what it had after all."""
-        on_them = {gang for part in placed for gang, mask in part.box.squatters.items() if mask & part.mask}
+        on_them = {
+            gang for part in placed for gang, mask in part.node_cell.opportunistic_gangs.items() if mask & part.mask
+        }
 
         def dearness(item: tuple[str, GangRecord]) -> tuple[int, Loss, str]:
             work, count, devices = self._price({item[0]})
@@ -216,4 +221,4 @@ class Preemption:
 
     def _endow(self, gang: str) -> bool:
         """Give a gang back what it lost, if it is all still there."""
-        return endow(self._cluster.gangs, self.journal, gang)
+        return grant(self._cluster.gangs, self.journal, gang)

@@ -10,7 +10,7 @@ from openpai.scheduler.cells.model import OPPORTUNISTIC, Code, GangRequest, Wait
 from openpai.scheduler.cells.opportunistic import free_of
 from openpai.scheduler.cells.refusing import chain_could_hold, could_hold
 from openpai.scheduler.cells.search import room_of
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.cells.wording import Unit
 
 
@@ -18,29 +18,29 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     """Return why no place was found for a gang just now."""
     if request.priority == OPPORTUNISTIC:
         return _leftover_reason(cluster, request)
-    views = candidate_views(cluster, request)
-    able = [view for view in views if could_hold(view, request)] if len(views) > 1 else views
-    view = max(able or views, key=lambda view: view.size - view.claimed)
+    shares = candidate_views(cluster, request)
+    able = [share for share in shares if could_hold(share, request)] if len(shares) > 1 else shares
+    share = max(able or shares, key=lambda share: share.size - share.claimed)
     need = sum(count * leaves for count, leaves in request.members)
-    free = view.size - view.claimed
-    lost = lost_devices(view)
-    unit = _unit(cluster, view.chain)
+    free = share.size - share.claimed
+    lost = lost_devices(share)
+    unit = _unit(cluster, share.chain)
     number = unit.count
-    counts = {"needed": need, "promised": view.size, "used": view.claimed, "free": free, "bad": lost}
+    counts = {"needed": need, "promised": share.size, "used": share.claimed, "free": free, "bad": lost}
     if need > free:
-        told = f"virtual cluster {view.label} uses {number(view.claimed)} of its {unit.told(view.size)}"
+        told = f"virtual cluster {share.label} uses {number(share.claimed)} of its {unit.told(share.size)}"
         unblock = (
-            f"jobs of {view.name} with the same or a higher priority ending, until {number(need - free)} more are free"
+            f"jobs of {share.name} with the same or a higher priority ending, until {number(need - free)} more are free"
         )
-        if need > view.size - lost:
+        if need > share.size - lost:
             told = f"{told}, and {number(lost)} of them are bad or drained; this needs {number(need)}"
             unblock = f"bad and drained hardware coming back, and {unblock}"
-            return Wait(request.id, Code.BAD_HARDWARE, told, unblock, counts, view.chain.spec.name)
+            return Wait(request.id, Code.BAD_HARDWARE, told, unblock, counts, share.chain.spec.name)
         return Wait(request.id, Code.QUOTA_USED, f"{told}; this needs {number(need)}", unblock, counts)
-    left = f"virtual cluster {view.label} has {unit.told(free)} left"
-    spoilt = view.chain.spec.name if view.chain.bad_boxes else ""
-    bad = number(_bad_and_free(view))
-    if need > free - _bad_and_free(view) or _is_spoilt(view, request):
+    left = f"virtual cluster {share.label} has {unit.told(free)} left"
+    spoilt = share.chain.spec.name if share.chain.bad_nodes else ""
+    bad = number(_bad_and_free(share))
+    if need > free - _bad_and_free(share) or _is_spoilt(share, request):
         which = f"{bad} of them" if bad else "nodes it could use"
         told = f"{left}, but {which} are bad or drained; this needs {number(need)}"
         return Wait(request.id, Code.BAD_HARDWARE, told, "bad and drained hardware coming back", counts, spoilt)
@@ -63,24 +63,26 @@ def _largest(request: GangRequest) -> int:
     return max(leaves for _, leaves in request.members)
 
 
-def _bad_and_free(view: View) -> int:
+def _bad_and_free(share: VcShare) -> int:
     """Return how many devices of a view are bad, and used by nobody with a right to them."""
-    units = [unit for index in view.chain.bad_boxes for unit in view.chain.boxes[index].units]
-    own = [unit for unit in units if unit.holding.view is view]
-    return sum((unit.mask & unit.box.bad & ~unit.box.claimed).bit_count() for unit in own) + doomed_devices(view)
+    units = [unit for index in share.chain.bad_nodes for unit in share.chain.node_cells[index].units]
+    own = [unit for unit in units if unit.binding.share is share]
+    return sum((unit.mask & unit.node_cell.bad & ~unit.node_cell.claimed).bit_count() for unit in own) + doomed_devices(
+        share
+    )
 
 
-def _is_spoilt(view: View, request: GangRequest) -> bool:
+def _is_spoilt(share: VcShare, request: GangRequest) -> bool:
     """Return whether bad hardware is why there is no room for the gang's largest member."""
-    if not view.chain.bad_boxes:
+    if not share.chain.bad_nodes:
         return False
-    largest, leaves = _largest(request), view.chain.spec.leaves
-    if any(bits and leaves(min(at + 1, view.chain.node_level)) >= largest for at, bits in enumerate(view.unserved)):
+    largest, leaves = _largest(request), share.chain.spec.leaves
+    if any(bits and leaves(min(at + 1, share.chain.node_level)) >= largest for at, bits in enumerate(share.unserved)):
         return True
     spoilt = 0
-    for index in view.chain.bad_boxes:
-        for unit in view.chain.boxes[index].units:
-            if unit.holding.view is view and (unit.mask & ~unit.box.claimed).bit_count() >= largest:
+    for index in share.chain.bad_nodes:
+        for unit in share.chain.node_cells[index].units:
+            if unit.binding.share is share and (unit.mask & ~unit.node_cell.claimed).bit_count() >= largest:
                 spoilt += room_of(unit).bit_count() < largest
     return spoilt > 0
 
@@ -102,12 +104,12 @@ def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
     else:
         told = f"{devices} are free at the moment, but not together; this needs {unit.count(largest)} on one node"
     counts = {"needed": need, "free": free}
-    sound = "bad and drained hardware coming back, " if chain.bad_boxes else ""
+    sound = "bad and drained hardware coming back, " if chain.bad_nodes else ""
     unblock = f"any jobs ending, {sound}or a priority of 0 or more"
-    return Wait(request.id, Code.NO_LEFTOVERS, told, unblock, counts, chain.spec.name if chain.bad_boxes else "")
+    return Wait(request.id, Code.NO_LEFTOVERS, told, unblock, counts, chain.spec.name if chain.bad_nodes else "")
 
 
 def _free_in(chain: Chain) -> int:
     if chain.commons.by_key.keys() == {0}:
         return 0
-    return sum(free_of(unit.box).bit_count() for unit in chain.commons.units.values())
+    return sum(free_of(unit.node_cell).bit_count() for unit in chain.commons.units.values())

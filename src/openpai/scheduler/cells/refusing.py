@@ -8,7 +8,7 @@ from typing import Final
 from openpai.scheduler.cells.chain import Chain
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.model import OPPORTUNISTIC, PRIORITY_MAX, CellGroup, GangRequest
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.model import Spot
 
 GROUP_TOO_LARGE: Final = "a group of the gang needs more devices than a cell of the type it must stay inside has"
@@ -26,8 +26,8 @@ def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
     """Return what is wrong with a request whatever the cluster's size, or None."""
     name = request.virtual_cluster
     told = None
-    if name not in cluster.views:
-        told = f"there is no virtual cluster {name!r}; there are {_list(cluster.views)}"
+    if name not in cluster.shares:
+        told = f"there is no virtual cluster {name!r}; there are {_list(cluster.shares)}"
     elif not OPPORTUNISTIC <= request.priority <= PRIORITY_MAX:
         told = f"priority {request.priority} is not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
     elif not request.members or any(count < 1 or leaves < 1 for count, leaves in request.members):
@@ -100,7 +100,7 @@ def _type_fault(cluster: Cluster, request: GangRequest) -> str | None:
     if wanted not in types:
         return f"there is no device type {wanted!r} in the cluster; there are {_list(types)}"
     if request.priority != OPPORTUNISTIC:
-        own = {view.chain.spec.leaf_type for view in cluster.views[request.virtual_cluster].values()}
+        own = {share.chain.spec.leaf_type for share in cluster.shares[request.virtual_cluster].values()}
         if wanted not in own:
             return f"virtual cluster {request.virtual_cluster!r} was promised no {wanted}; it has {_list(own)}"
     return None
@@ -118,26 +118,26 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
             return _outside(chains, request.topology.cell_type, need)
         if request.groups and any(_fits_boxes(chain, request) for chain in chains):
             return GROUP_TOO_LARGE
-        most = max((len(chain.boxes) * chain.shape.leaves for chain in chains), default=0)
+        most = max((len(chain.node_cells) * chain.shape.leaves for chain in chains), default=0)
         return f"the gang needs {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
     if request.pinned_cell is not None:
-        views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+        shares = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
     else:
-        views = [
-            view
-            for view in cluster.views[request.virtual_cluster].values()
-            if request.leaf_type in (None, view.chain.spec.leaf_type)
+        shares = [
+            share
+            for share in cluster.shares[request.virtual_cluster].values()
+            if request.leaf_type in (None, share.chain.spec.leaf_type)
         ]
-    if any(could_hold(view, request) for view in views):
+    if any(could_hold(share, request) for share in shares):
         return None
-    if request.topology is not None and any(_is_large_enough(view, request) for view in views):
-        return _outside([view.chain for view in views], request.topology.cell_type, need)
-    if request.groups and any(_is_large_enough(view, request) for view in views):
+    if request.topology is not None and any(_is_large_enough(share, request) for share in shares):
+        return _outside([share.chain for share in shares], request.topology.cell_type, need)
+    if request.groups and any(_is_large_enough(share, request) for share in shares):
         return GROUP_TOO_LARGE
-    if not any(view.size for view in views):
+    if not any(share.size for share in shares):
         return f"virtual cluster {request.virtual_cluster!r} was promised nothing: only opportunistic jobs run in it"
-    size = max((view.size for view in views), default=0)
-    node = max((largest_part(view) for view in views), default=0)
+    size = max((share.size for share in shares), default=0)
+    node = max((largest_part(share) for share in shares), default=0)
     return (
         f"the gang needs {need} devices, up to {largest} on one node, all of one kind; virtual cluster "
         f"{request.virtual_cluster!r} was promised at most {size} of a kind, {node} on one node"
@@ -145,9 +145,9 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
     )
 
 
-def could_hold(view: View, request: GangRequest) -> bool:
+def could_hold(share: VcShare, request: GangRequest) -> bool:
     """Return whether what a view was promised could hold a gang, if everything were free and healthy."""
-    return _is_large_enough(view, request) and _fits_wish(view.chain, request)
+    return _is_large_enough(share, request) and _fits_wish(share.chain, request)
 
 
 def chain_could_hold(chain: Chain, request: GangRequest) -> bool:
@@ -167,13 +167,13 @@ def _pins_besides(cluster: Cluster, request: GangRequest) -> str:
     return f", beside the pinned cells {_list(own)}" if own and request.pinned_cell is None else ""
 
 
-def _is_large_enough(view: View, request: GangRequest) -> bool:
+def _is_large_enough(share: VcShare, request: GangRequest) -> bool:
     need = sum(count * leaves for count, leaves in request.members)
     largest = max(leaves for _, leaves in request.members)
-    if need > view.size or largest > largest_part(view):
+    if need > share.size or largest > largest_part(share):
         return False
     count = sum(count for count, leaves in request.members if leaves == largest)
-    return count <= places_in(view, largest)
+    return count <= places_in(share, largest)
 
 
 def _fits_groups(chain: Chain, request: GangRequest) -> bool:
@@ -201,34 +201,34 @@ def _fits_wish(chain: Chain, request: GangRequest) -> bool:
     return wish.cell_type in types and need <= chain.spec.leaves(types.index(wish.cell_type) + 1)
 
 
-def largest_part(view: View) -> int:
+def largest_part(share: VcShare) -> int:
     """Return how many devices on one node the view was promised."""
-    chain = view.chain
-    levels = [min(at + 1, chain.node_level) for at, number in enumerate(view.promised) if number]
+    chain = share.chain
+    levels = [min(at + 1, chain.node_level) for at, number in enumerate(share.promised) if number]
     return max((chain.spec.leaves(level) for level in levels), default=0)
 
 
-def places_in(view: View, number: int) -> int:
+def places_in(share: VcShare, number: int) -> int:
     """Return how many members of a size fit into everything the view was promised."""
-    chain = view.chain
+    chain = share.chain
     total = 0
-    for at, promised in enumerate(view.promised):
-        inside = chain.boxes_per[at + 1] if at + 1 > chain.node_level else 1
+    for at, promised in enumerate(share.promised):
+        inside = chain.nodes_per[at + 1] if at + 1 > chain.node_level else 1
         total += promised * inside * (chain.spec.leaves(min(at + 1, chain.node_level)) // number)
     return total
 
 
 def _fits_boxes(chain: Chain, request: GangRequest) -> bool:
-    leaves, boxes = chain.shape.leaves, len(chain.boxes)
+    leaves, node_cells = chain.shape.leaves, len(chain.node_cells)
     largest = max(number for _, number in request.members)
     need = sum(count * number for count, number in request.members)
     count = sum(count for count, number in request.members if number == largest)
-    return largest <= leaves and need <= leaves * boxes and count <= chain_places(chain, largest)
+    return largest <= leaves and need <= leaves * node_cells and count <= chain_places(chain, largest)
 
 
 def chain_places(chain: Chain, number: int) -> int:
     """Return how many members of a size fit on the nodes of a chain, were they empty."""
-    return chain.shape.leaves // number * len(chain.boxes)
+    return chain.shape.leaves // number * len(chain.node_cells)
 
 
 def _list(names: object) -> str:

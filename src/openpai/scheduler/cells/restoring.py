@@ -12,16 +12,16 @@ from typing import Final
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.guarantees import cell_around, endow, seniority, settle_rights
-from openpai.scheduler.cells.journal import Journal, Part, Right
+from openpai.scheduler.cells.guarantees import cell_around, grant, seniority, settle_guarantees
+from openpai.scheduler.cells.journal import Guarantee, Journal, Part
 from openpai.scheduler.cells.model import OPPORTUNISTIC, SOUND, GangRecord, GangRequest, NodeHealth, State
-from openpai.scheduler.cells.node_cell import Box
+from openpai.scheduler.cells.node_cell import NodeCell
 from openpai.scheduler.cells.refusing import restore_fault
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Spot
 
-NO_RIGHT: Final = ""
+NO_GUARANTEE: Final = ""
 """Instead of a cell type: the member ran without a guarantee."""
 
 
@@ -55,12 +55,13 @@ def restore(
         raise Refused("InvalidParametersError", told, "restore every gang as it was placed")
     parts = [_find_part(cluster, request, spot) for spot in spots]
     for part in parts:
-        if part is not None and part.mask & (part.box.claimed | part.box.squat):
-            others = ", ".join(sorted(part.box.gangs_on(part.mask)))
-            told = f"devices of node {part.box.name!r} that gang {request.id!r} is said to run on are used by {others}"
+        if part is not None and part.mask & (part.node_cell.claimed | part.node_cell.opportunistic):
+            node = part.node_cell
+            others = ", ".join(sorted(node.gangs_on(part.mask)))
+            told = f"devices of node {node.name!r} that gang {request.id!r} is said to run on are used by {others}"
             raise Refused("ConflictJobError", told, "restore each gang once, and none that has ended")
     record = take_up(cluster, GangRecord(request, parts, since_ms=since_ms, spots=tuple(spots)), cell_types)
-    return give_right(cluster, record, is_sure=NO_RIGHT not in cell_types)
+    return give_right(cluster, record, is_sure=NO_GUARANTEE not in cell_types)
 
 
 def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | None]) -> GangRecord:
@@ -68,19 +69,19 @@ def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | Non
     request = record.request
     for part in record.parts:
         if part is not None:
-            part.box.chain.squat(request.id, part.box, part.mask)
+            part.node_cell.chain.run_opportunistic(request.id, part.node_cell, part.mask)
     cluster.remember(record)
     cluster.rebound.add(request.id)
     if request.priority == OPPORTUNISTIC:
         return record
     for member, part in enumerate(record.parts):
         if part is not None:
-            view = _view_for(cluster, request, part.box)
-            if view is None:
+            share = _view_for(cluster, request, part.node_cell)
+            if share is None:
                 record.lost.clear()
                 break
             named = cell_types[member] if member < len(cell_types) else None
-            record.lost[member] = Right(view, *_hint(view, part, named), 0)
+            record.lost[member] = Guarantee(share, *_hint(share, part, named), 0)
     cluster.demote(record, "")
     return record
 
@@ -90,53 +91,53 @@ def give_right(cluster: Cluster, record: GangRecord, *, is_sure: bool) -> bool:
     if record.request.priority == OPPORTUNISTIC:
         return True
     journal = Journal()
-    if is_sure and record.lost and endow(cluster.gangs, journal, record.request.id):
+    if is_sure and record.lost and grant(cluster.gangs, journal, record.request.id):
         cluster.promote(record)
         cluster.rebound |= journal.touched()
     return record.lazily_preempted_by is None
 
 
-def _view_for(cluster: Cluster, request: GangRequest, box: Box) -> View | None:
+def _view_for(cluster: Cluster, request: GangRequest, node_cell: NodeCell) -> VcShare | None:
     if request.pinned_cell is not None:
-        view = cluster.pins.get((request.virtual_cluster, request.pinned_cell))
-        return view if view is not None and view.chain is box.chain else None
-    return cluster.views.get(request.virtual_cluster, {}).get(box.chain.spec.name)
+        share = cluster.pins.get((request.virtual_cluster, request.pinned_cell))
+        return share if share is not None and share.chain is node_cell.chain else None
+    return cluster.shares.get(request.virtual_cluster, {}).get(node_cell.chain.spec.name)
 
 
-def _hint(view: View, part: Part, named: str | None) -> tuple[int, int]:
+def _hint(share: VcShare, part: Part, named: str | None) -> tuple[int, int]:
     """Return the level a part is served from and its cell there: the named one, or the lowest that was promised."""
-    types = view.chain.spec.types
+    types = share.chain.spec.types
     if named in types:
         level = types.index(named) + 1
-        cell = cell_around(view.chain, part, level)
+        cell = cell_around(share.chain, part, level)
         if cell is not None:
             return level, cell
-    for level in range(1, view.chain.top + 1):
-        cell = cell_around(view.chain, part, level)
-        if view.promised[level - 1] and cell is not None:
+    for level in range(1, share.chain.top + 1):
+        cell = cell_around(share.chain, part, level)
+        if share.promised[level - 1] and cell is not None:
             return level, cell
-    return view.chain.node_level, part.box.index
+    return share.chain.node_level, part.node_cell.index
 
 
 def _find_part(cluster: Cluster, request: GangRequest, spot: Spot | None) -> Part | None:
     """Return the devices of a spot that the configuration knows, None if it knows none of them."""
     if spot is None:
         return None
-    boxes = cluster.boxes.get(spot.node, ())
-    of_its_type = [box for box in boxes if request.leaf_type in (None, box.chain.spec.leaf_type)]
+    node_cells = cluster.node_cells.get(spot.node, ())
+    of_its_type = [node_cell for node_cell in node_cells if request.leaf_type in (None, node_cell.chain.spec.leaf_type)]
     found = _largest_part(of_its_type, spot)
     if found is not None or any(chain.spec.leaf_type == request.leaf_type for chain in cluster.chains.values()):
         return found
     # The type has another name now and the devices are the same: left out of the books they would be given twice.
-    return _largest_part(boxes, spot)
+    return _largest_part(node_cells, spot)
 
 
-def _largest_part(boxes: Sequence[Box], spot: Spot) -> Part | None:
+def _largest_part(node_cells: Sequence[NodeCell], spot: Spot) -> Part | None:
     best: Part | None = None
-    for box in boxes:
-        mask = box.mask_of(spot.devices)
+    for node_cell in node_cells:
+        mask = node_cell.mask_of(spot.devices)
         if mask and (best is None or mask.bit_count() > best.mask.bit_count()):
-            best = Part(box, mask)
+            best = Part(node_cell, mask)
     return best
 
 
@@ -150,7 +151,7 @@ def moved_to(config: HivedConfig, old: Cluster) -> tuple[Cluster, Reconfigured]:
     taken = [(record, _moved(new, old, record)) for record in running]
     for before, after in taken:
         give_right(new, after, is_sure=_had_right(before))
-    settle_rights(new)
+    settle_guarantees(new)
     demoted = sorted(
         before.request.id
         for before, after in taken
@@ -171,11 +172,11 @@ def _moved(new: Cluster, old: Cluster, record: GangRecord) -> GangRecord:
     for part, spot in zip(record.parts, record.spots, strict=True):
         found = _part_in(new, old, part, spot, record.request)
         # Two gangs may have had what is one device now: the later one is left out of the books.
-        is_taken = found is not None and found.mask & (found.box.claimed | found.box.squat)
+        is_taken = found is not None and found.mask & (found.node_cell.claimed | found.node_cell.opportunistic)
         parts.append(None if is_taken else found)
     _drop_doubles(parts)
     types = [type_served(record, member) for member in range(len(record.parts))]
-    kinds = (part.box.chain.spec.leaf_type for part in parts if part is not None)
+    kinds = (part.node_cell.chain.spec.leaf_type for part in parts if part is not None)
     # The numbers of its devices alone may mean several: it wants the type of device it has.
     request = replace(record.request, leaf_type=next(kinds, record.request.leaf_type))
     moved = GangRecord(request, parts, since_ms=record.since_ms, checkpoint_ms=record.checkpoint_ms, spots=record.spots)
@@ -186,7 +187,7 @@ def _drop_doubles(parts: list[Part | None]) -> None:
     seen: dict[int, int] = {}
     for member, part in enumerate(parts):
         if part is not None:
-            key = id(part.box)
+            key = id(part.node_cell)
             if seen.get(key, 0) & part.mask:
                 parts[member] = None
             else:
@@ -199,17 +200,17 @@ def _part_in(new: Cluster, old: Cluster, part: Part | None, spot: Spot | None, r
         return None
     if part is None:
         found = _find_part(new, request, spot)
-        is_free = found is not None and not found.mask & (found.box.claimed | found.box.squat)
+        is_free = found is not None and not found.mask & (found.node_cell.claimed | found.node_cell.opportunistic)
         return found if is_free else None
-    kind = part.box.chain.spec.leaf_type
-    boxes = new.boxes.get(spot.node, ())
-    same = _largest_part([box for box in boxes if box.chain.spec.leaf_type == kind], spot)
+    kind = part.node_cell.chain.spec.leaf_type
+    node_cells = new.node_cells.get(spot.node, ())
+    same = _largest_part([node_cell for node_cell in node_cells if node_cell.chain.spec.leaf_type == kind], spot)
     if same is not None:
         return same
     # A type that the node did not have before may be the old one under another name; one that it had is another
     # device with the same number.
-    before = {box.chain.spec.leaf_type for box in old.boxes.get(spot.node, ())}
-    return _largest_part([box for box in boxes if box.chain.spec.leaf_type not in before], spot)
+    before = {node_cell.chain.spec.leaf_type for node_cell in old.node_cells.get(spot.node, ())}
+    return _largest_part([node_cell for node_cell in node_cells if node_cell.chain.spec.leaf_type not in before], spot)
 
 
 def type_served(record: GangRecord, member: int) -> str | None:
@@ -217,16 +218,16 @@ def type_served(record: GangRecord, member: int) -> str | None:
     part = record.parts[member]
     if part is None:
         return None
-    right = part.right or record.lost.get(member)
-    return right.view.chain.spec.types[right.level - 1] if right is not None else None
+    guarantee = part.guarantee or record.lost.get(member)
+    return guarantee.share.chain.spec.types[guarantee.level - 1] if guarantee is not None else None
 
 
 def binding(record: GangRecord) -> tuple[str | None, ...]:
     """Return by member what `restore` must hear as `cell_types` to give it the right that it has now."""
     types: list[str | None] = []
     for member, part in enumerate(record.parts):
-        has_none = part is not None and part.right is None and record.request.priority != OPPORTUNISTIC
-        types.append(NO_RIGHT if has_none else type_served(record, member))
+        has_none = part is not None and part.guarantee is None and record.request.priority != OPPORTUNISTIC
+        types.append(NO_GUARANTEE if has_none else type_served(record, member))
     return tuple(types)
 
 
@@ -239,12 +240,12 @@ def set_health(cluster: Cluster, nodes: Mapping[str, NodeHealth]) -> list[str]:
             cluster.unhealthy.pop(name, None)
         else:
             cluster.unhealthy[name] = health
-        for box in cluster.boxes.get(name, ()):
-            mask = health.mask(box)
-            if mask != box.bad:
-                box.chain.set_bad(box, mask)
+        for node_cell in cluster.node_cells.get(name, ()):
+            mask = health.mask(node_cell)
+            if mask != node_cell.bad:
+                node_cell.chain.set_bad(node_cell, mask)
                 is_changed = True
-                for gang in sorted(gang for gang, claimed in box.claims.items() if claimed & mask):
+                for gang in sorted(gang for gang, claimed in node_cell.claims.items() if claimed & mask):
                     if gang in cluster.gangs and cluster.gangs[gang].state is State.PREEMPTING:
                         spoilt[gang] = None
     if is_changed:

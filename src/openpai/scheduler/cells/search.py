@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from openpai.scheduler.cells.chain import Chain
-from openpai.scheduler.cells.node_cell import Holding
+from openpai.scheduler.cells.node_cell import CellBinding
 from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 
 CLOSE_LOOKS: Final = 8
 """So many equally full units are looked at for one where the devices lie close together."""
@@ -60,9 +60,9 @@ class Within:
         chain = self.chain
         node = chain.node_level
         if level < node:
-            per = chain.per_box(level)
+            per = chain.per_node(level)
             return _spread(self.bits, per)
-        per = chain.boxes_per[level]
+        per = chain.nodes_per[level]
         if self._span is not None:
             first, number = self._span
             begin = first // per
@@ -88,27 +88,27 @@ def _spread(bits: int, per: int) -> int:
 
 def clean_of(unit: Unit) -> int:
     """Return the devices of a unit that can be taken without taking them from anybody."""
-    box = unit.box
-    return unit.mask & ~(box.claimed | box.squat | box.bad)
+    node_cell = unit.node_cell
+    return unit.mask & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)
 
 
 def room_of(unit: Unit) -> int:
     """Return the devices of a unit that its virtual cluster may take."""
-    return unit.mask & ~(unit.box.claimed | unit.box.bad)
+    return unit.mask & ~(unit.node_cell.claimed | unit.node_cell.bad)
 
 
-def seek_open(view: View, number: int, within: Within | None) -> Unit | None:
+def seek_open(share: VcShare, number: int, within: Within | None) -> Unit | None:
     """Return the fullest unit in use that takes `number` devices without taking them from anybody."""
     best = None
     least = 0
-    for level, shelf in view.shelves.items():
-        if shelf.size < number:
+    for level, unit_index in share.unit_indexes.items():
+        if unit_index.size < number:
             continue
-        keys = view.keys[level].fits[number]
-        if within is None and (number == 1 or number == shelf.size):
-            unit = shelf.first(keys)
+        keys = share.keys[level].fits[number]
+        if within is None and (number == 1 or number == unit_index.size):
+            unit = unit_index.first(keys)
         else:
-            unit = _closest(_candidates(view, level, keys, within), number)
+            unit = _closest(_candidates(share, level, keys, within), number)
         if unit is None:
             continue
         left = room_of(unit).bit_count()
@@ -117,13 +117,15 @@ def seek_open(view: View, number: int, within: Within | None) -> Unit | None:
     return best
 
 
-def _candidates(view: View, level: int, keys: int, within: Within | None, limit: int = CLOSE_LOOKS) -> list[Unit]:
-    shelf = view.shelves[level]
+def _candidates(share: VcShare, level: int, keys: int, within: Within | None, limit: int = CLOSE_LOOKS) -> list[Unit]:
+    unit_index = share.unit_indexes[level]
     if within is None:
-        return shelf.some(keys, limit)
-    if level == view.chain.node_level:
-        return shelf.some(keys, limit, within.bits)
-    return [unit for unit in shelf.some(keys, len(shelf.units)) if within.bits >> unit.box.index & 1][:limit]
+        return unit_index.some(keys, limit)
+    if level == share.chain.node_level:
+        return unit_index.some(keys, limit, within.bits)
+    return [unit for unit in unit_index.some(keys, len(unit_index.units)) if within.bits >> unit.node_cell.index & 1][
+        :limit
+    ]
 
 
 def _closest(units: list[Unit], number: int) -> Unit | None:
@@ -137,7 +139,7 @@ def _closest(units: list[Unit], number: int) -> Unit | None:
             fullest = left
         elif left != fullest:
             break
-        shape = unit.box.chain.shape
+        shape = unit.node_cell.chain.shape
         level = shape.best(clean_of(unit), number)[1]
         if best is None or level < lowest:
             best, lowest = unit, level
@@ -146,53 +148,53 @@ def _closest(units: list[Unit], number: int) -> Unit | None:
     return best
 
 
-def open_clean(view: View, number: int, within: Within | None, rest: int = 0) -> Unit | None:
+def open_clean(share: VcShare, number: int, within: Within | None, rest: int = 0) -> Unit | None:
     """Let another promised cell be served and return the unit of it to use; None if none could without a loss.
 
     `rest` is how many devices the gang still needs, this member's included.
     """
-    for level in _levels_to_open(view, number, max(number, rest)):
-        offer = _clean_offer(view, level, number, within)
+    for level in _levels_to_open(share, number, max(number, rest)):
+        offer = _clean_offer(share, level, number, within)
         if offer is not None:
-            holding = view.chain.bind(view, level, offer)
-            unit = best_unit(holding, number, within)
+            binding = share.chain.bind(share, level, offer)
+            unit = best_unit(binding, number, within)
             if unit is not None:
                 return unit
-            view.chain.unbind(holding)
+            share.chain.unbind(binding)
     return None
 
 
-def _levels_to_open(view: View, number: int, rest: int) -> list[int]:
+def _levels_to_open(share: VcShare, number: int, rest: int) -> list[int]:
     """Return the levels of promised cells to try: the smallest that is enough for the gang, else the largest."""
-    leaves = view.chain.spec.leaves
-    able = [at + 1 for at, unserved in enumerate(view.unserved) if unserved and leaves(at + 1) >= number]
+    leaves = share.chain.spec.leaves
+    able = [at + 1 for at, unserved in enumerate(share.unserved) if unserved and leaves(at + 1) >= number]
     if len(able) < 2:
         return able
-    enough = [level for level in able if leaves(level) * view.unserved[level - 1].bit_count() >= rest]
+    enough = [level for level in able if leaves(level) * share.unserved[level - 1].bit_count() >= rest]
     return [*enough, *(level for level in reversed(able) if level not in enough)]
 
 
-def _clean_offer(view: View, level: int, number: int, within: Within | None) -> int | None:
-    chain = view.chain
+def _clean_offer(share: VcShare, level: int, number: int, within: Within | None) -> int | None:
+    chain = share.chain
     best = None
-    for offer in chain.pool.offers(level, within.cells if within else None):
-        if not offer.bad and not offer.squat:
+    for offer in chain.free_cells.offers(level, within.cells if within else None):
+        if not offer.bad and not offer.opportunistic:
             return offer.cell
         if best is None or offer[2:] < best[2:]:
             best = offer
     if best is None:
         return None
-    if level <= chain.node_level and chain.spec.leaves(level) - best.bad - best.squat < number:
+    if level <= chain.node_level and chain.spec.leaves(level) - best.bad - best.opportunistic < number:
         return None
     return best.cell
 
 
-def best_unit(holding: Holding, number: int, within: Within | None) -> Unit | None:
+def best_unit(binding: CellBinding, number: int, within: Within | None) -> Unit | None:
     """Return the unit of a fresh cell that has `number` devices nobody uses, with fewest in use."""
     best = None
     fewest = 0
-    for unit in holding.units:
-        if within is not None and not within.bits >> unit.box.index & 1:
+    for unit in binding.units:
+        if within is not None and not within.bits >> unit.node_cell.index & 1:
             continue
         clean = clean_of(unit).bit_count()
         if clean < number:
@@ -205,53 +207,53 @@ def best_unit(holding: Holding, number: int, within: Within | None) -> Unit | No
     return best
 
 
-def seek_costly(view: View, number: int, within: Within | None, price: Price) -> Unit | None:
+def seek_costly(share: VcShare, number: int, within: Within | None, price: Price) -> Unit | None:
     """Return the unit where taking `number` devices costs jobs without a guarantee least; None if none has room."""
     best: Unit | None = None
     least = NO_LOSS
-    for unit in _costly_units(view, number, within):
+    for unit in _costly_units(share, number, within):
         loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
         if best is None or loss < least:
             best, least = unit, loss
-    fresh = _costly_cell(view, number, within, price, None if best is None else least)
+    fresh = _costly_cell(share, number, within, price, None if best is None else least)
     return fresh or best
 
 
-def _costly_units(view: View, number: int, within: Within | None) -> list[Unit]:
+def _costly_units(share: VcShare, number: int, within: Within | None) -> list[Unit]:
     found: list[Unit] = []
-    for level, shelf in view.shelves.items():
+    for level, unit_index in share.unit_indexes.items():
         for missing in range(1, number + 1):
-            if shelf.size >= number:
-                keys = view.keys[level].lacking(number, missing)
-                found += _candidates(view, level, keys, within)
+            if unit_index.size >= number:
+                keys = share.keys[level].lacking(number, missing)
+                found += _candidates(share, level, keys, within)
     return found
 
 
-def _costly_cell(view: View, number: int, within: Within | None, price: Price, ceiling: Loss | None) -> Unit | None:
+def _costly_cell(share: VcShare, number: int, within: Within | None, price: Price, ceiling: Loss | None) -> Unit | None:
     """Open the promised cell that costs least, if that is less than `ceiling`, and return the unit of it to use."""
-    chain = view.chain
+    chain = share.chain
     best: tuple[int, int, int] | None = None
     least = NO_LOSS if ceiling is None else ceiling
-    for at, unserved in enumerate(view.unserved):
+    for at, unserved in enumerate(share.unserved):
         if not unserved or chain.spec.leaves(at + 1) < number:
             continue
-        for cell in chain.pool.several(at + 1, COSTS_LOOKED_AT, within.cells if within else None):
-            holding = chain.bind(view, at + 1, cell)
-            for unit in holding.units:
-                inside = within is None or within.bits >> unit.box.index & 1
+        for cell in chain.free_cells.several(at + 1, COSTS_LOOKED_AT, within.cells if within else None):
+            binding = chain.bind(share, at + 1, cell)
+            for unit in binding.units:
+                inside = within is None or within.bits >> unit.node_cell.index & 1
                 if inside and room_of(unit).bit_count() >= number:
                     loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
                     if (best is None and ceiling is None) or loss < least:
-                        best, least = (at + 1, cell, holding.units.index(unit)), loss
-            chain.unbind(holding)
+                        best, least = (at + 1, cell, binding.units.index(unit)), loss
+            chain.unbind(binding)
     if best is None:
         return None
-    return chain.bind(view, best[0], best[1]).units[best[2]]
+    return chain.bind(share, best[0], best[1]).units[best[2]]
 
 
 def squatters_on(unit: Unit, mask: int) -> set[str]:
     """Return the gangs that run without a right on some devices of a unit."""
-    return {gang for gang, part in unit.box.squatters.items() if part & mask}
+    return {gang for gang, part in unit.node_cell.opportunistic_gangs.items() if part & mask}
 
 
 def cheapest_mask(unit: Unit, number: int, price: Price, within: int | None = None) -> int:
@@ -259,11 +261,11 @@ def cheapest_mask(unit: Unit, number: int, price: Price, within: int | None = No
 
     `within` says which of its devices may be taken, if not all that its virtual cluster may take.
     """
-    box = unit.box
-    shape = box.chain.shape
+    node_cell = unit.node_cell
+    shape = node_cell.chain.shape
     room = room_of(unit) if within is None else within
     mask, level = shape.best(room, number)
-    if not mask & box.squat:
+    if not mask & node_cell.opportunistic:
         return mask
     best = mask
     least = price(squatters_on(unit, mask))
@@ -279,10 +281,10 @@ def cheapest_mask(unit: Unit, number: int, price: Price, within: int | None = No
 
 def _sparing(unit: Unit, room: int, number: int, price: Price) -> int:
     """Return `number` of the devices in `room`, sending away the cheapest squatters that make enough."""
-    box = unit.box
-    usable = room & ~box.squat
-    for gang in sorted(box.squatters, key=lambda gang: (price({gang}), gang)):
+    node_cell = unit.node_cell
+    usable = room & ~node_cell.opportunistic
+    for gang in sorted(node_cell.opportunistic_gangs, key=lambda gang: (price({gang}), gang)):
         if usable.bit_count() >= number:
             break
-        usable |= room & box.squatters[gang]
-    return box.chain.shape.best(usable, number)[0]
+        usable |= room & node_cell.opportunistic_gangs[gang]
+    return node_cell.chain.shape.best(usable, number)[0]

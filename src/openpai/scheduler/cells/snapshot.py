@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.journal import Part, Right, reclaim
+from openpai.scheduler.cells.journal import Guarantee, Part, reclaim
 from openpai.scheduler.cells.model import CellGroup, GangRecord, GangRequest, NodeHealth, State
-from openpai.scheduler.cells.node_cell import Holding
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.node_cell import CellBinding
+from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot, Topology
@@ -28,7 +28,9 @@ def dump(cluster: Cluster) -> dict[str, Any]:
             name: [health.is_healthy, health.is_draining, sorted(health.bad_devices)]
             for name, health in sorted(cluster.unhealthy.items())
         },
-        "holdings": [_holding_out(view, held) for view in _views(cluster) for _, held in sorted(view.holdings.items())],
+        "holdings": [
+            _holding_out(share, held) for share in _views(cluster) for _, held in sorted(share.bindings.items())
+        ],
         "gangs": [_gang_out(record) for _, record in sorted(cluster.gangs.items())],
     }
 
@@ -39,13 +41,13 @@ def load(data: dict[str, Any]) -> Cluster:
     cluster = Cluster(read_config(data["config"]) if data["config"] else HivedConfig({}, {}))
     for name, (is_healthy, is_draining, bad) in data["unhealthy"].items():
         health = cluster.unhealthy[name] = NodeHealth(is_healthy, is_draining, frozenset(bad))
-        for box in cluster.boxes.get(name, ()):
-            box.chain.set_bad(box, health.mask(box))
+        for node_cell in cluster.node_cells.get(name, ()):
+            node_cell.chain.set_bad(node_cell, health.mask(node_cell))
     for held in data["holdings"]:
         # Snapshots of version 0.1 hold cells that were bound only because they were bad.
         if not held["is_pinned"] and not held.get("is_doomed", False):
-            view = _view_in(cluster, held)
-            view.chain.bind(view, held["level"], held["cell"], held["number"])
+            share = _view_in(cluster, held)
+            share.chain.bind(share, held["level"], held["cell"], held["number"])
     for entry in data["gangs"]:
         cluster.remember(_gang_in(cluster, entry))
     for record in cluster.gangs.values():
@@ -54,23 +56,23 @@ def load(data: dict[str, Any]) -> Cluster:
     return cluster
 
 
-def _views(cluster: Cluster) -> list[View]:
-    return [view for name in cluster.views for view in cluster.views_of(name)]
+def _views(cluster: Cluster) -> list[VcShare]:
+    return [share for name in cluster.shares for share in cluster.shares_of(name)]
 
 
-def _view_out(view: View) -> dict[str, Any]:
-    return {"virtual_cluster": view.name, "chain": view.chain.spec.name, "pin": view.pin}
+def _view_out(share: VcShare) -> dict[str, Any]:
+    return {"virtual_cluster": share.name, "chain": share.chain.spec.name, "pin": share.pin}
 
 
-def _view_in(cluster: Cluster, data: dict[str, Any]) -> View:
+def _view_in(cluster: Cluster, data: dict[str, Any]) -> VcShare:
     if data["pin"] is not None:
         return cluster.pins[data["virtual_cluster"], data["pin"]]
-    return cluster.views[data["virtual_cluster"]][data["chain"]]
+    return cluster.shares[data["virtual_cluster"]][data["chain"]]
 
 
-def _holding_out(view: View, held: Holding) -> dict[str, Any]:
+def _holding_out(share: VcShare, held: CellBinding) -> dict[str, Any]:
     return {
-        **_view_out(view),
+        **_view_out(share),
         "level": held.level,
         "cell": held.index,
         "number": held.number,
@@ -78,14 +80,14 @@ def _holding_out(view: View, held: Holding) -> dict[str, Any]:
     }
 
 
-def _right_out(right: Right | None) -> dict[str, Any] | None:
-    if right is None:
+def _right_out(guarantee: Guarantee | None) -> dict[str, Any] | None:
+    if guarantee is None:
         return None
-    return {**_view_out(right.view), "level": right.level, "cell": right.cell, "number": right.number}
+    return {**_view_out(guarantee.share), "level": guarantee.level, "cell": guarantee.cell, "number": guarantee.number}
 
 
-def _right_in(cluster: Cluster, data: dict[str, Any]) -> Right:
-    return Right(_view_in(cluster, data), data["level"], data["cell"], data["number"])
+def _right_in(cluster: Cluster, data: dict[str, Any]) -> Guarantee:
+    return Guarantee(_view_in(cluster, data), data["level"], data["cell"], data["number"])
 
 
 def request_out(request: GangRequest) -> dict[str, Any]:
@@ -149,10 +151,10 @@ def _gang_out(record: GangRecord) -> dict[str, Any]:
             None
             if part is None
             else {
-                "chain": part.box.chain.spec.name,
-                "node": part.box.index,
+                "chain": part.node_cell.chain.spec.name,
+                "node": part.node_cell.index,
                 "mask": part.mask,
-                "right": _right_out(part.right),
+                "right": _right_out(part.guarantee),
             }
             for part in record.parts
         ],
@@ -161,7 +163,7 @@ def _gang_out(record: GangRecord) -> dict[str, Any]:
         "checkpoint_ms": record.checkpoint_ms,
         "victims": sorted(record.victims),
         "threats": sorted(record.threats),
-        "lost": {str(member): _right_out(right) for member, right in sorted(record.lost.items())},
+        "lost": {str(member): _right_out(guarantee) for member, guarantee in sorted(record.lost.items())},
         "lazily_preempted_by": record.lazily_preempted_by,
         "spots": [None if spot is None else [spot.node, list(spot.devices)] for spot in record.spots],
     }
@@ -174,9 +176,9 @@ def _gang_in(cluster: Cluster, data: dict[str, Any]) -> GangRecord:
         if entry is None:
             parts.append(None)
             continue
-        part = Part(cluster.chains[entry["chain"]].boxes[entry["node"]], entry["mask"])
+        part = Part(cluster.chains[entry["chain"]].node_cells[entry["node"]], entry["mask"])
         if entry["right"] is None:
-            part.box.chain.squat(request.id, part.box, part.mask)
+            part.node_cell.chain.run_opportunistic(request.id, part.node_cell, part.mask)
         else:
             reclaim(request.id, request.priority, part, _right_in(cluster, entry["right"]))
         parts.append(part)
@@ -188,7 +190,7 @@ def _gang_in(cluster: Cluster, data: dict[str, Any]) -> GangRecord:
         data["checkpoint_ms"],
         set(data["victims"]),
         set(data["threats"]),
-        {int(member): _right_in(cluster, right) for member, right in data["lost"].items()},
+        {int(member): _right_in(cluster, guarantee) for member, guarantee in data["lost"].items()},
         data["lazily_preempted_by"],
         tuple(None if spot is None else Spot(spot[0], tuple(spot[1])) for spot in data["spots"]),
     )

@@ -11,11 +11,11 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from openpai.scheduler.cells.node_cell import Holding
+from openpai.scheduler.cells.node_cell import CellBinding
 from openpai.scheduler.cells.packing import pack_exactly
 from openpai.scheduler.cells.search import Within
 from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.vc_share import VcShare
 
 STEPS_MAX: Final = 2_000
 """So many cells are opened for trial."""
@@ -39,15 +39,15 @@ class _Candidate(NamedTuple):
 class Solver:
     """One attempt to find units for members of given sizes, largest first."""
 
-    def __init__(self, view: View, within: Within | None, sizes: Sequence[int], *, may_cost: bool) -> None:
-        self._view = view
-        self._chain = view.chain
+    def __init__(self, share: VcShare, within: Within | None, sizes: Sequence[int], *, may_cost: bool) -> None:
+        self._view = share
+        self._chain = share.chain
         self._within = within
         self._sizes = sizes
         self._may_cost = may_cost
         self._is_even = len(set(sizes)) == 1
         self._steps = STEPS_MAX
-        self._opened: list[Holding] = []
+        self._opened: list[CellBinding] = []
         self._units: list[Unit] = []
         self._rooms: list[int] = []
         self._capacity = 0
@@ -62,31 +62,31 @@ class Solver:
             found = self._open_roomiest(levels)
         elif found is None and levels:
             found = self._open(levels, self._view.unserved[levels[0] - 1].bit_count())
-        used = {id(unit.holding) for unit in found or ()}
-        for holding in reversed(self._opened):
-            if id(holding) not in used:
-                self._chain.unbind(holding)
+        used = {id(unit.binding) for unit in found or ()}
+        for binding in reversed(self._opened):
+            if id(binding) not in used:
+                self._chain.unbind(binding)
         return found
 
     def room(self, unit: Unit) -> int:
         """Return the devices of a unit that members may have."""
-        return self._usable(unit.box.index, unit.mask)
+        return self._usable(unit.node_cell.index, unit.mask)
 
     def _usable(self, at: int, mask: int) -> int:
-        box = self._chain.boxes[at]
-        left = mask & ~(box.claimed | box.bad)
+        node_cell = self._chain.node_cells[at]
+        left = mask & ~(node_cell.claimed | node_cell.bad)
         if not self._may_cost:
-            left &= ~box.squat
+            left &= ~node_cell.opportunistic
         if self._within is not None:
             left &= self._within.mask if self._within.bits >> at & 1 else 0
         return left
 
     def _own_units(self) -> list[Unit]:
-        within, view = self._within, self._view
-        if within is None or within.bits.bit_count() > len(view.holdings):
-            return [unit for shelf in view.shelves.values() for _, unit in sorted(shelf.units.items())]
-        boxes = [box for box in self._chain.boxes_in(within.bits) if box.units]
-        found = [unit for box in boxes for unit in box.units if unit.holding.view is view]
+        within, share = self._within, self._view
+        if within is None or within.bits.bit_count() > len(share.bindings):
+            return [unit for unit_index in share.unit_indexes.values() for _, unit in sorted(unit_index.units.items())]
+        node_cells = [node_cell for node_cell in self._chain.nodes_in(within.bits) if node_cell.units]
+        found = [unit for node_cell in node_cells for unit in node_cell.units if unit.binding.share is share]
         return sorted(found, key=lambda unit: (unit.mask.bit_count(), unit.index))
 
     def _is_large(self, level: int) -> bool:
@@ -94,21 +94,21 @@ class Solver:
         chain, count = self._chain, 0
         for cover in range(level, chain.top + 1):
             usable = -1 if self._within is None else self._within.cells(cover)
-            count += len(chain.pool.kinds(cover, usable))
+            count += len(chain.free_cells.kinds(cover, usable))
         return count > EXACT_UP_TO
 
     def _open_roomiest(self, levels: list[int]) -> list[Unit] | None:
         """Let the roomiest free cells be served, the largest first, until there is room for all."""
-        pool = self._chain.pool
+        free_cells = self._chain.free_cells
         for level in levels:
             number = self._view.unserved[level - 1].bit_count()
             for candidate in self._candidates(level, number):
-                cover = pool.cover(level, candidate.cell)
-                if not cover or not pool.is_safe(level, cover):
+                cover = free_cells.cover(level, candidate.cell)
+                if not cover or not free_cells.is_safe(level, cover):
                     continue
-                holding = self._chain.bind(self._view, level, candidate.cell)
-                self._opened.append(holding)
-                self._add(holding.units)
+                binding = self._chain.bind(self._view, level, candidate.cell)
+                self._opened.append(binding)
+                self._add(binding.units)
                 found = self._pack(is_last=False)
                 if found is not None:
                     return found
@@ -142,16 +142,16 @@ class Solver:
                 if self._steps <= 0:
                     return None
                 self._steps -= 1
-                holding = self._chain.bind(self._view, level, candidate.cell)
-                self._opened.append(holding)
+                binding = self._chain.bind(self._view, level, candidate.cell)
+                self._opened.append(binding)
                 mark = len(self._units)
-                self._add(holding.units)
+                self._add(binding.units)
                 found = self._pack(is_last=False) or self._open(levels, number - 1)
                 if found is not None:
                     return found
                 self._remove(mark)
                 self._opened.pop()
-                self._chain.unbind(holding)
+                self._chain.unbind(binding)
         if len(levels) > 1:
             below = levels[1:]
             return self._open(below, self._view.unserved[below[0] - 1].bit_count())
@@ -162,15 +162,15 @@ class Solver:
 
         One of each kind; or, where `number` of them are wanted, at least as many as long as there are any.
         """
-        pool = self._chain.pool
+        free_cells = self._chain.free_cells
         wholes: set[Profile] = set()
         kinds: set[Profile] = set()
         found: list[_Candidate] = []
         perfect = 0
         for cover in range(level, self._chain.top + 1):
-            if not pool.free[cover - 1] or not pool.is_safe(level, cover):
+            if not free_cells.free[cover - 1] or not free_cells.is_safe(level, cover):
                 continue
-            for whole in pool.cells(cover, -1 if self._within is None else self._within.cells(cover)):
+            for whole in free_cells.cells(cover, -1 if self._within is None else self._within.cells(cover)):
                 if number and perfect >= number:
                     break
                 around = () if number else self._profile(cover, whole)
@@ -194,25 +194,25 @@ class Solver:
         return range(whole * each, (whole + 1) * each)
 
     def _weighed(self, level: int, cover: int, index: int) -> _Candidate:
-        room = squat = 0
+        room = opportunistic = 0
         for at, mask in self._pieces(level, index):
             room += self._worth(self._usable(at, mask).bit_count())
-            squat += (self._chain.boxes[at].squat & mask).bit_count()
-        return _Candidate((self._chain.spec.leaves(level) - room, cover, squat), index)
+            opportunistic += (self._chain.node_cells[at].opportunistic & mask).bit_count()
+        return _Candidate((self._chain.spec.leaves(level) - room, cover, opportunistic), index)
 
     def _pieces(self, level: int, index: int) -> Iterator[tuple[int, int]]:
         chain = self._chain
-        mask = chain.mask_in_box(level, index) if level < chain.node_level else chain.shape.full
-        return ((at, mask) for at in chain.boxes_of(level, index))
+        mask = chain.mask_in_node(level, index) if level < chain.node_level else chain.shape.full
+        return ((at, mask) for at in chain.nodes_of(level, index))
 
     def _profile(self, level: int, index: int) -> Profile:
         """Return what sets a cell apart from others of its level."""
         chain = self._chain
         if level <= chain.node_level:
-            at = chain.boxes_of(level, index).start
-            mask = chain.mask_in_box(level, index)
+            at = chain.nodes_of(level, index).start
+            mask = chain.mask_in_node(level, index)
             shift = (mask & -mask).bit_length() - 1
-            return level, self._usable(at, mask) >> shift, (chain.boxes[at].squat & mask) >> shift
+            return level, self._usable(at, mask) >> shift, (chain.node_cells[at].opportunistic & mask) >> shift
         if not chain.burden(level, index) and self._covers(level, index):
             return (level,)
         each = chain.spec.children[level - 1]
@@ -223,8 +223,8 @@ class Solver:
         """Return whether all nodes of a cell may be used."""
         if self._within is None:
             return True
-        boxes = self._chain.boxes_of(level, index)
-        bits = ((1 << len(boxes)) - 1) << boxes.start
+        node_cells = self._chain.nodes_of(level, index)
+        bits = ((1 << len(node_cells)) - 1) << node_cells.start
         return self._within.mask == -1 and not bits & ~self._within.bits
 
     def _pack(self, *, is_last: bool) -> list[Unit] | None:

@@ -60,9 +60,9 @@ class NodeShape:
         parts = [cell & available for cell in self.cells[level - 2] if cell & available]
         taken = 0
         while number:
-            holding = [part for part in parts if part.bit_count() >= number]
-            if holding:
-                return taken | self._take(min(holding, key=int.bit_count), level - 1, number)
+            binding = [part for part in parts if part.bit_count() >= number]
+            if binding:
+                return taken | self._take(min(binding, key=int.bit_count), level - 1, number)
             largest = max(parts, key=int.bit_count)
             parts.remove(largest)
             taken |= largest

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.deciding import Trial, decide
+from openpai.scheduler.cells.deciding import Proposal, decide
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import GangRecord, GangRequest
 from openpai.scheduler.cells.refusing import broken_rule
@@ -33,12 +33,12 @@ class _Step:
         record.parts = [None] * len(record.parts)
 
 
-class Rehearsal:
+class Trial:
     """What would be if some gangs left and others started. Close it, or use it as a context, to take it all back."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Begin with the books as they are."""
-        self.trials: list[Trial] = []
+        self.proposals: list[Proposal] = []
         self._cluster = cluster
         self._steps: list[_Step] = []
 
@@ -66,20 +66,22 @@ class Rehearsal:
         step.empty(record)
         self._steps.append(step)
 
-    def start(self, request: GangRequest, now_ms: int | None) -> Trial | None:
+    def start(self, request: GangRequest, now_ms: int | None) -> Proposal | None:
         """Let a gang start if there is a place for it, at whatever cost its right allows."""
-        trial = None if broken_rule(self._cluster, request) else decide(self._cluster, request, now_ms)
-        if trial is None:
+        proposal = None if broken_rule(self._cluster, request) else decide(self._cluster, request, now_ms)
+        if proposal is None:
             return None
-        trial.spots = tuple([Spot(part.box.name, part.box.numbers(part.mask)) for part in trial.parts])
-        record = GangRecord(request, list(trial.parts), spots=trial.spots)
-        step = _Step(trial.undo, trial.journal, record)
-        for name in sorted(trial.displaced):
+        proposal.spots = tuple(
+            [Spot(part.node_cell.name, part.node_cell.numbers(part.mask)) for part in proposal.parts]
+        )
+        record = GangRecord(request, list(proposal.parts), spots=proposal.spots)
+        step = _Step(proposal.undo, proposal.journal, record)
+        for name in sorted(proposal.displaced):
             step.empty(self._cluster.gangs[name])
         self._steps.append(step)
         self._remember(record)
-        self.trials.append(trial)
-        return trial
+        self.proposals.append(proposal)
+        return proposal
 
     def start_all(self, requests: Iterable[GangRequest]) -> bool:
         """Let gangs start together; False, and no trace, if one of them has no place."""
@@ -106,7 +108,7 @@ class Rehearsal:
                 self._remember(step.started)
 
     def keep(self) -> None:
-        """Leave in the books what started, for whoever commits to the trials."""
+        """Leave in the books what started, for whoever commits to the proposals."""
         while self._steps:
             self._forget(self._steps.pop())
 

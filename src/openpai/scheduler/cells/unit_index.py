@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from openpai.scheduler.cells.node_cell import Box, Holding
+    from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
 
 TENANTS_SEEN: Final = 8
 """Units with more gangs than this count as having this many."""
@@ -23,15 +23,15 @@ FINE_UP_TO: Final = 16
 class Unit:
     """A node, or a part of one, where members of gangs can be put."""
 
-    __slots__ = ("bit", "box", "holding", "index", "key", "mask", "shelf")
+    __slots__ = ("binding", "bit", "index", "key", "mask", "node_cell", "unit_index")
 
-    def __init__(self, shelf: Shelf, index: int, box: Box, mask: int, holding: Holding) -> None:
-        self.shelf = shelf
+    def __init__(self, unit_index: UnitIndex, index: int, node_cell: NodeCell, mask: int, binding: CellBinding) -> None:
+        self.unit_index = unit_index
         self.index = index
         self.bit = 1 << index
-        self.box = box
+        self.node_cell = node_cell
         self.mask = mask
-        self.holding = holding
+        self.binding = binding
         self.key = -1
 
 
@@ -84,7 +84,7 @@ class Tally:
         return (bits & -bits).bit_length() - 1, most
 
 
-class Shelf:
+class UnitIndex:
     """Units of one size, by key."""
 
     __slots__ = ("by_key", "present", "size", "tallies", "units", "whole")
@@ -219,7 +219,7 @@ class GuaranteedKeys:
         return mask
 
 
-class LeftoverKeys:
+class OpportunisticKeys:
     """Numbers the states of a node in the order opportunistic gangs try nodes.
 
     Nodes that no virtual cluster holds come first and the fullest of them, then nodes that one holds.
@@ -253,6 +253,6 @@ def guaranteed_keys(size: int) -> GuaranteedKeys:
 
 
 @lru_cache(maxsize=64)
-def leftover_keys(size: int) -> LeftoverKeys:
+def opportunistic_keys(size: int) -> OpportunisticKeys:
     """Return the numbering for nodes of `size` devices."""
-    return LeftoverKeys(size)
+    return OpportunisticKeys(size)

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openpai.scheduler.cells.unit_index import GuaranteedKeys, Shelf, guaranteed_keys
+from openpai.scheduler.cells.unit_index import GuaranteedKeys, UnitIndex, guaranteed_keys
 
 if TYPE_CHECKING:
     from openpai.scheduler.cells.chain import Chain
-    from openpai.scheduler.cells.node_cell import Box, Holding
+    from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
 
 
-class View:
+class VcShare:
     """A virtual cluster's cells of one chain, or one pinned cell of it."""
 
     __slots__ = (
-        "bad", "chain", "claimed", "claimed_at", "holdings", "keys", "name", "pin", "promised",
-        "shelves", "size", "unserved",
+        "bad",
+        "bindings",
+        "chain",
+        "claimed",
+        "claimed_at",
+        "keys",
+        "name",
+        "pin",
+        "promised",
+        "size",
+        "unit_indexes",
+        "unserved",
     )  # fmt: skip
 
     def __init__(self, name: str, chain: Chain, pin: str | None = None) -> None:
@@ -26,8 +36,8 @@ class View:
         self.promised = [0] * chain.spec.top
         self.unserved = [0] * chain.spec.top
         """Numbers of the promised cells nothing serves yet, as bits, by level from 1."""
-        self.holdings: dict[tuple[int, int], Holding] = {}
-        self.shelves: dict[int, Shelf] = {}
+        self.bindings: dict[tuple[int, int], CellBinding] = {}
+        self.unit_indexes: dict[int, UnitIndex] = {}
         """By level of the units: parts of nodes first, whole nodes last."""
         self.keys: dict[int, GuaranteedKeys] = {}
         self.size = 0
@@ -49,20 +59,20 @@ class View:
         self.promised[at] += number
         self.unserved[at] = (1 << self.promised[at]) - 1
         self.size += number * self.chain.spec.leaves(level)
-        self.shelf(min(level, self.chain.node_level))
+        self.unit_index(min(level, self.chain.node_level))
 
-    def shelf(self, level: int) -> Shelf:
+    def unit_index(self, level: int) -> UnitIndex:
         """Return the shelf for units of that level, making it if need be."""
-        shelf = self.shelves.get(level)
-        if shelf is None:
+        unit_index = self.unit_indexes.get(level)
+        if unit_index is None:
             chain = self.chain
             size = chain.spec.leaves(level)
             keys = self.keys[level] = guaranteed_keys(size)
             groups = chain.groups if level == chain.node_level else ()
-            shelf = Shelf(size, keys.whole, groups)
-            self.shelves[level] = shelf
-            self.shelves = dict(sorted(self.shelves.items()))
-        return shelf
+            unit_index = UnitIndex(size, keys.whole, groups)
+            self.unit_indexes[level] = unit_index
+            self.unit_indexes = dict(sorted(self.unit_indexes.items()))
+        return unit_index
 
     def claimed_below(self, priority: int) -> int:
         """Return how many devices are claimed at lower priorities."""
@@ -74,21 +84,21 @@ class View:
         node = chain.node_level
         for at, unserved in enumerate(self.unserved):
             if unserved:
-                inside = chain.boxes_per[at + 1] if at + 1 > node else 1
+                inside = chain.nodes_per[at + 1] if at + 1 > node else 1
                 count -= unserved.bit_count() * inside * (chain.spec.leaves(min(at + 1, node)) // number)
-        for level, shelf in self.shelves.items():
+        for level, unit_index in self.unit_indexes.items():
             keys = self.keys[level]
-            found = shelf.present >> keys.first_of(number)
+            found = unit_index.present >> keys.first_of(number)
             while found and count > 0:
                 low = found & -found
                 found ^= low
                 key = low.bit_length() - 1 + keys.first_of(number)
-                count -= shelf.by_key[key].bit_count() * (keys.free_of(key) // number)
+                count -= unit_index.by_key[key].bit_count() * (keys.free_of(key) // number)
         return count <= 0
 
-    def holding_of(self, box: Box, mask: int) -> Holding | None:
+    def binding_of(self, node_cell: NodeCell, mask: int) -> CellBinding | None:
         """Return what of this view lies on those devices of a box, if it covers them all."""
-        for unit in box.units:
-            if not mask & ~unit.mask and unit.holding.view is self:
-                return unit.holding
+        for unit in node_cell.units:
+            if not mask & ~unit.mask and unit.binding.share is self:
+                return unit.binding
         return None

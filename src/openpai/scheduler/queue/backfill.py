@@ -6,7 +6,7 @@ from typing import Final
 
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Shape, shape_of
-from openpai.scheduler.cells.trial import Rehearsal
+from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.queue.lanes import Waiting
 
 SHAPES_MAX: Final = 10_000
@@ -24,11 +24,11 @@ class Backfilling:
         if health != self._health or len(self._possible) >= SHAPES_MAX:
             self._possible.clear()
             self._health = health
-        requests = [portion.request for portion in blocker.portions]
+        requests = [part.request for part in blocker.requests]
         shape = tuple([shape_of(request) for request in requests])
         if shape not in self._possible:
-            with Rehearsal(cluster) as rehearsal:
+            with Trial(cluster) as trial:
                 for gang in sorted(cluster.gangs_of.get(blocker.gang.virtual_cluster, ())):
-                    rehearsal.leave(gang)
-                self._possible[shape] = rehearsal.start_all(requests)
+                    trial.leave(gang)
+                self._possible[shape] = trial.start_all(requests)
         return self._possible[shape]

@@ -13,8 +13,8 @@ from typing import Final
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.model import OPPORTUNISTIC, Bind, State
 from openpai.scheduler.queue.lanes import Waiting
-from openpai.scheduler.queue.requests import Portions
-from openpai.scheduler.queue.running import Held
+from openpai.scheduler.queue.requests import PlacementRequests
+from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
 PROMOTIONS_MAX: Final = 8
@@ -24,17 +24,17 @@ PROMOTIONS_MAX: Final = 8
 def may_borrow(waiting: Waiting) -> bool:
     """Return whether a gang may start on what others leave free."""
     gang = waiting.gang
-    is_plain = len(waiting.portions) == 1 and waiting.portions[0].request.pinned_cell is None
+    is_plain = len(waiting.requests) == 1 and waiting.requests[0].request.pinned_cell is None
     return gang.is_interruptible and gang.priority >= 0 and is_plain
 
 
-def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> tuple[Portions, Bind] | None:
+def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> tuple[PlacementRequests, Bind] | None:
     """Place a gang on free devices of others at no cost to anybody; None if there are none for it."""
-    (portion,) = waiting.portions
-    asked = replace(portion.request, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
-    views = state.core.cluster.views.get(asked.virtual_cluster, {}).values()
+    (part,) = waiting.requests
+    asked = replace(part.request, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
+    shares = state.core.cluster.shares.get(asked.virtual_cluster, {}).values()
     # How many devices it needs was worked out for the types that its virtual cluster has.
-    own = dict.fromkeys(view.chain.spec.leaf_type for view in views)
+    own = dict.fromkeys(share.chain.spec.leaf_type for share in shares)
     kinds = [kind for kind in own if asked.leaf_type in (None, kind)]
     for kind in kinds:
         request = replace(asked, leaf_type=kind)
@@ -44,7 +44,7 @@ def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> tuple[Portio
             continue
         if isinstance(answer, Bind):
             state.core.commit(request.id, now_ms)
-            return (replace(portion, request=request),), answer
+            return (replace(part, request=request),), answer
     return None
 
 
@@ -52,10 +52,10 @@ def promote(state: SchedulerState, name: str) -> None:
     """Give gangs that borrow the right to what they hold where their own virtual cluster has room, oldest first."""
     cluster = state.core.cluster
     lent = state.lent.get(name)
-    if not lent or name not in cluster.views or state.promoted_at.get(name) == cluster.freed.get(name):
+    if not lent or name not in cluster.shares or state.promoted_at.get(name) == cluster.freed.get(name):
         return
-    views = cluster.views_of(name)
-    left = sum(view.size - view.claimed for view in views)
+    shares = cluster.shares_of(name)
+    left = sum(share.size - share.claimed for share in shares)
     tried = 0
     for held in sorted(lent.values(), key=lambda held: (-held.gang.priority, -held.gang.rank, held.number)):
         if tried >= PROMOTIONS_MAX or left <= 0:
@@ -67,18 +67,18 @@ def promote(state: SchedulerState, name: str) -> None:
     state.promoted_at[name] = cluster.freed.get(name, 0)
 
 
-def _promote(state: SchedulerState, held: Held) -> bool:
-    (portion,) = held.portions
-    record = state.core.cluster.gangs.get(portion.request.id)
+def _promote(state: SchedulerState, held: RunningGang) -> bool:
+    (part,) = held.requests
+    record = state.core.cluster.gangs.get(part.request.id)
     if record is None or record.state is not State.ALLOCATED:
         return False
-    if any(part is not None and part.box.claimed & part.mask for part in record.parts):
+    if any(part is not None and part.node_cell.claimed & part.mask for part in record.parts):
         # Somebody else has a claim on its devices, or they are kept for a gang that has waited long.
         return False
-    own = replace(portion.request, priority=held.gang.priority, is_lazily_preemptible=held.gang.is_lazily_preemptible)
+    own = replace(part.request, priority=held.gang.priority, is_lazily_preemptible=held.gang.is_lazily_preemptible)
     if not state.core.change(own):
-        state.core.change(portion.request)
+        state.core.change(part.request)
         return False
-    state.standing.restate(held, held.gang, (replace(portion, request=own),))
+    state.running.restate(held, held.gang, (replace(part, request=own),))
     state.take_back(held)
     return True

@@ -12,7 +12,7 @@ from openpai.scheduler.cells.refusing import broken_rule, chain_places, largest_
 from openpai.scheduler.cells.wording import Unit, amount_told, ask_told, counted, joined, share_told
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.model import Ask, Gang, Refusal
-from openpai.scheduler.queue.requests import portions_of
+from openpai.scheduler.queue.requests import requests_of
 from openpai.scheduler.queue.skus import Skus
 
 NAMED_MAX: Final = 3
@@ -57,21 +57,21 @@ def _others(cluster: Cluster, skus: Skus, gang: Gang, usable: Collection[str] | 
     if gang.priority == OPPORTUNISTIC or gang.pinned_cell is not None:
         return []
     names = (
-        name for name in sorted(cluster.views) if name != gang.virtual_cluster and (usable is None or name in usable)
+        name for name in sorted(cluster.shares) if name != gang.virtual_cluster and (usable is None or name in usable)
     )
     return [name for name in names if _fault(cluster, skus, replace(gang, virtual_cluster=name)) is None][:NAMED_MAX]
 
 
 def _fault(cluster: Cluster, skus: Skus, gang: Gang) -> _Fault | None:
-    portions = portions_of(gang, skus)
-    if isinstance(portions, str):
-        return _unsayable(gang, portions)
-    for portion in portions:
-        request = portion.request
+    requests = requests_of(gang, skus)
+    if isinstance(requests, str):
+        return _unsayable(gang, requests)
+    for part in requests:
+        request = part.request
         if (told := broken_rule(cluster, request)) is not None:
             return _Fault(told, "")
         if (told := too_large(cluster, request)) is not None:
-            asks = [gang.asks[member] for member in portion.members]
+            asks = [gang.asks[member] for member in part.members]
             return _in_words(cluster, skus, request, asks) or _Fault(told, "ask for less")
     return None
 
@@ -124,16 +124,16 @@ def _rooms(cluster: Cluster, request: GangRequest, per_task: int) -> list[_Room]
     wanted = request.leaf_type
     if request.priority == OPPORTUNISTIC:
         chains = [chain for chain in cluster.chains.values() if wanted in (None, chain.spec.leaf_type)]
-        sizes = [(chain, chain.shape.leaves, len(chain.boxes)) for chain in chains]
+        sizes = [(chain, chain.shape.leaves, len(chain.node_cells)) for chain in chains]
         return [
             _Room(c.spec.leaf_type, leaves, leaves * nodes, chain_places(c, per_task)) for c, leaves, nodes in sizes
         ]
-    views = list(cluster.views[request.virtual_cluster].values())
+    shares = list(cluster.shares[request.virtual_cluster].values())
     if request.pinned_cell is not None:
-        views = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
-    kinds = [(view, view.chain.spec.leaf_type) for view in views]
-    found = [(view, kind) for view, kind in kinds if request.pinned_cell is not None or wanted in (None, kind)]
-    return [_Room(kind, largest_part(view), view.size, places_in(view, per_task)) for view, kind in found]
+        shares = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
+    kinds = [(share, share.chain.spec.leaf_type) for share in shares]
+    found = [(share, kind) for share, kind in kinds if request.pinned_cell is not None or wanted in (None, kind)]
+    return [_Room(kind, largest_part(share), share.size, places_in(share, per_task)) for share, kind in found]
 
 
 def _who(cluster: Cluster, request: GangRequest) -> str:

@@ -23,7 +23,7 @@ from openpai.scheduler.queue.keeping import (
 )
 from openpai.scheduler.queue.lanes import Head, Lane, Waiting
 from openpai.scheduler.queue.placement_hint import spot_for
-from openpai.scheduler.queue.running import Held
+from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
 REMIND_MS: Final = 10_000
@@ -54,8 +54,8 @@ class Round:
         state = self._state
         state.now_ms = self._now_ms
         state.hear()
-        state.standing.settle(self._now_ms)
-        if state.standing.limits.was_eased():
+        state.running.settle(self._now_ms)
+        if state.running.limits.was_eased():
             state.queue.touch()
         state.give_turns()
         self._review_kept()
@@ -65,13 +65,13 @@ class Round:
             self._look_through(decisions, limit)
         for name, patient in self._patient.items():
             self._keep_for_one(name, patient)
-        state.standing.settle_use(self._now_ms)
+        state.running.settle_use(self._now_ms)
         return tuple(decisions)
 
     def _look_through(self, decisions: list[Decision], limit: int) -> None:
         state = self._state
         try:
-            for head in state.queue.heads(state.right, state.core.cluster.freed, state.standing.ledger.given):
+            for head in state.queue.heads(state.order_key, state.core.cluster.freed, state.running.ledger.given):
                 if len(decisions) >= limit:
                     break
                 decision = self._look_at(head)
@@ -94,7 +94,7 @@ class Round:
         displaced = [
             waiting
             for waiting in state.reserving.values()
-            if any(portion.request.id not in gangs for portion in waiting.portions)
+            if any(part.request.id not in gangs for part in waiting.requests)
         ]
         for waiting in displaced:
             state.give_up(waiting)
@@ -107,7 +107,7 @@ class Round:
         if gang.priority < 0:
             # Whoever leaves at once when asked may use what is kept meanwhile.
             self._let_go()
-        if state.standing.limits.keeping_back(gang) is not None:
+        if state.running.limits.keeping_back(gang) is not None:
             return None
         before = cluster.freed.get(lane.group, 0)
         if lane.looked_at != before or lane.answer is None:
@@ -168,15 +168,15 @@ class Round:
         tried = (freed, kept.chosen_ms)
         if kept.closed_ms is not None or lane.tried == tried:
             return None
-        length_ms = state.standing.run_times.guess(gang, GUEST_QUANTILE)
+        length_ms = state.running.run_times.guess(gang, GUEST_QUANTILE)
         if gang.time_limit_ms is not None:
             length_ms = min(gang.time_limit_ms, length_ms or gang.time_limit_ms)
         if length_ms is None or self._now_ms + length_ms > kept.free_ms:
             return None
         lane.tried = tried
         kept.let_go()
-        for portion in waiting.portions:
-            state.core.forget_failure(portion.request)
+        for part in waiting.requests:
+            state.core.forget_failure(part.request)
         decision = self._decide(waiting, may_preempt=False)
         kept.hold(state.core.cluster)
         return None if isinstance(decision, HivedWait) else decision
@@ -190,9 +190,9 @@ class Round:
         if found is None:
             lane.borrowed_at = freed
             return None
-        portions, answer = found
+        requests, answer = found
         state.queue.remove(gang.id)
-        held = Held(gang, portions, waiting.number, self._now_ms, is_proposed=True, is_lent=True)
+        held = RunningGang(gang, requests, waiting.number, self._now_ms, is_proposed=True, is_lent=True)
         state.hold(held)
         return Place(gang.id, self._spots(waiting, (answer,)))
 
@@ -211,7 +211,7 @@ class Round:
     def _may_go_first(self, waiting: Waiting, name: str) -> bool:
         gang, state = waiting.gang, self._state
         is_here = gang.virtual_cluster == name and gang.priority >= 0 and state.queue.is_first(waiting)
-        return is_here and state.standing.limits.keeping_back(gang) is None
+        return is_here and state.running.limits.keeping_back(gang) is None
 
     def _keep_for_one(self, name: str, patient: list[Waiting]) -> None:
         """Keep the cells that will be free soonest for the gang that has waited longest, and choose again in time."""
@@ -256,8 +256,8 @@ class Round:
         """Return when the gangs of a virtual cluster should leave that were there when the cells were closed."""
         state = self._state
         return [
-            Leaving(self._now_ms + state.left_ms(held), held.portions)
-            for held in state.standing.held.values()
+            Leaving(self._now_ms + state.left_ms(held), held.requests)
+            for held in state.running.gangs.values()
             if held.gang.virtual_cluster == name and (closed_ms is None or (held.since_ms or 0) <= closed_ms)
         ]
 
@@ -269,7 +269,7 @@ class Round:
         for waiting in list(state.reserving.values()):
             if len(decisions) >= limit:
                 break
-            records = [gangs.get(portion.request.id) for portion in waiting.portions]
+            records = [gangs.get(part.request.id) for part in waiting.requests]
             victims = sorted({victim for record in records if record is not None for victim in record.victims})
             if victims and None not in records:
                 # Also after the clock was set back.
@@ -279,7 +279,7 @@ class Round:
             if len(records) > 1 and not all(self._is_sound(record) for record in records):
                 state.give_up(waiting)
             state.unreserve(waiting)
-            if state.standing.limits.keeping_back(waiting.gang) is not None:
+            if state.running.limits.keeping_back(waiting.gang) is not None:
                 # The limit was lowered while it waited for others to leave.
                 state.give_up(waiting)
                 state.queue.add(waiting)
@@ -316,12 +316,12 @@ class Round:
         if victims:
             state.reserve(waiting)
             return self._preempt(waiting, victims)
-        state.hold(Held(gang, waiting.portions, waiting.number, self._now_ms, is_proposed=True))
+        state.hold(RunningGang(gang, waiting.requests, waiting.number, self._now_ms, is_proposed=True))
         return Place(gang.id, self._spots(waiting, answers))
 
     def _ask(self, waiting: Waiting) -> Answers | HivedWait:
         core, now_ms = self._state.core, self._now_ms
-        requests = [portion.request for portion in waiting.portions]
+        requests = [part.request for part in waiting.requests]
         if len(requests) == 1:
             answer = core.schedule(requests[0], now_ms)
             return answer if isinstance(answer, HivedWait) else (answer,)
@@ -331,7 +331,7 @@ class Round:
         return [answer for answer in answers if not isinstance(answer, HivedWait)]
 
     def _commit(self, waiting: Waiting) -> None:
-        core, names = self._state.core, [portion.request.id for portion in waiting.portions]
+        core, names = self._state.core, [part.request.id for part in waiting.requests]
         if core.proposes_several:
             core.commit_all(self._now_ms)
             self._state.call_together(waiting.gang.id, names)
@@ -342,9 +342,9 @@ class Round:
     def _spots(self, waiting: Waiting, answers: Answers) -> tuple[Spot, ...]:
         state, gang = self._state, waiting.gang
         found: dict[int, Spot] = {}
-        for portion, answer in zip(waiting.portions, answers, strict=True):
+        for part, answer in zip(waiting.requests, answers, strict=True):
             kind = state.core.cluster.chains[answer.chain].spec.leaf_type
-            for member, held in zip(portion.members, answer.spots, strict=True):
+            for member, held in zip(part.members, answer.spots, strict=True):
                 found[member] = spot_for(state.machines.skus, answer.chain, kind, held, gang.asks[member])
         return tuple([found[member] for member in range(len(gang.asks))])
 
@@ -358,7 +358,7 @@ class Round:
         record, name = self._state.core.cluster.gangs[victim], gang.job or gang.id
         if record.request.priority >= 0 and record.lazily_preempted_by is None:
             return f"{name} is more urgent and needs these devices of virtual cluster {gang.virtual_cluster}"
-        held = self._state.standing.held.get(self._state.outward(victim))
+        held = self._state.running.gangs.get(self._state.outward(victim))
         if held is not None and held.is_lent:
             promised = f"its virtual cluster {gang.virtual_cluster} was promised them"
             return f"{name} needs these devices: {promised}, and this job, which may be interrupted, borrowed them"

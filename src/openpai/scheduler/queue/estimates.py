@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
-from openpai.scheduler.cells.trial import Rehearsal
+from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.model import Estimate, Gang
 from openpai.scheduler.queue.lanes import Waiting
 from openpai.scheduler.queue.limits import Limits, gpus_of
 from openpai.scheduler.queue.position import Ahead
-from openpai.scheduler.queue.requests import Portions
-from openpai.scheduler.queue.running import Held
+from openpai.scheduler.queue.requests import PlacementRequests
+from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
 LEAVES_MAX: Final = 200
@@ -50,8 +50,8 @@ def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: 
     """Guess from how many devices those ahead want, and how long devices are usually kept."""
     gang = waiting.gang
     name = gang.virtual_cluster
-    typical = state.standing.run_times.of_all(name)
-    size = sum(view.size for view in state.core.cluster.views_of(name))
+    typical = state.running.run_times.of_all(name)
+    size = sum(share.size for share in state.core.cluster.shares_of(name))
     if typical is None or not size:
         told = f"unknown: {len(ahead)} gangs go first, and too few have finished to say how long that takes"
         return Estimate(None, None, told)
@@ -73,7 +73,7 @@ class _Course:
     now_ms: int
     is_good: bool
     sources: set[str] = field(default_factory=set)
-    _ends: list[tuple[int, int, Gang, Portions]] = field(default_factory=list)
+    _ends: list[tuple[int, int, Gang, PlacementRequests]] = field(default_factory=list)
     _count: int = 0
     _limits: Limits = field(default_factory=Limits)
     """The limits of the user of the gang asked about, and what they run meanwhile."""
@@ -81,59 +81,59 @@ class _Course:
     def play(self) -> int | None:
         """Return when the gang starts, None if nobody knows."""
         gang = self.waiting.gang
-        self._limits = self.state.standing.limits.rehearsed(gang.user)
-        for held in self.state.standing.held.values():
+        self._limits = self.state.running.limits.rehearsed(gang.user)
+        for held in self.state.running.gangs.values():
             if gang.priority < 0 or gang.virtual_cluster == held.gang.virtual_cluster or gang.user == held.gang.user:
-                self._plan(held.gang, held.portions, self._end_of(held))
-        with Rehearsal(self.state.core.cluster) as rehearsal:
-            return self._play(rehearsal)
+                self._plan(held.gang, held.requests, self._end_of(held))
+        with Trial(self.state.core.cluster) as trial:
+            return self._play(trial)
 
-    def _play(self, rehearsal: Rehearsal) -> int | None:
+    def _play(self, trial: Trial) -> int | None:
         at_ms, left = self.now_ms, list(self.nearest_first)
         for _ in range(LEAVES_MAX):
-            while left and self._start(rehearsal, left[-1], at_ms):
+            while left and self._start(trial, left[-1], at_ms):
                 left.pop()
-            if (self.is_good or not left) and self._start(rehearsal, self.waiting, at_ms):
+            if (self.is_good or not left) and self._start(trial, self.waiting, at_ms):
                 return at_ms
             if not self._ends:
                 return None
             at_ms = self._ends[0][0]
             while self._ends and self._ends[0][0] == at_ms:
-                _, _, gang, portions = heappop(self._ends)
+                _, _, gang, requests = heappop(self._ends)
                 self._count_gpus(gang, -1)
-                for portion in portions:
-                    rehearsal.leave(portion.request.id)
+                for part in requests:
+                    trial.leave(part.request.id)
         return None
 
     def _count_gpus(self, gang: Gang, sign: int) -> None:
         if gang.user == self.waiting.gang.user:
             self._limits.run((gang.virtual_cluster, gang.user), sign * gpus_of(gang))
 
-    def _start(self, rehearsal: Rehearsal, waiting: Waiting, at_ms: int) -> bool:
+    def _start(self, trial: Trial, waiting: Waiting, at_ms: int) -> bool:
         gang = waiting.gang
         if gang.user == self.waiting.gang.user and self._limits.keeping_back(gang) is not None:
             return False
-        if not rehearsal.start_all([portion.request for portion in waiting.portions]):
+        if not trial.start_all([part.request for part in waiting.requests]):
             return False
         self._count_gpus(gang, 1)
         runs_ms = self._length_of(gang, 0)
-        self._plan(gang, waiting.portions, None if runs_ms is None else at_ms + runs_ms)
+        self._plan(gang, waiting.requests, None if runs_ms is None else at_ms + runs_ms)
         return True
 
-    def _plan(self, gang: Gang, portions: Portions, end_ms: int | None) -> None:
+    def _plan(self, gang: Gang, requests: PlacementRequests, end_ms: int | None) -> None:
         if end_ms is not None:
             # The count keeps equal times from comparing gangs.
             self._count += 1
-            heappush(self._ends, (max(end_ms, self.now_ms), self._count, gang, portions))
+            heappush(self._ends, (max(end_ms, self.now_ms), self._count, gang, requests))
 
-    def _end_of(self, held: Held) -> int | None:
+    def _end_of(self, held: RunningGang) -> int | None:
         since_ms = self.now_ms if held.since_ms is None else held.since_ms
         length_ms = self._length_of(held.gang, max(0, self.now_ms - since_ms))
         return None if length_ms is None else since_ms + length_ms
 
     def _length_of(self, gang: Gang, ran_ms: int) -> int | None:
         """Return how long a gang runs in all that ran for some time already, None if nobody knows."""
-        typical = self.state.standing.run_times.quartiles(gang, ran_ms)
+        typical = self.state.running.run_times.quartiles(gang, ran_ms)
         limit_ms = gang.time_limit_ms
         if typical is None:
             if limit_ms is not None:

@@ -65,10 +65,10 @@ def _nearest(ahead: Ahead) -> tuple[str, ...]:
 
 def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
     victims: set[str] = set()
-    for portion in state.reserving[gang].portions:
-        record = state.core.cluster.gangs.get(portion.request.id)
+    for part in state.reserving[gang].requests:
+        record = state.core.cluster.gangs.get(part.request.id)
         victims |= {state.outward(victim) for victim in record.victims} if record is not None else set()
-    held = state.standing.held
+    held = state.running.gangs
     names = sorted({_name(held[victim].gang) if victim in held else victim for victim in victims})
     if not names:
         # The last of them has left since the scheduler looked.
@@ -82,11 +82,11 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
 def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
     """Return what is to be said if its virtual cluster is not there, or has nothing for gangs with a guarantee."""
     cluster, name = state.core.cluster, gang.virtual_cluster
-    if name not in cluster.views:
-        there = ", ".join(sorted(cluster.views)) or "none"
+    if name not in cluster.shares:
+        there = ", ".join(sorted(cluster.shares)) or "none"
         told = f"there is no virtual cluster {name!r}; there are {there}"
         return Why.NO_VIRTUAL_CLUSTER, told, "an administrator creating it, or submitting the job to another"
-    if gang.priority >= 0 and not sum(view.size for view in cluster.views_of(name)):
+    if gang.priority >= 0 and not sum(share.size for share in cluster.shares_of(name)):
         told = f"virtual cluster {name!r} was promised nothing"
         return Why.NO_VIRTUAL_CLUSTER, told, "an administrator promising it something, or an opportunistic priority"
     return None
@@ -97,7 +97,7 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     gone = _without_promise(state, gang)
     if gone is not None:
         return gone
-    if (limit := state.standing.limits.keeping_back(gang)) is not None:
+    if (limit := state.running.limits.keeping_back(gang)) is not None:
         return _limit_reason(state, gang, limit)
     lane = state.queue.lane_of(gang.id)
     if lane.answer is None:
@@ -106,7 +106,7 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     if answer.code is Code.TOO_LARGE:
         return _too_large(state, gang, answer.told)
     # What was free when it was looked at may have been given to others since.
-    now = state.core.reason_now([portion.request for portion in waiting.portions])
+    now = state.core.reason_now([part.request for part in waiting.requests])
     kept = _kept_from(state, waiting) if now is None else None
     if kept is not None:
         return kept
@@ -123,14 +123,14 @@ def _too_large(state: SchedulerState, gang: Gang, told: str) -> Reason:
 
 def _share(state: SchedulerState, waiting: Waiting) -> str:
     """Return why a gang takes more than it asks for by name, where it does."""
-    skus, views = state.machines.skus, state.core.cluster.views[waiting.gang.virtual_cluster].values()
+    skus, shares = state.machines.skus, state.core.cluster.shares[waiting.gang.virtual_cluster].values()
     told = []
-    for portion in waiting.portions:
-        wanted = portion.request.leaf_type
-        kinds = {wanted} if wanted else {view.chain.spec.leaf_type for view in views}
+    for part in waiting.requests:
+        wanted = part.request.leaf_type
+        kinds = {wanted} if wanted else {share.chain.spec.leaf_type for share in shares}
         kind = kinds.pop() if len(kinds) == 1 else ""
-        asks = [waiting.gang.asks[member] for member in portion.members]
-        devices = sum(count * leaves for count, leaves in portion.request.members)
+        asks = [waiting.gang.asks[member] for member in part.members]
+        devices = sum(count * leaves for count, leaves in part.request.members)
         told.append(share_told(asks, devices, Unit.of(kind, skus.of(kind)), skus.of(kind)))
     return next(filter(None, told), "")
 
@@ -150,7 +150,7 @@ def _out_of_service(state: SchedulerState, chain: str) -> str:
     """Return which nodes of a chain are bad or drained, each with why where that is known."""
     told = []
     found = state.core.cluster.chains.get(chain)
-    for name in [found.boxes[index].name for index in sorted(found.bad_boxes)] if found is not None else ():
+    for name in [found.node_cells[index].name for index in sorted(found.bad_nodes)] if found is not None else ():
         node = state.machines.nodes.get(name)
         because = "nobody sees it" if node is None else node.told
         told.append(f"{name}, {because}" if because else name)
@@ -163,7 +163,7 @@ def _some(names: Sequence[str], between: str = ", ") -> str:
 
 
 def _limit_reason(state: SchedulerState, gang: Gang, limit: Limit) -> Reason:
-    runs = state.standing.limits.running((gang.virtual_cluster, gang.user), limit)
+    runs = state.running.limits.running((gang.virtual_cluster, gang.user), limit)
     user = gang.user or "its user"
     gpus = "1 GPU" if limit.gpus == 1 else f"{limit.gpus} GPUs"
     where = f"virtual cluster {limit.virtual_cluster}" if limit.virtual_cluster else "all virtual clusters together"

@@ -18,10 +18,10 @@ from openpai.scheduler.cells.chain import Chain
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.journal import Journal
 from openpai.scheduler.cells.search import clean_of, open_clean
-from openpai.scheduler.cells.trial import Rehearsal
-from openpai.scheduler.cells.vc_share import View
+from openpai.scheduler.cells.trial import Trial
+from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.queue.lanes import Waiting
-from openpai.scheduler.queue.requests import Portions
+from openpai.scheduler.queue.requests import PlacementRequests
 
 PATIENCE_MAX_MS: Final = 30 * 24 * 60 * 60 * 1000
 """However long gangs run, after waiting so long a gang of several members has cells kept for it."""
@@ -48,7 +48,7 @@ class Piece(NamedTuple):
     """Devices of one node that are kept."""
 
     chain: str
-    box: int
+    node_cell: int
     mask: int
     level: int
     cell: int
@@ -59,7 +59,7 @@ class Leaving(NamedTuple):
     """A gang that will leave its devices."""
 
     at_ms: int
-    portions: Portions
+    requests: PlacementRequests
 
 
 @dataclass(slots=True)
@@ -86,8 +86,8 @@ class Kept:
         """Return how many of the kept devices nobody uses."""
         found = 0
         for piece in self.pieces:
-            box = cluster.chains[piece.chain].boxes[piece.box]
-            found += (piece.mask & ~(box.claimed | box.squat | box.bad)).bit_count()
+            node_cell = cluster.chains[piece.chain].node_cells[piece.node_cell]
+            found += (piece.mask & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)).bit_count()
         return found
 
     def hold(self, cluster: Cluster) -> None:
@@ -97,12 +97,12 @@ class Kept:
         self.journal = Journal()
         for piece in self.pieces:
             chain = cluster.chains[piece.chain]
-            views = [view for view in cluster.views_of(self.virtual_cluster) if view.chain is chain]
-            serving = [view for view in views if (piece.level, piece.cell) in view.holdings]
+            shares = [share for share in cluster.shares_of(self.virtual_cluster) if share.chain is chain]
+            serving = [share for share in shares if (piece.level, piece.cell) in share.bindings]
             if serving:
                 _claim_free(serving[0], chain, piece, self.priority, self.journal)
-            elif views:
-                _claim_another(views[0], piece, self.priority, self.journal)
+            elif shares:
+                _claim_another(shares[0], piece, self.priority, self.journal)
 
     def let_go(self) -> None:
         """Leave no trace of `hold`."""
@@ -123,20 +123,20 @@ class Kept:
         }
 
 
-def _claim_free(view: View, chain: Chain, piece: Piece, priority: int, journal: Journal) -> None:
-    box = chain.boxes[piece.box]
-    for unit in list(box.units):
-        mask = unit.mask & piece.mask & ~(box.claimed | box.bad)
-        if unit.holding.view is view and mask:
+def _claim_free(share: VcShare, chain: Chain, piece: Piece, priority: int, journal: Journal) -> None:
+    node_cell = chain.node_cells[piece.node_cell]
+    for unit in list(node_cell.units):
+        mask = unit.mask & piece.mask & ~(node_cell.claimed | node_cell.bad)
+        if unit.binding.share is share and mask:
             journal.claim(KEEPER, priority, unit, mask)
 
 
-def _claim_another(view: View, piece: Piece, priority: int, journal: Journal) -> None:
+def _claim_another(share: VcShare, piece: Piece, priority: int, journal: Journal) -> None:
     """Nothing serves the promised cell of a piece now: any other cell that could serve it is as good."""
     number = piece.mask.bit_count()
-    unit = open_clean(view, number, None)
+    unit = open_clean(share, number, None)
     if unit is not None:
-        journal.claim(KEEPER, priority, unit, view.chain.shape.best(clean_of(unit), number)[0])
+        journal.claim(KEEPER, priority, unit, share.chain.shape.best(clean_of(unit), number)[0])
 
 
 def kept_in(row: dict[str, Any]) -> Kept:
@@ -147,15 +147,15 @@ def kept_in(row: dict[str, Any]) -> Kept:
 def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_ms: int) -> Kept | None:
     """Return the cells that will be free for a gang soonest if others leave when they should; None if none ever are."""
     ends = sorted(leaving, key=lambda end: end.at_ms)
-    requests = [portion.request for portion in waiting.portions]
-    with Rehearsal(cluster) as rehearsal:
+    requests = [part.request for part in waiting.requests]
+    with Trial(cluster) as trial:
 
         def fits(count: int) -> bool:
-            rehearsal.back_to(0)
+            trial.back_to(0)
             for end in ends[:count]:
-                for portion in end.portions:
-                    rehearsal.leave(portion.request.id)
-            return rehearsal.start_all(requests)
+                for part in end.requests:
+                    trial.leave(part.request.id)
+            return trial.start_all(requests)
 
         least, most = 0, len(ends)
         if not fits(most):
@@ -169,10 +169,16 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
         if not fits(most):
             return None
         pieces = [
-            Piece(part.box.chain.spec.name, part.box.index, part.mask, part.right.level, part.right.cell)
-            for trial in rehearsal.trials[-len(requests) :]
-            for part in trial.parts
-            if part.right is not None
+            Piece(
+                part.node_cell.chain.spec.name,
+                part.node_cell.index,
+                part.mask,
+                part.guarantee.level,
+                part.guarantee.cell,
+            )
+            for proposal in trial.proposals[-len(requests) :]
+            for part in proposal.parts
+            if part.guarantee is not None
         ]
     gang = waiting.gang
     free_ms = max(now_ms, ends[most - 1].at_ms) if most else now_ms

@@ -18,10 +18,10 @@ from openpai.scheduler.cells.core import Shape, shape_of
 from openpai.scheduler.cells.model import Wait
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.limits import gpus_of
-from openpai.scheduler.queue.requests import Portions
+from openpai.scheduler.queue.requests import PlacementRequests
 
 Place = tuple[int, int, int, int]
-Right = tuple[int, float, int, int, int, int]
+OrderKey = tuple[int, float, int, int, int, int]
 """Smaller goes first: priority, what the virtual cluster borrows, rank, use, age, number."""
 
 
@@ -30,7 +30,7 @@ class Waiting:
     """A gang in the queue."""
 
     gang: Gang
-    portions: Portions
+    requests: PlacementRequests
     number: int
     """Counts gangs as they came."""
     preempted_at_ms: int = 0
@@ -46,7 +46,7 @@ class Waiting:
     @property
     def devices(self) -> int:
         """Return how many devices it asks for."""
-        return sum(sum(portion.request.sizes()) for portion in self.portions)
+        return sum(sum(part.request.sizes()) for part in self.requests)
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class Queue:
             gpus_of(gang),
             gang.time_limit_ms,
             gang.is_interruptible,
-            *(shape_of(portion.request) for portion in waiting.portions),
+            *(shape_of(part.request) for part in waiting.requests),
         )
         group = group_of(gang)
         lanes = self._groups.setdefault(group, {})
@@ -172,7 +172,7 @@ class Queue:
         return waiting
 
     def heads(
-        self, right: Callable[[Waiting], Right], freed: dict[str, int], given: Callable[[], int]
+        self, order_key: Callable[[Waiting], OrderKey], freed: dict[str, int], given: Callable[[], int]
     ) -> Iterator[Head]:
         """Yield the gangs to look at, best right first: one of each line, and the next if it left meanwhile.
 
@@ -180,7 +180,7 @@ class Queue:
         through is passed over. `given` counts what was given to anybody: rights may be smaller after that.
         """
         worth: dict[str, int] = {}
-        heap: list[tuple[Right, str, Lane]] = []
+        heap: list[tuple[OrderKey, str, Lane]] = []
         for group, lanes in self._groups.items():
             now = freed.get(group, 0)
             if self._interruptible.get(group):
@@ -188,19 +188,19 @@ class Queue:
             if group in self._touched or self._seen.get(group) != now:
                 worth[group] = now
                 for lane in lanes.values():
-                    heap += [(right(line[0][1]), user, lane) for user, line in lane.lines.items()]
+                    heap += [(order_key(line[0][1]), user, lane) for user, line in lane.lines.items()]
         heapify(heap)
         at_first = given()
         while heap:
             before, user, lane = heappop(heap)
             waiting = lane.lines[user][0][1]
-            if given() != at_first and heap and before < (lesser := right(waiting)) > heap[0][0]:
+            if given() != at_first and heap and before < (lesser := order_key(waiting)) > heap[0][0]:
                 heappush(heap, (lesser, user, lane))
                 continue
             yield Head(lane, waiting)
             line = lane.lines.get(user)
             if line and line[0][1] is not waiting:
-                heappush(heap, (right(line[0][1]), user, lane))
+                heappush(heap, (order_key(line[0][1]), user, lane))
         self._seen.update(worth)
         self._touched -= worth.keys()
 
@@ -217,15 +217,15 @@ class Queue:
                 lane.lines[user] = sorted(((waiting.order, waiting) for _, waiting in line), key=_order)
         self._touched.add(group)
 
-    def ahead_of(self, waiting: Waiting, right: Callable[[Waiting], Right]) -> Iterator[Stretch]:
+    def ahead_of(self, waiting: Waiting, order_key: Callable[[Waiting], OrderKey]) -> Iterator[Stretch]:
         """Yield the gangs of its virtual cluster that go before it."""
-        owner, own = waiting.gang.virtual_cluster, right(waiting)
+        owner, own = waiting.gang.virtual_cluster, order_key(waiting)
         for group in dict.fromkeys((owner, "")):
             for lane in self._groups.get(group, {}).values():
                 for line in lane.lines.values():
                     # Nothing but rank and age sets the gangs of a line apart, so it stands in their order.
                     if line[0][1].gang.virtual_cluster == owner:
-                        count = bisect_left(line, own, key=lambda item: right(item[1]))
+                        count = bisect_left(line, own, key=lambda item: order_key(item[1]))
                         if count:
                             yield Stretch(line, count)
 

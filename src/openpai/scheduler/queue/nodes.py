@@ -23,7 +23,7 @@ class Machines:
         self.nodes: dict[str, Node] = {}
         self.skus = Skus(cluster)
         self._cluster = cluster
-        self._news: dict[str, NodeHealth] = dict.fromkeys(cluster.boxes, ABSENT)
+        self._news: dict[str, NodeHealth] = dict.fromkeys(cluster.node_cells, ABSENT)
         for node in (nodes or {}).values():
             self.set(node)
 
@@ -33,17 +33,17 @@ class Machines:
             return
         self.nodes[node.name] = node
         self.skus.learn(node)
-        boxes = self._cluster.boxes.get(node.name, ())
-        if boxes:
+        node_cells = self._cluster.node_cells.get(node.name, ())
+        if node_cells:
             bad: set[int] = set()
-            for box in boxes:
-                bad |= set(self.skus.devices_of(box.chain.spec.leaf_type, tuple(node.bad_devices)))
+            for node_cell in node_cells:
+                bad |= set(self.skus.devices_of(node_cell.chain.spec.leaf_type, tuple(node.bad_devices)))
             self._news[node.name] = NodeHealth(node.is_schedulable, False, frozenset(bad))
 
     def remove(self, name: str) -> None:
         """Learn that a node is gone for good."""
         self.nodes.pop(name, None)
-        if name in self._cluster.boxes:
+        if name in self._cluster.node_cells:
             self._news[name] = ABSENT
 
     def news(self) -> dict[str, NodeHealth]:

@@ -20,10 +20,10 @@ UNKNOWN: Final = SkuSpec(1, 0, 0)
 def virtual_clusters(state: SchedulerState) -> tuple[VcView, ...]:
     """Return every virtual cluster, by name."""
     state.hear()
-    running = Counter(held.gang.virtual_cluster for held in state.standing.held.values())
+    running = Counter(held.gang.virtual_cluster for held in state.running.gangs.values())
     waiting = Counter(each.gang.virtual_cluster for each in (*state.queue.all(), *state.reserving.values()))
     waiting.update(gang.virtual_cluster for gang, _, _ in state.unclear.values())
-    return tuple([_view(state, name, running[name], waiting[name]) for name in sorted(state.core.cluster.views)])
+    return tuple([_view(state, name, running[name], waiting[name]) for name in sorted(state.core.cluster.shares)])
 
 
 def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcView:
@@ -32,15 +32,15 @@ def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcVie
     bad: Counter[str] = Counter()
     used: Counter[str] = Counter()
     borrowed: Counter[str] = Counter()
-    for view in cluster.views_of(name):
-        kind = view.chain.spec.leaf_type
-        promised[kind] += view.size
-        bad[kind] += lost_devices(view)
-        used[kind] += view.claimed
+    for share in cluster.shares_of(name):
+        kind = share.chain.spec.leaf_type
+        promised[kind] += share.size
+        bad[kind] += lost_devices(share)
+        used[kind] += share.claimed
     for record in cluster.gangs_of.get(name, {}).values():
         for part in record.parts:
-            if part is not None and part.right is None:
-                borrowed[part.box.chain.spec.leaf_type] += part.mask.bit_count()
+            if part is not None and part.guarantee is None:
+                borrowed[part.node_cell.chain.spec.leaf_type] += part.mask.bit_count()
     skus = state.machines.skus
     return VcView(
         name, _amount(skus, promised), _amount(skus, promised - bad), _amount(skus, used), _amount(skus, borrowed),
@@ -62,8 +62,8 @@ def sku_types(state: SchedulerState, virtual_cluster: str | None) -> dict[str, A
     cluster = state.core.cluster
     chains = list(cluster.chains.values())
     if virtual_cluster is not None:
-        views = cluster.views_of(virtual_cluster) if virtual_cluster in cluster.views else []
-        chains = [view.chain for view in views]
+        shares = cluster.shares_of(virtual_cluster) if virtual_cluster in cluster.shares else []
+        chains = [share.chain for share in shares]
     kinds = dict.fromkeys(chain.spec.leaf_type for chain in chains)
     return {kind: _amount(state.machines.skus, {kind: 1}) for kind in kinds}
 

@@ -13,17 +13,17 @@ from typing import Final
 
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRecord, GangRequest
-from openpai.scheduler.cells.node_cell import Box
-from openpai.scheduler.cells.restoring import NO_RIGHT
+from openpai.scheduler.cells.node_cell import NodeCell
+from openpai.scheduler.cells.restoring import NO_GUARANTEE
 from openpai.scheduler.model import Ask, Spot
-from openpai.scheduler.queue.requests import Portion
+from openpai.scheduler.queue.requests import PlacementRequest
 from openpai.scheduler.queue.skus import Skus
 
 _NUMBERS: Final = r"[0-9]{1,6}(?:-[0-9]{1,6})?"
-_SEAT: Final = re.compile(rf"(?P<chain>.*):(?P<devices>{_NUMBERS}(?:,{_NUMBERS})*)(?:@(?P<level>[0-9]{{1,3}}))?")
+_HINT: Final = re.compile(rf"(?P<chain>.*):(?P<devices>{_NUMBERS}(?:,{_NUMBERS})*)(?:@(?P<level>[0-9]{{1,3}}))?")
 
 
-def seat_of(chain: str, devices: tuple[int, ...], level: int | None = None) -> str:
+def hint_of(chain: str, devices: tuple[int, ...], level: int | None = None) -> str:
     """Return the seat of a member in a chain; `level` is that of the promised cell that serves it, None for none."""
     served = "" if level is None else f"@{level}"
     return f"{chain}:{_ranges(devices)}{served}"
@@ -43,33 +43,33 @@ def _ranges(devices: tuple[int, ...]) -> str:
 def spot_for(skus: Skus, chain: str, kind: str, held: Spot, ask: Ask) -> Spot:
     """Return the spot of a member: as many GPUs as it asked for, of the devices it holds."""
     gpus = skus.gpus_of(kind, held.devices)[: ask.gpus] if ask.gpus else ()
-    return Spot(held.node, gpus, seat_of(chain, held.devices))
+    return Spot(held.node, gpus, hint_of(chain, held.devices))
 
 
-def seats_held(record: GangRecord) -> tuple[str, ...]:
+def current_hints(record: GangRecord) -> tuple[str, ...]:
     """Return the seats of a gang as they are now, by member; empty for members that are over or nowhere."""
-    seats = []
+    placement_hints = []
     for part in record.parts:
         if part is None:
-            seats.append("")
+            placement_hints.append("")
             continue
-        level = None if record.request.priority == OPPORTUNISTIC else part.right.level if part.right else 0
-        seats.append(seat_of(part.box.chain.spec.name, part.box.numbers(part.mask), level))
-    return tuple(seats)
+        level = None if record.request.priority == OPPORTUNISTIC else part.guarantee.level if part.guarantee else 0
+        placement_hints.append(hint_of(part.node_cell.chain.spec.name, part.node_cell.numbers(part.mask), level))
+    return tuple(placement_hints)
 
 
-def read_seat(cluster: Cluster, spot: Spot) -> tuple[Box, tuple[int, ...]] | None:
+def read_hint(cluster: Cluster, spot: Spot) -> tuple[NodeCell, tuple[int, ...]] | None:
     """Return the node and the devices a seat names, None if the configuration does not know them any more."""
-    chain, devices, _ = _parts_of(spot.seat)
-    for box in cluster.boxes.get(spot.node, ()):
-        if box.chain.spec.name == chain and devices and set(devices) <= set(box.devices):
-            return box, devices
+    chain, devices, _ = _parts_of(spot.placement_hint)
+    for node_cell in cluster.node_cells.get(spot.node, ()):
+        if node_cell.chain.spec.name == chain and devices and set(devices) <= set(node_cell.devices):
+            return node_cell, devices
     return None
 
 
-def _parts_of(seat: str) -> tuple[str, tuple[int, ...], int | None]:
+def _parts_of(placement_hint: str) -> tuple[str, tuple[int, ...], int | None]:
     """Return the chain, the devices and the level that a seat names, None where it names no level."""
-    found = _SEAT.fullmatch(seat)
+    found = _HINT.fullmatch(placement_hint)
     if found is None:
         return "", (), None
     devices: list[int] = []
@@ -79,16 +79,16 @@ def _parts_of(seat: str) -> tuple[str, tuple[int, ...], int | None]:
     return found["chain"], tuple(devices), None if found["level"] is None else int(found["level"])
 
 
-def type_served(box: Box, seat: str) -> str | None:
+def type_served(node_cell: NodeCell, placement_hint: str) -> str | None:
     """Return the type of the promised cell that served a seat, NO_RIGHT if none did; None where nobody can say."""
-    level = _parts_of(seat)[2]
-    types = box.chain.spec.types
+    level = _parts_of(placement_hint)[2]
+    types = node_cell.chain.spec.types
     if level is None or level > len(types):
         return None
-    return types[level - 1] if level else NO_RIGHT
+    return types[level - 1] if level else NO_GUARANTEE
 
 
-class Seating:
+class HintedSpots:
     """Finds the devices of gangs that run already, one member after the other, giving none of them out twice."""
 
     def __init__(self, cluster: Cluster, skus: Skus) -> None:
@@ -97,10 +97,10 @@ class Seating:
         self._taken: dict[tuple[str, int], int] = {}
 
     def request(
-        self, portion: Portion, spots: list[Spot | None]
+        self, part: PlacementRequest, spots: list[Spot | None]
     ) -> tuple[GangRequest, list[Spot | None], list[str | None]]:
         """Return what to restore: the request with its type of device made plain, the members' devices and cells."""
-        request = portion.request
+        request = part.request
         found: list[Spot | None] = []
         types: list[str | None] = []
         for spot, need in zip(spots, request.sizes(), strict=True):
@@ -109,38 +109,44 @@ class Seating:
                 found.append(None if spot is None else Spot(spot.node, ()))
                 types.append(None)
                 continue
-            box, devices = at
-            request = replace(request, leaf_type=box.chain.spec.leaf_type)
+            node_cell, devices = at
+            request = replace(request, leaf_type=node_cell.chain.spec.leaf_type)
             found.append(Spot(spot.node, devices))
-            types.append(type_served(box, spot.seat))
+            types.append(type_served(node_cell, spot.placement_hint))
         return request, found, types
 
-    def _find(self, spot: Spot, need: int, request: GangRequest) -> tuple[Box, tuple[int, ...]] | None:
-        seat = read_seat(self._cluster, spot)
-        if seat is not None and (spot.devices or not self._busy(seat[0]) & seat[0].mask_of(seat[1])):
-            self._take(seat[0], seat[0].mask_of(seat[1]))
-            return seat
-        for box in self._cluster.boxes.get(spot.node, ()):
-            kind = box.chain.spec.leaf_type
+    def _find(self, spot: Spot, need: int, request: GangRequest) -> tuple[NodeCell, tuple[int, ...]] | None:
+        placement_hint = read_hint(self._cluster, spot)
+        if placement_hint is not None and (
+            spot.devices or not self._busy(placement_hint[0]) & placement_hint[0].mask_of(placement_hint[1])
+        ):
+            self._take(placement_hint[0], placement_hint[0].mask_of(placement_hint[1]))
+            return placement_hint
+        for node_cell in self._cluster.node_cells.get(spot.node, ()):
+            kind = node_cell.chain.spec.leaf_type
             if request.leaf_type not in (None, kind):
                 continue
             devices = self._skus.devices_of(kind, spot.devices)
-            if spot.devices and not (devices and set(devices) <= set(box.devices)):
+            if spot.devices and not (devices and set(devices) <= set(node_cell.devices)):
                 continue
-            mask = box.mask_of(devices)
+            mask = node_cell.mask_of(devices)
             # Devices taken only for their CPUs have no GPU to be known by: any free ones stand for them.
             missing = need - mask.bit_count()
-            free = box.full & ~(self._busy(box) | mask)
+            free = node_cell.full & ~(self._busy(node_cell) | mask)
             if missing > 0 and free.bit_count() >= missing:
-                mask |= box.chain.shape.best(free, missing)[0]
+                mask |= node_cell.chain.shape.best(free, missing)[0]
             if mask:
-                self._take(box, mask)
-                return box, box.numbers(mask)
+                self._take(node_cell, mask)
+                return node_cell, node_cell.numbers(mask)
         return None
 
-    def _busy(self, box: Box) -> int:
-        return box.claimed | box.squat | self._taken.get((box.chain.spec.name, box.index), 0)
+    def _busy(self, node_cell: NodeCell) -> int:
+        return (
+            node_cell.claimed
+            | node_cell.opportunistic
+            | self._taken.get((node_cell.chain.spec.name, node_cell.index), 0)
+        )
 
-    def _take(self, box: Box, mask: int) -> None:
-        key = box.chain.spec.name, box.index
+    def _take(self, node_cell: NodeCell, mask: int) -> None:
+        key = node_cell.chain.spec.name, node_cell.index
         self._taken[key] = self._taken.get(key, 0) | mask

@@ -14,8 +14,8 @@ class Ahead:
     """The gangs of its virtual cluster that go before a gang and take something away from it."""
 
     def __init__(self, state: SchedulerState, waiting: Waiting) -> None:
-        self._right = state.right
-        before = state.queue.ahead_of(waiting, state.right)
+        self._order_key = state.order_key
+        before = state.queue.ahead_of(waiting, state.order_key)
         self._stretches = [stretch for stretch in before if not _is_out(state, stretch.first, waiting)]
 
     def __len__(self) -> int:
@@ -27,7 +27,7 @@ class Ahead:
 
     def nearest_first(self) -> Iterator[Waiting]:
         """Yield them, first the one right before the gang."""
-        return merge(*(stretch.nearest_first() for stretch in self._stretches), key=self._right, reverse=True)
+        return merge(*(stretch.nearest_first() for stretch in self._stretches), key=self._order_key, reverse=True)
 
 
 def _is_out(state: SchedulerState, other: Waiting, waiting: Waiting) -> bool:
@@ -35,6 +35,6 @@ def _is_out(state: SchedulerState, other: Waiting, waiting: Waiting) -> bool:
     answer = state.queue.lane_of(other.gang.id).answer
     if answer is not None and answer.code is Code.TOO_LARGE:
         return True
-    limits = state.standing.limits
+    limits = state.running.limits
     is_shared = limits.ever_fits(other.gang) and other.gang.user == waiting.gang.user
     return limits.keeping_back(other.gang) is not None and not is_shared

@@ -48,9 +48,11 @@ def answer(data: Mapping[str, Any], gang_id: str, now_ms: int | None = None) -> 
 
 def _plain(scheduler: HivedScheduler, decision: Decision) -> dict[str, Any]:
     if isinstance(decision, Place):
-        spots = [{"node": spot.node, "devices": list(spot.devices), "seat": spot.seat} for spot in decision.spots]
+        spots = [
+            {"node": spot.node, "devices": list(spot.devices), "seat": spot.placement_hint} for spot in decision.spots
+        ]
         return {"place": spots}
-    held = scheduler.state.standing.held
+    held = scheduler.state.running.gangs
     jobs = [held[victim].gang.job if victim in held else "" for victim in decision.victims]
     return {"preempt": list(decision.victims), "jobs": jobs, "told": list(decision.whys)}
 

@@ -13,7 +13,7 @@ from openpai.scheduler.queue.skus import Skus
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
+class PlacementRequest:
     """Members of a gang that are placed by one request."""
 
     request: GangRequest
@@ -21,10 +21,10 @@ class Portion:
     """Their places in the gang's `asks`."""
 
 
-Portions = tuple[Portion, ...]
+PlacementRequests = tuple[PlacementRequest, ...]
 
 
-def portions_of(gang: Gang, skus: Skus) -> Portions | str:
+def requests_of(gang: Gang, skus: Skus) -> PlacementRequests | str:
     """Return what a gang asks of the core, or why it cannot be said."""
     groups = _groups(gang)
     if isinstance(groups, str):
@@ -35,15 +35,15 @@ def portions_of(gang: Gang, skus: Skus) -> Portions | str:
         request = skus.request(gang, name, group)
         if isinstance(request, str):
             return request
-        found.append(Portion(request, group.members))
+        found.append(PlacementRequest(request, group.members))
     return tuple(found)
 
 
-def rough_portions_of(gang: Gang) -> Portions:
+def rough_requests_of(gang: Gang) -> PlacementRequests:
     """Return what a gang probably asked for when nobody can say any more: a device for each GPU."""
     members = tuple([(1, max(1, ask.gpus)) for ask in gang.asks])
     request = GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type)
-    return (Portion(request, tuple(range(len(gang.asks)))),)
+    return (PlacementRequest(request, tuple(range(len(gang.asks)))),)
 
 
 def _groups(gang: Gang) -> list[Group] | str:

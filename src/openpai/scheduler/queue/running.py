@@ -12,24 +12,24 @@ from typing import NamedTuple
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.fairness import Ledger, Owner
 from openpai.scheduler.queue.limits import Limits
-from openpai.scheduler.queue.requests import Portions
+from openpai.scheduler.queue.requests import PlacementRequests
 from openpai.scheduler.queue.run_times import RunTimes
 
 
-class Seat(NamedTuple):
+class MemberPlace(NamedTuple):
     """Where a member of a gang stands in its portions, and how many devices it has."""
 
-    portion: int
+    part: int
     place: int
     devices: int
 
 
 @dataclass(slots=True)
-class Held:
+class RunningGang:
     """A gang that has its spots, or for which they are set aside."""
 
     gang: Gang
-    portions: Portions
+    requests: PlacementRequests
     number: int
     since_ms: int | None = None
     """When it was placed; None until the next decision if nobody said."""
@@ -38,18 +38,18 @@ class Held:
     """Members that are over."""
     is_lent: bool = False
     """Whether it runs on what others leave free, until its own virtual cluster has room."""
-    _seats: dict[int, Seat] = field(default_factory=dict)
+    _places: dict[int, MemberPlace] = field(default_factory=dict)
 
     @property
-    def seats(self) -> Mapping[int, Seat]:
+    def places(self) -> Mapping[int, MemberPlace]:
         """Return the seat of every member, worked out once: members leave one by one, and there may be thousands."""
-        if not self._seats:
-            self._seats = {
-                member: Seat(number, place, devices)
-                for number, portion in enumerate(self.portions)
-                for place, (member, devices) in enumerate(zip(portion.members, portion.request.sizes(), strict=True))
+        if not self._places:
+            self._places = {
+                member: MemberPlace(number, place, devices)
+                for number, part in enumerate(self.requests)
+                for place, (member, devices) in enumerate(zip(part.members, part.request.sizes(), strict=True))
             }
-        return self._seats
+        return self._places
 
     @property
     def owner(self) -> Owner:
@@ -64,64 +64,64 @@ class Held:
 
     def devices(self) -> int:
         """Return how many devices its members hold that are not over."""
-        return self.devices_of(member for member in self.seats if member not in self.left)
+        return self.devices_of(member for member in self.places if member not in self.left)
 
     def devices_of(self, members: Iterable[int]) -> int:
         """Return how many devices these members have."""
-        seats = self.seats
-        return sum(seats[member].devices for member in members)
+        places = self.places
+        return sum(places[member].devices for member in members)
 
     def gpus(self) -> int:
         """Return how many GPUs its members have that are not over."""
-        return self.gpus_of(member for member in self.seats if member not in self.left)
+        return self.gpus_of(member for member in self.places if member not in self.left)
 
     def gpus_of(self, members: Iterable[int]) -> int:
         """Return how many GPUs these members have."""
         asks = self.gang.asks
         return sum(asks[member].gpus for member in members)
 
-    def by_portion(self, members: Iterable[int]) -> dict[int, list[int]]:
+    def by_request(self, members: Iterable[int]) -> dict[int, list[int]]:
         """Return the places of these members in each portion that has some of them."""
         inside: dict[int, list[int]] = {}
         for member in members:
-            seat = self.seats[member]
-            inside.setdefault(seat.portion, []).append(seat.place)
+            where = self.places[member]
+            inside.setdefault(where.part, []).append(where.place)
         return inside
 
-    def restate(self, gang: Gang, portions: Portions) -> None:
+    def restate(self, gang: Gang, requests: PlacementRequests) -> None:
         """Go on under another description of the same members."""
-        self.gang, self.portions, self._seats = gang, portions, {}
+        self.gang, self.requests, self._places = gang, requests, {}
 
 
-class Standing:
+class RunningGangs:
     """All gangs that hold something."""
 
     def __init__(self) -> None:
-        self.held: dict[str, Held] = {}
+        self.gangs: dict[str, RunningGang] = {}
         self.limits = Limits()
         self.ledger = Ledger()
         self.run_times = RunTimes()
         self._changes: list[tuple[Owner, int]] = []
         self._ended: list[tuple[Gang, int]] = []
-        self._timeless: list[Held] = []
+        self._timeless: list[RunningGang] = []
 
-    def take(self, held: Held) -> None:
+    def take(self, held: RunningGang) -> None:
         """A gang holds what it was given."""
-        self.held[held.gang.id] = held
+        self.gangs[held.gang.id] = held
         if held.since_ms is None:
             self._timeless.append(held)
         else:
             self.run_times.begin(held.gang, held.since_ms)
         self._count(held, held.gpus(), held.devices())
 
-    def leave(self, held: Held, members: Collection[int]) -> None:
+    def leave(self, held: RunningGang, members: Collection[int]) -> None:
         """Members of a gang that were there hold nothing any more. Costs what they are, however many stay."""
         self._count(held, -held.gpus_of(members), -held.devices_of(members))
         held.left.update(members)
 
     def forget(self, gang: str, *, is_finished: bool = False) -> None:
         """A gang holds nothing any more; how long it ran is remembered if it finished."""
-        held = self.held.pop(gang, None)
+        held = self.gangs.pop(gang, None)
         if held is not None:
             self._count(held, -held.gpus(), -held.devices())
             if held.since_ms is not None:
@@ -129,13 +129,13 @@ class Standing:
             if is_finished and held.since_ms is not None:
                 self._ended.append((held.gang, held.since_ms))
 
-    def restate(self, held: Held, gang: Gang, portions: Portions) -> None:
+    def restate(self, held: RunningGang, gang: Gang, requests: PlacementRequests) -> None:
         """A gang runs on under another description."""
         self._count(held, -held.gpus(), -held.devices())
         if held.since_ms is not None:
             self.run_times.end(held.gang, held.since_ms)
             self.run_times.begin(gang, held.since_ms)
-        held.restate(gang, portions)
+        held.restate(gang, requests)
         self._count(held, held.gpus(), held.devices())
 
     def settle(self, now_ms: int) -> None:
@@ -145,7 +145,7 @@ class Standing:
             self.run_times.note(gang, max(0, now_ms - since_ms), now_ms)
         for held in self._timeless:
             held.since_ms = now_ms
-            if self.held.get(held.gang.id) is held:
+            if self.gangs.get(held.gang.id) is held:
                 self.run_times.begin(held.gang, now_ms)
         self._ended, self._timeless = [], []
 
@@ -155,7 +155,7 @@ class Standing:
             self.ledger.hold(owner, devices, now_ms)
         self._changes = []
 
-    def _count(self, held: Held, gpus: int, devices: int) -> None:
+    def _count(self, held: RunningGang, gpus: int, devices: int) -> None:
         self.limits.run(held.owner, gpus)
         self.ledger.expect(held.owner, devices)
         self._changes.append((held.owner, devices))

@@ -23,9 +23,9 @@ from openpai.scheduler.interface import Amount, Scheduler, VcView
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
 from openpai.scheduler.queue.choosing import Round
-from openpai.scheduler.queue.placement_hint import Seating, seats_held
-from openpai.scheduler.queue.requests import Portion, portions_of, rough_portions_of
-from openpai.scheduler.queue.running import Held
+from openpai.scheduler.queue.placement_hint import HintedSpots, current_hints
+from openpai.scheduler.queue.requests import PlacementRequest, requests_of, rough_requests_of
+from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
 PATIENCE_MS: Final = 30 * 60 * 1000
@@ -78,81 +78,86 @@ class HivedScheduler(Scheduler):
     def add(self, gang: Gang) -> None:
         """Let a gang wait. Adding one that waits or runs changes nothing."""
         state = self.state
-        is_known = gang.id in state.queue or gang.id in state.reserving or gang.id in state.standing.held
+        is_known = gang.id in state.queue or gang.id in state.reserving or gang.id in state.running.gangs
         if not is_known and gang.id not in state.unclear:
             state.enqueue(gang, state.next_number())
 
     def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
         """Learn that a gang already runs there since then, as after a restart; None for members that are over."""
         state = self.state
-        if gang.id in state.standing.held:
+        if gang.id in state.running.gangs:
             return
         self.cancel(gang.id)
         wanted = list(spots)
         if not any(wanted):
             return
-        portions = portions_of(gang, state.machines.skus)
-        if isinstance(portions, str):
-            portions = rough_portions_of(gang)
-        held = Held(gang, self._restored(gang, portions, wanted, since_ms), state.next_number(), since_ms)
+        requests = requests_of(gang, state.machines.skus)
+        if isinstance(requests, str):
+            requests = rough_requests_of(gang)
+        held = RunningGang(gang, self._restored(gang, requests, wanted, since_ms), state.next_number(), since_ms)
         held.left = {member for member, spot in enumerate(wanted) if spot is None}
         state.hold(held)
 
     def _restored(
-        self, gang: Gang, portions: Iterable[Portion], wanted: list[Spot | None], since_ms: int | None
-    ) -> tuple[Portion, ...]:
-        seating = Seating(self.core.cluster, self.state.machines.skus)
-        restored: list[Portion] = []
+        self, gang: Gang, requests: Iterable[PlacementRequest], wanted: list[Spot | None], since_ms: int | None
+    ) -> tuple[PlacementRequest, ...]:
+        seating = HintedSpots(self.core.cluster, self.state.machines.skus)
+        restored: list[PlacementRequest] = []
         try:
-            for portion in portions:
-                request, found, types = seating.request(portion, [wanted[member] for member in portion.members])
+            for part in requests:
+                request, found, types = seating.request(part, [wanted[member] for member in part.members])
                 if any(found):
                     self.core.restore(request, found, gang.submitted_at_ms if since_ms is None else since_ms, types)
-                restored.append(replace(portion, request=request))
+                restored.append(replace(part, request=request))
         except Refused:
-            for portion in restored:
-                self.core.release(portion.request.id)
+            for part in restored:
+                self.core.release(part.request.id)
             raise
         return tuple(restored)
 
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
         """Return at most `limit` decisions, best right first. Each is set aside until committed or rejected."""
         decisions = Round(self.state, now_ms).decide(limit)
-        return tuple([self._seated(each) if isinstance(each, Place) else each for each in decisions])
+        return tuple([self._with_hints(each) if isinstance(each, Place) else each for each in decisions])
 
-    def _seated(self, place: Place) -> Place:
+    def _with_hints(self, place: Place) -> Place:
         """Return a placement whose seats name the promised cells that serve them."""
-        seats = self._seats(self.state.standing.held[place.gang])
-        return replace(place, spots=tuple([spot._replace(seat=seats[at]) for at, spot in enumerate(place.spots)]))
+        placement_hints = self._hints(self.state.running.gangs[place.gang])
+        return replace(
+            place,
+            spots=tuple([spot._replace(placement_hint=placement_hints[at]) for at, spot in enumerate(place.spots)]),
+        )
 
-    def _seats(self, held: Held) -> tuple[str, ...]:
-        seats = [""] * len(held.gang.asks)
-        for portion in held.portions:
-            record = self.core.cluster.gangs.get(portion.request.id)
-            for member, seat in zip(portion.members, seats_held(record) if record is not None else (), strict=False):
-                seats[member] = seat
-        return tuple(seats)
+    def _hints(self, held: RunningGang) -> tuple[str, ...]:
+        placement_hints = [""] * len(held.gang.asks)
+        for part in held.requests:
+            record = self.core.cluster.gangs.get(part.request.id)
+            for member, placement_hint in zip(
+                part.members, current_hints(record) if record is not None else (), strict=False
+            ):
+                placement_hints[member] = placement_hint
+        return tuple(placement_hints)
 
     def restored(self) -> None:
         """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
         self.core.restored()
 
-    def reseated(self) -> Mapping[str, tuple[str, ...]]:
+    def changed_hints(self) -> Mapping[str, tuple[str, ...]]:
         """Return by gang the seats of its members whose promised cells changed since this was asked last."""
-        held = self.state.standing.held
+        held = self.state.running.gangs
         names = sorted({self.state.outward(name) for name in self.core.rebound()})
-        return {name: self._seats(held[name]) for name in names if name in held}
+        return {name: self._hints(held[name]) for name in names if name in held}
 
     def commit(self, gang: str) -> None:
         """The placement proposed for `gang` became a fact."""
-        held = self.state.standing.held.get(gang)
+        held = self.state.running.gangs.get(gang)
         if held is not None:
             held.is_proposed = False
 
     def reject(self, gang: str) -> None:
         """The placement proposed for `gang` did not become a fact: it waits again, where it was in the queue."""
         state = self.state
-        held = state.standing.held.get(gang)
+        held = state.running.gangs.get(gang)
         waiting = state.reserving.get(gang)
         if held is not None and held.is_proposed:
             state.drop(held)
@@ -164,18 +169,18 @@ class HivedScheduler(Scheduler):
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
         """These members (all when None) hold their spots no longer. A gang without spots is forgotten."""
         state = self.state
-        held = state.standing.held.get(gang)
+        held = state.running.gangs.get(gang)
         if held is None:
             return
-        leaving = sorted(set(held.seats if members is None else members) - held.left)
+        leaving = sorted(set(held.places if members is None else members) - held.left)
         was_sent_away = False
-        for number, inside in held.by_portion(leaving).items():
-            name = held.portions[number].request.id
+        for number, inside in held.by_request(leaving).items():
+            name = held.requests[number].request.id
             record = self.core.cluster.gangs.get(name)
             if record is not None:
                 was_sent_away |= record.state is State.BEING_PREEMPTED
                 self.core.release(name, inside)
-        state.standing.leave(held, leaving)
+        state.running.leave(held, leaving)
         if len(held.left) == len(held.gang.asks):
             state.drop(held, is_finished=not was_sent_away and not held.is_proposed)
 
@@ -185,7 +190,7 @@ class HivedScheduler(Scheduler):
         state.dequeue(gang)
         if gang in state.reserving:
             state.give_up(state.reserving[gang])
-        held = state.standing.held.get(gang)
+        held = state.running.gangs.get(gang)
         if held is not None and held.is_proposed:
             state.drop(held)
 
@@ -196,7 +201,7 @@ class HivedScheduler(Scheduler):
     def change(self, gang: Gang) -> None:
         """Priority, rank, virtual cluster or time limit of a gang changed; where it runs, it runs on."""
         state = self.state
-        held = state.standing.held.get(gang.id)
+        held = state.running.gangs.get(gang.id)
         reserving = state.reserving.get(gang.id)
         if held is not None:
             self._change_held(held, gang)
@@ -210,38 +215,38 @@ class HivedScheduler(Scheduler):
             if waiting is not None:
                 state.enqueue(gang, waiting.number)
 
-    def _change_held(self, held: Held, gang: Gang) -> None:
-        portions = []
+    def _change_held(self, held: RunningGang, gang: Gang) -> None:
+        requests = []
         is_lent = held.is_lent and gang.priority >= 0
-        for portion in held.portions:
-            record = self.core.cluster.gangs.get(portion.request.id)
-            old = portion.request if record is None else record.request
+        for part in held.requests:
+            record = self.core.cluster.gangs.get(part.request.id)
+            old = part.request if record is None else record.request
             request = replace(
                 old, virtual_cluster=gang.virtual_cluster, priority=OPPORTUNISTIC if is_lent else gang.priority,
                 is_lazily_preemptible=gang.is_lazily_preemptible,
             )  # fmt: skip
             if record is not None and request != old:
                 self.core.change(request)
-            portions.append(replace(portion, request=request))
+            requests.append(replace(part, request=request))
         self.state.take_back(held)
-        self.state.standing.restate(held, gang, tuple(portions))
+        self.state.running.restate(held, gang, tuple(requests))
         if is_lent:
             self.state.lend(held)
 
     def checkpointed(self, gang: str, at_ms: int) -> None:
         """The gang saved its work: what it did before is not lost if it must leave."""
-        held = self.state.standing.held.get(gang)
-        for portion in held.portions if held is not None else ():
-            self.core.checkpointed(portion.request.id, at_ms)
+        held = self.state.running.gangs.get(gang)
+        for part in held.requests if held is not None else ():
+            self.core.checkpointed(part.request.id, at_ms)
 
     def set_limits(self, limits: Sequence[Limit]) -> None:
         """Replace the limits of what one user may run at a time."""
-        self.state.standing.limits.set(limits)
+        self.state.running.limits.set(limits)
         self.state.queue.touch()
 
     def set_fairness(self, half_life_ms: int | None) -> None:
         """Let use fade to a half in this time when users of a virtual cluster are compared; None compares no use."""
-        self.state.standing.ledger.set_half_life(half_life_ms, self.state.now_ms)
+        self.state.running.ledger.set_half_life(half_life_ms, self.state.now_ms)
 
     def set_orders(self, orders: Mapping[str, Order]) -> None:
         """Replace who goes first in which virtual cluster; those that are not named have `Order.FAIR`."""
@@ -249,11 +254,11 @@ class HivedScheduler(Scheduler):
 
     def learn_run_time(self, gang: Gang, ran_ms: int) -> None:
         """Learn how long a gang ran that finished before this scheduler began; the latest last."""
-        self.state.standing.run_times.note(gang, ran_ms)
+        self.state.running.run_times.note(gang, ran_ms)
 
     def learn_use(self, virtual_cluster: str, user: str, device_ms: float, at_ms: int) -> None:
         """Learn what a user used before this scheduler began, faded to `at_ms` already."""
-        self.state.standing.ledger.learn((virtual_cluster, user), device_ms, at_ms)
+        self.state.running.ledger.learn((virtual_cluster, user), device_ms, at_ms)
 
     def virtual_clusters(self) -> tuple[VcView, ...]:
         """Return every virtual cluster, by name."""

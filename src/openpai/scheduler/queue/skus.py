@@ -28,11 +28,11 @@ class Skus:
 
     def learn(self, node: Node) -> None:
         """Learn what a node has, for the types of device no SKU is given for."""
-        for box in self._cluster.boxes.get(node.name, ()):
-            kind = box.chain.spec.leaf_type
+        for node_cell in self._cluster.node_cells.get(node.name, ()):
+            kind = node_cell.chain.spec.leaf_type
             if kind in self._given:
                 continue
-            devices = len(box.devices)
+            devices = len(node_cell.devices)
             gpus = 1 if node.gpus else 0
             share = SkuSpec(gpus, node.cpus // devices, node.memory_mb // devices)
             known = self._found.get(kind, share)
@@ -59,8 +59,8 @@ class Skus:
         """
         cluster = self._cluster
         chains = list(cluster.chains.values())
-        if gang.priority >= 0 and gang.virtual_cluster in cluster.views:
-            chains = [view.chain for view in cluster.views[gang.virtual_cluster].values()]
+        if gang.priority >= 0 and gang.virtual_cluster in cluster.shares:
+            chains = [share.chain for share in cluster.shares[gang.virtual_cluster].values()]
         kinds = list(dict.fromkeys(chain.spec.leaf_type for chain in chains))
         known = {kind: sku for kind in kinds if (sku := self.of(kind)) is not None}
         serving = [kind for kind, sku in known.items() if all(_can_serve(ask, sku) for ask in asks)]

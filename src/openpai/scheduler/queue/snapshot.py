@@ -11,8 +11,8 @@ from openpai.scheduler.cells.snapshot import request_in, request_out
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology
 from openpai.scheduler.queue.keeping import kept_in
 from openpai.scheduler.queue.lanes import Waiting
-from openpai.scheduler.queue.requests import Portion, Portions
-from openpai.scheduler.queue.running import Held
+from openpai.scheduler.queue.requests import PlacementRequest, PlacementRequests
+from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
 FORMAT: Final = 2
@@ -21,7 +21,7 @@ FORMAT: Final = 2
 def dump(state: SchedulerState) -> dict[str, Any]:
     """Return the state as plain data that JSON can hold."""
     state.hear()
-    standing = state.standing
+    running = state.running
     unclear = [(gang, number, 0) for gang, number, _ in state.unclear.values()]
     return {
         "format": FORMAT,
@@ -35,26 +35,26 @@ def dump(state: SchedulerState) -> dict[str, Any]:
             for gang, number, turn in [*((each.gang, each.number, each.turn) for each in state.queue.all()), *unclear]
         ],
         "reserving": [
-            {**_portions_out(each.gang, each.number, each.portions), "preempted_at_ms": each.preempted_at_ms}
+            {**_portions_out(each.gang, each.number, each.requests), "preempted_at_ms": each.preempted_at_ms}
             for each in state.reserving.values()
         ],
         "held": [
             {
-                **_portions_out(held.gang, held.number, held.portions),
+                **_portions_out(held.gang, held.number, held.requests),
                 "since_ms": held.since_ms,
                 "is_proposed": held.is_proposed,
                 "left": sorted(held.left),
                 "is_lent": held.is_lent,
             }
-            for held in standing.held.values()
+            for held in running.gangs.values()
         ],
-        "limits": [asdict(limit) for limit in standing.limits.limits],
-        "half_life_ms": standing.ledger.half_life_ms,
+        "limits": [asdict(limit) for limit in running.limits.limits],
+        "half_life_ms": running.ledger.half_life_ms,
         "turns_given": {name: list(given) for name, given in state.turns_given.items()},
         "orders": {name: order.value for name, order in state.orders.items()},
-        "use": standing.ledger.dump(state.now_ms),
+        "use": running.ledger.dump(state.now_ms),
         "kept": [kept.dump() for kept in state.kept.values()],
-        "run_times": standing.run_times.dump(),
+        "run_times": running.run_times.dump(),
     }
 
 
@@ -64,23 +64,25 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     state = SchedulerState(Hived.from_snapshot(data["core"]), data["patience_ms"], nodes)
     state.number, state.now_ms = data["number"], data["now_ms"]
     state.hear()
-    standing = state.standing
-    standing.limits.set([Limit(**row) for row in data["limits"]])
-    standing.ledger.half_life_ms = data["half_life_ms"]
-    standing.ledger.load(data["use"], state.now_ms)
-    standing.run_times.load(data["run_times"])
+    running = state.running
+    running.limits.set([Limit(**row) for row in data["limits"]])
+    running.ledger.half_life_ms = data["half_life_ms"]
+    running.ledger.load(data["use"], state.now_ms)
+    running.run_times.load(data["run_times"])
     state.orders = {name: Order(value) for name, value in data["orders"].items()}
     state.turns_given = {name: (given[0], given[1]) for name, given in data["turns_given"].items()}
     state.kept = {row["virtual_cluster"]: kept_in(row) for row in data["kept"]}
     for row in data["held"]:
-        gang, portions = gang_in(row["gang"]), _portions_in(row)
+        gang, requests = gang_in(row["gang"]), _portions_in(row)
         left = set(row["left"])
-        state.hold(Held(gang, portions, row["number"], row["since_ms"], row["is_proposed"], left, row["is_lent"]))
-    standing.settle_use(state.now_ms)
+        state.hold(
+            RunningGang(gang, requests, row["number"], row["since_ms"], row["is_proposed"], left, row["is_lent"])
+        )
+    running.settle_use(state.now_ms)
     for row in data["reserving"]:
         waiting = Waiting(gang_in(row["gang"]), _portions_in(row), row["number"], row["preempted_at_ms"])
         state.reserve(waiting)
-        state.call_together(waiting.gang.id, [portion.request.id for portion in waiting.portions])
+        state.call_together(waiting.gang.id, [part.request.id for part in waiting.requests])
     for row in data["waiting"]:
         state.enqueue(gang_in(row["gang"]), row["number"], row["turn"])
     return state
@@ -100,13 +102,13 @@ def _group_in(row: Mapping[str, Any]) -> Group:
     return Group(**{**row, "members": tuple(row["members"]), "cell_types": tuple(row.get("cell_types", ()))})
 
 
-def _portions_out(gang: Gang, number: int, portions: Portions) -> dict[str, Any]:
-    rows = [{"request": request_out(portion.request), "members": list(portion.members)} for portion in portions]
+def _portions_out(gang: Gang, number: int, requests: PlacementRequests) -> dict[str, Any]:
+    rows = [{"request": request_out(part.request), "members": list(part.members)} for part in requests]
     return {"gang": asdict(gang), "number": number, "portions": rows}
 
 
-def _portions_in(row: Mapping[str, Any]) -> Portions:
-    return tuple([Portion(request_in(each["request"]), tuple(each["members"])) for each in row["portions"]])
+def _portions_in(row: Mapping[str, Any]) -> PlacementRequests:
+    return tuple([PlacementRequest(request_in(each["request"]), tuple(each["members"])) for each in row["portions"]])
 
 
 def _node_out(node: Node) -> dict[str, Any]:

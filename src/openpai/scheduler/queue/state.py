@@ -15,11 +15,11 @@ from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Gang, Node, Order
 from openpai.scheduler.queue.backfill import Backfilling
 from openpai.scheduler.queue.keeping import ALONE_AFTER, PATIENCE_MAX_MS, Kept
-from openpai.scheduler.queue.lanes import Queue, Right, Waiting
+from openpai.scheduler.queue.lanes import OrderKey, Queue, Waiting
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.nodes import Machines
-from openpai.scheduler.queue.requests import portions_of
-from openpai.scheduler.queue.running import Held, Standing
+from openpai.scheduler.queue.requests import requests_of
+from openpai.scheduler.queue.running import RunningGang, RunningGangs
 
 TURNS_MS: Final = 15 * 60 * 1000
 """Where the shortest go first, turns are given anew at most so often."""
@@ -37,7 +37,7 @@ class SchedulerState:
     def __init__(self, core: Hived, patience_ms: int, nodes: dict[str, Node] | None = None) -> None:
         self.core = core
         self.machines = Machines(core.cluster, nodes)
-        self.standing = Standing()
+        self.running = RunningGangs()
         self.queue = Queue()
         self.orders: dict[str, Order] = {}
         """Who goes first, by virtual cluster; `Order.FAIR` where nothing is said."""
@@ -50,7 +50,7 @@ class SchedulerState:
         """Gangs whose wish cannot be said in devices, their numbers, and why."""
         self.kept: dict[str, Kept] = {}
         """The cells kept for a gang that has waited long, by virtual cluster."""
-        self.lent: dict[str, dict[str, Held]] = {}
+        self.lent: dict[str, dict[str, RunningGang]] = {}
         """Gangs that run on what others leave free, by virtual cluster."""
         self.promoted_at: dict[str, int] = {}
         """What a virtual cluster's count of things freed was when it was last tried to promote them."""
@@ -108,12 +108,12 @@ class SchedulerState:
 
     def enqueue(self, gang: Gang, number: int, turn: int | None = None) -> None:
         """Let a gang wait in its place; `turn` is the one it had in a snapshot."""
-        portions = portions_of(gang, self.machines.skus)
-        if isinstance(portions, str):
-            self.unclear[gang.id] = gang, number, portions
+        requests = requests_of(gang, self.machines.skus)
+        if isinstance(requests, str):
+            self.unclear[gang.id] = gang, number, requests
         else:
             self.unclear.pop(gang.id, None)
-            waiting = Waiting(gang, portions, number)
+            waiting = Waiting(gang, requests, number)
             if self.order_of(gang) is Order.SHORTEST:
                 waiting.turn = self.turn(waiting) if turn is None else turn
             self.queue.add(waiting)
@@ -135,7 +135,7 @@ class SchedulerState:
         gang = waiting.gang
         if self.now_ms - gang.submitted_at_ms >= self.passed_max_ms(gang.virtual_cluster):
             return 0
-        expected_ms = self.standing.run_times.expected(gang, self.now_ms)
+        expected_ms = self.running.run_times.expected(gang, self.now_ms)
         limit_ms = gang.time_limit_ms
         if expected_ms is None:
             # Of one that is like no other nobody knows; trying it is how it becomes known.
@@ -151,7 +151,7 @@ class SchedulerState:
         for name, order in self.orders.items():
             if order is Order.SHORTEST:
                 given_ms, finished = self.turns_given.get(name, (-TURNS_MAX_MS, 0))
-                now, passed_ms = self.standing.run_times.finished(name), self.now_ms - given_ms
+                now, passed_ms = self.running.run_times.finished(name), self.now_ms - given_ms
                 is_worth = (now - finished) * TURNS_A_FINISH >= self.queue.waiting_in(name)
                 if passed_ms >= TURNS_MAX_MS or (passed_ms >= TURNS_MS and is_worth):
                     self.turns_given[name] = self.now_ms, now
@@ -174,8 +174,8 @@ class SchedulerState:
         """Keep these cells from now on, None for none: what found no room before may find some now."""
         if self.kept.pop(virtual_cluster, None) is not None:
             cluster = self.core.cluster
-            views = cluster.views_of(virtual_cluster) if virtual_cluster in cluster.views else ()
-            cluster.note_freed(virtual_cluster, {view.chain.spec.name: view.chain for view in views}.values())
+            shares = cluster.shares_of(virtual_cluster) if virtual_cluster in cluster.shares else ()
+            cluster.note_freed(virtual_cluster, {share.chain.spec.name: share.chain for share in shares}.values())
         if kept is not None:
             self.kept[virtual_cluster] = kept
 
@@ -183,34 +183,34 @@ class SchedulerState:
         """A gang's devices are reserved until others have left them."""
         gang = waiting.gang
         self.reserving[gang.id] = waiting
-        self.standing.limits.run((gang.virtual_cluster, gang.user), gpus_of(gang))
+        self.running.limits.run((gang.virtual_cluster, gang.user), gpus_of(gang))
 
     def unreserve(self, waiting: Waiting) -> None:
         """The opposite of `reserve`; what the core has reserved is another matter."""
         gang = waiting.gang
         if self.reserving.pop(gang.id, None) is not None:
-            self.standing.limits.run((gang.virtual_cluster, gang.user), -gpus_of(gang))
+            self.running.limits.run((gang.virtual_cluster, gang.user), -gpus_of(gang))
 
     def give_up(self, waiting: Waiting) -> None:
         """Give back what is reserved for a gang; whoever was to leave for it may stay."""
         self.unreserve(waiting)
-        for portion in waiting.portions:
-            self.core.cancel(portion.request.id)
-            self._whole.pop(portion.request.id, None)
+        for part in waiting.requests:
+            self.core.cancel(part.request.id)
+            self._whole.pop(part.request.id, None)
 
-    def hold(self, held: Held) -> None:
+    def hold(self, held: RunningGang) -> None:
         """A gang has its spots, or they are set aside for it."""
-        self.standing.take(held)
+        self.running.take(held)
         if held.is_lent:
             self.lend(held)
-        self.call_together(held.gang.id, [portion.request.id for portion in held.portions])
+        self.call_together(held.gang.id, [part.request.id for part in held.requests])
 
-    def lend(self, held: Held) -> None:
+    def lend(self, held: RunningGang) -> None:
         """A gang runs on what others leave free."""
         held.is_lent = True
         self.lent.setdefault(held.gang.virtual_cluster, {})[held.gang.id] = held
 
-    def take_back(self, held: Held) -> None:
+    def take_back(self, held: RunningGang) -> None:
         """A gang borrows nothing any more."""
         held.is_lent = False
         self.lent.get(held.gang.virtual_cluster, {}).pop(held.gang.id, None)
@@ -220,13 +220,13 @@ class SchedulerState:
         if len(names) > 1:
             self._whole |= dict.fromkeys(names, gang)
 
-    def drop(self, held: Held, *, is_finished: bool = False) -> None:
+    def drop(self, held: RunningGang, *, is_finished: bool = False) -> None:
         """A gang holds nothing any more."""
-        self.standing.forget(held.gang.id, is_finished=is_finished)
+        self.running.forget(held.gang.id, is_finished=is_finished)
         self.take_back(held)
-        for portion in held.portions:
-            self.core.release(portion.request.id)
-            self._whole.pop(portion.request.id, None)
+        for part in held.requests:
+            self.core.release(part.request.id)
+            self._whole.pop(part.request.id, None)
 
     def look_again(self, virtual_cluster: str, at_ms: int) -> None:
         """Look through a virtual cluster at that time even if nothing is freed there."""
@@ -234,19 +234,19 @@ class SchedulerState:
 
     def patience_of(self, virtual_cluster: str) -> int:
         """Return how long a gang of several members waits before cells are kept for it: as long as the longest ran."""
-        longest_ms = self.standing.run_times.longest(virtual_cluster)
+        longest_ms = self.running.run_times.longest(virtual_cluster)
         return max(self.patience_ms, min(PATIENCE_MAX_MS, longest_ms))
 
-    def left_ms(self, held: Held) -> int:
+    def left_ms(self, held: RunningGang) -> int:
         """Return how long a gang probably runs on: as long as half of those like it did that ran so long already."""
         ran_ms = 0 if held.since_ms is None else max(0, self.now_ms - held.since_ms)
-        length_ms = self.standing.run_times.guess(held.gang, 0.5, ran_ms)
+        length_ms = self.running.run_times.guess(held.gang, 0.5, ran_ms)
         # Of one that nobody knows anything about, most can be said that half of its time is over.
         left_ms = ran_ms if length_ms is None else length_ms - ran_ms
         limit_ms = held.gang.time_limit_ms
         return left_ms if limit_ms is None else max(0, min(left_ms, limit_ms - ran_ms))
 
-    def right(self, waiting: Waiting) -> Right:
+    def order_key(self, waiting: Waiting) -> OrderKey:
         """Return what decides who goes first; smaller is better."""
         gang = waiting.gang
         share = 0.0
@@ -254,12 +254,12 @@ class SchedulerState:
             # What is left over is shared in proportion to what was promised.
             cluster = self.core.cluster
             name = gang.virtual_cluster
-            views = cluster.views_of(name) if name in cluster.views else ()
-            share = cluster.borrowed.get(name, 0) / max(1, sum(view.size for view in views))
+            shares = cluster.shares_of(name) if name in cluster.shares else ()
+            share = cluster.borrowed.get(name, 0) / max(1, sum(each.size for each in shares))
         if gang.priority >= 0 and self.is_kept_for(gang.id, gang.virtual_cluster):
             use = -1  # before everybody of its priority and rank, however much its user used
         elif (order := self.order_of(gang)) is not Order.FAIR:
             use = waiting.turn if order is Order.SHORTEST else 0
         else:
-            use = self.standing.ledger.use((gang.virtual_cluster, gang.user), self.now_ms)
+            use = self.running.ledger.use((gang.virtual_cluster, gang.user), self.now_ms)
         return -gang.priority, share, -gang.rank, use, gang.submitted_at_ms, waiting.number

@@ -6,7 +6,7 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, CellGroup, GangRequest, NodeHealth, Preempt
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Ask, Gang, Group, Node, Place
-from openpai.scheduler.queue.placement_hint import read_seat
+from openpai.scheduler.queue.placement_hint import read_hint
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from tests.scheduling.invariants import audit
 
@@ -87,7 +87,7 @@ def test_a_job_gets_slices_by_their_sku_and_a_gpu_by_its_cell() -> None:
     assert [len(placed[name].spots[0].devices) for name in ("slice", "gpu")] == [1, 7]
     assert len({device // 7 for device in placed["gpu"].spots[0].devices}) == 1
     for place in placed.values():
-        seat = read_seat(scheduler.cluster, place.spots[0])
-        assert seat is not None
-        assert seat[1] == place.spots[0].devices
-        assert len(place.spots[0].seat) < 255
+        placement_hint = read_hint(scheduler.cluster, place.spots[0])
+        assert placement_hint is not None
+        assert placement_hint[1] == place.spots[0].devices
+        assert len(place.spots[0].placement_hint) < 255

@@ -126,7 +126,7 @@ def test_a_thousand_members_each_in_a_switch(text_of_racks: Make, priority: int)
 def test_groups_are_kept_together_whatever_happens(text_of_racks: Make, seed: int) -> None:
     dice = Random(seed)
     core = Hived.from_text(text_of_racks(3, {"a": {"RACK": 1, "RACK.NODE": 2}, "b": {"RACK.NODE.SWITCH": 3}}))
-    names = sorted(core.cluster.boxes)
+    names = sorted(core.cluster.node_cells)
     placed = 0
     for number in range(40):
         sizes = [dice.choice([1, 1, 2]) for _ in range(dice.randint(1, 4))]

@@ -66,22 +66,24 @@ def test_a_guarantee_given_back_leaves_to_others_what_is_bad(racks: Make) -> Non
     desk.core.set_node("r1n1", is_healthy=False)
     desk.end("other")
     assert desk.core.cluster.gangs["lazy"].lazily_preempted_by is None
-    assert lost_devices(desk.core.cluster.views["b"]["RACK"]) == 4
+    assert lost_devices(desk.core.cluster.shares["b"]["RACK"]) == 4
 
 
 def test_a_virtual_cluster_sees_what_it_lost_until_it_comes_back(racks: Make) -> None:
     desk = racks(1, {"a": {"RACK.NODE": 2}})
     desk.core.set_node("r0n1", is_healthy=False)
     desk.look()
-    view = desk.core.cluster.views["a"]["RACK"]
-    assert [(right.view, right.level, right.cell) for right in doomed_cells(view.chain)] == [(view, 3, 1)]
-    assert lost_devices(view) == 4
+    share = desk.core.cluster.shares["a"]["RACK"]
+    assert [(guarantee.share, guarantee.level, guarantee.cell) for guarantee in doomed_cells(share.chain)] == [
+        (share, 3, 1)
+    ]
+    assert lost_devices(share) == 4
     shown = [cell["cellHealthiness"] for cell in virtual_cells(desk.core.cluster, "a")]
     assert sorted(shown) == ["Bad", "Healthy"]
     assert isinstance(desk.ask("both", "a", 4, 4), Wait)
     desk.core.set_node("r0n1")
     desk.look()
-    assert (view.holdings, lost_devices(view), doomed_cells(view.chain)) == ({}, 0, ())
+    assert (share.bindings, lost_devices(share), doomed_cells(share.chain)) == ({}, 0, ())
     assert isinstance(desk.ask("both", "a", 4, 4), Bind)
 
 
@@ -89,7 +91,7 @@ def test_spare_cells_stand_in_for_bad_ones(racks: Make) -> None:
     desk = racks(2, {"a": {"RACK.NODE": 2}})
     desk.core.set_nodes({"r0n0": NodeHealth(is_healthy=False), "r0n1": NodeHealth(is_healthy=False)})
     desk.look()
-    assert lost_devices(desk.core.cluster.views["a"]["RACK"]) == 0
+    assert lost_devices(desk.core.cluster.shares["a"]["RACK"]) == 0
     desk.run("both", "a", 4, 4)
 
 
@@ -97,7 +99,7 @@ def test_health_told_one_node_at_a_time_takes_no_longer_in_a_large_cluster(text_
     core = Hived.from_text(text_of_racks(3000, {"a": {"RACK": 1000, "RACK.NODE": 2000}, "b": {"RACK.NODE": 1500}}))
     took_s = []
     for is_healthy in (False, True):
-        for node in core.cluster.boxes:
+        for node in core.cluster.node_cells:
             began_s = process_time()
             core.set_node(node, is_healthy=is_healthy)
             took_s.append(process_time() - began_s)
@@ -108,11 +110,11 @@ def test_health_told_one_node_at_a_time_takes_no_longer_in_a_large_cluster(text_
 def test_everything_bad_and_then_good_again(racks: Make) -> None:
     desk = racks(3, {"a": {"RACK": 1, "RACK.NODE": 2}, "b": {"RACK.NODE.SWITCH": 3}})
     before = desk.core.snapshot()
-    for node in desk.core.cluster.boxes:
+    for node in desk.core.cluster.node_cells:
         desk.core.set_node(node, is_healthy=False)
         desk.look()
     assert isinstance(desk.ask("none", "b", 1), Wait)
-    for node in desk.core.cluster.boxes:
+    for node in desk.core.cluster.node_cells:
         desk.core.set_node(node)
         desk.look()
     assert desk.core.snapshot() == before

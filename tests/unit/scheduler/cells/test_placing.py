@@ -38,15 +38,15 @@ def test_the_fullest_node_that_fits_is_filled_first(racks: Make) -> None:
 def test_a_node_is_opened_before_a_rack(racks: Make) -> None:
     desk = racks(3, {"a": {"RACK": 1, "RACK.NODE": 1}})
     desk.run("small", "a", 4)
-    view = desk.core.cluster.views["a"]["RACK"]
-    assert [level for level, _ in view.holdings] == [3]
+    share = desk.core.cluster.shares["a"]["RACK"]
+    assert [level for level, _ in share.bindings] == [3]
 
 
 def test_parts_of_nodes_are_used_before_whole_nodes(racks: Make) -> None:
     desk = racks(2, {"a": {"RACK.NODE": 1, "RACK.NODE.SWITCH": 1}})
     desk.run("small", "a", 2)
-    view = desk.core.cluster.views["a"]["RACK"]
-    assert [level for level, _ in view.holdings] == [2]
+    share = desk.core.cluster.shares["a"]["RACK"]
+    assert [level for level, _ in share.bindings] == [2]
 
 
 def test_a_small_gang_stays_on_one_node(racks: Make) -> None:

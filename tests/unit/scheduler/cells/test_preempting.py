@@ -172,7 +172,7 @@ def test_a_lazy_gang_runs_on_without_its_right_while_there_is_room(racks: Make) 
     assert decision.lazily_preempted == ("lazy",)
     assert desk.core.cluster.gangs["lazy"].lazily_preempted_by is None
     desk.core.roll_back()
-    assert desk.core.cluster.gangs["lazy"].parts[0].right is not None
+    assert desk.core.cluster.gangs["lazy"].parts[0].guarantee is not None
     desk.run("high", "a", 4, priority=5)
     assert desk.core.cluster.gangs["lazy"].lazily_preempted_by == "high"
     assert desk.threaten("neighbour", "b", 4).victims == ("lazy",)

@@ -153,7 +153,7 @@ def test_a_type_under_another_name_is_the_same_device(racks: Make) -> None:
     core.commit("gpu")
     report = core.reconfigure(read_config(TWO_CHAINS.replace("K80", "M60")))
     assert (report.kept, report.demoted) == (("gpu",), ())
-    assert core.cluster.gangs["gpu"].parts[0].box.chain.spec.leaf_type == "M60"
+    assert core.cluster.gangs["gpu"].parts[0].node_cell.chain.spec.leaf_type == "M60"
 
 
 @pytest.mark.parametrize("members", [[-1], [0, 99], [2]])

@@ -10,7 +10,7 @@ import yaml
 
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Ask, Gang, Node, Place, Preempt, Spot, Why
-from openpai.scheduler.queue.placement_hint import read_seat
+from openpai.scheduler.queue.placement_hint import read_hint
 from openpai.scheduler.queue.scheduler import HivedScheduler
 
 CONFIG = """
@@ -91,9 +91,9 @@ def test_the_scarcest_resource_says_how_many_devices(
     scheduler.add(Gang("g", (ask,), sku_type=sku))
     (spot,) = placed(scheduler)["g"].spots
     assert len(spot.devices) == ask.gpus
-    seat = read_seat(scheduler.cluster, spot)
-    assert seat is not None
-    assert len(seat[1]) == devices
+    placement_hint = read_hint(scheduler.cluster, spot)
+    assert placement_hint is not None
+    assert len(placement_hint[1]) == devices
 
 
 def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> None:
@@ -317,7 +317,7 @@ def test_a_gang_that_waited_long_is_not_passed_for_ever(scheduler: HivedSchedule
 
 def test_guests_take_turns_by_what_their_virtual_cluster_borrows(text_of_racks: Callable[..., str]) -> None:
     scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK.NODE": 2}, "b": {"RACK.NODE": 1}})))
-    for name in scheduler.core.cluster.boxes:
+    for name in scheduler.core.cluster.node_cells:
         scheduler.set_node(Node(name, 4, 4096, 4))
     for number in range(6):
         for owner in ("a", "b"):

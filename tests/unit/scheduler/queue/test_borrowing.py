@@ -16,24 +16,24 @@ Text = Callable[..., str]
 
 def test_a_gang_that_may_be_interrupted_borrows_and_is_promoted_where_it_is(text_of_racks: Text) -> None:
     scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK.NODE": 2}, "b": {"RACK.NODE": 1}})))
-    for name in scheduler.core.cluster.boxes:
+    for name in scheduler.core.cluster.node_cells:
         scheduler.set_node(Node(name, 16, 32768, 4))
     scheduler.add(gang("own", 4, 4))
     assert placed(scheduler) == ["own"]
     scheduler.add(gang("waits", 4, submitted_at_ms=1))
     scheduler.add(gang("borrows", 4, submitted_at_ms=2, is_interruptible=True))
     assert placed(scheduler, 10) == ["borrows"]
-    views = {view.name: view for view in scheduler.virtual_clusters()}
-    assert (views["a"].borrowed.gpus, views["a"].used.gpus) == (4, 8)
+    shares = {share.name: share for share in scheduler.virtual_clusters()}
+    assert (shares["a"].borrowed.gpus, shares["a"].used.gpus) == (4, 8)
     before = scheduler.core.cluster.gangs["borrows"].spots
     scheduler = resume(json.loads(json.dumps(scheduler.snapshot())))
     scheduler.release("own")
     # Whoever waits has the first choice; what is left promotes the gang, and the others get their devices back.
     assert placed(scheduler, 20) == ["waits"]
     assert scheduler.core.cluster.gangs["borrows"].spots == before
-    assert scheduler.state.standing.held["borrows"].is_lent is False
-    views = {view.name: view for view in scheduler.virtual_clusters()}
-    assert (views["a"].borrowed.gpus, views["a"].used.gpus) == (0, 8)
+    assert scheduler.state.running.gangs["borrows"].is_lent is False
+    shares = {share.name: share for share in scheduler.virtual_clusters()}
+    assert (shares["a"].borrowed.gpus, shares["a"].used.gpus) == (0, 8)
     scheduler.add(gang("lender", 4, virtual_cluster="b", submitted_at_ms=30))
     assert placed(scheduler, 30) == ["lender"]
 
@@ -74,14 +74,14 @@ def test_what_borrows_kept_cells_is_not_promoted_onto_them(scheduler: HivedSched
     scheduler.add(gang("other", 4, virtual_cluster="b"))
     scheduler.add(gang("whole", 4))
     assert placed(scheduler, 3 * HOUR_MS) == ["other"]
-    assert [piece.box for piece in scheduler.state.kept["a"].pieces] == [0]
+    assert [piece.node_cell for piece in scheduler.state.kept["a"].pieces] == [0]
     scheduler.restore(gang("guest", 2, priority=-1), [Spot("r0n0", (2, 3))], 0)
-    held = scheduler.state.standing.held["guest"]
+    held = scheduler.state.running.gangs["guest"]
     held.gang = gang("guest", 2, is_interruptible=True)
     scheduler.state.lend(held)
     scheduler.add(gang("never", 4, 4, submitted_at_ms=3 * HOUR_MS))
     assert placed(scheduler, 3 * HOUR_MS + 1) == []
-    assert scheduler.state.standing.held["guest"].is_lent
+    assert scheduler.state.running.gangs["guest"].is_lent
     scheduler.release("soon")
     (decision,) = scheduler.decide(3 * HOUR_MS + 2, 10)
     assert isinstance(decision, Preempt)

@@ -226,12 +226,12 @@ def test_a_running_gang_moves_to_another_virtual_cluster_where_it_is(
     scheduler: HivedScheduler, text_of_racks: Callable[..., str]
 ) -> None:
     scheduler = HivedScheduler(read_config(text_of_racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}})))
-    for name in scheduler.core.cluster.boxes:
+    for name in scheduler.core.cluster.node_cells:
         scheduler.set_node(Node(name, 16, 32768, 4))
     scheduler.add(gang("g", 2))
     (spot,) = place(scheduler)["g"]
     scheduler.change(gang("g", 2, virtual_cluster="b"))
     assert scheduler.core.spots_held("g")[0][:2] == (spot.node, spot.devices)
-    assert [view.used.gpus for view in scheduler.virtual_clusters()] == [0, 2]
+    assert [share.used.gpus for share in scheduler.virtual_clusters()] == [0, 2]
     scheduler.add(gang("whole", 4))
     assert set(place(scheduler)) == {"whole"}

@@ -57,13 +57,13 @@ def test_everything_but_the_kept_cells_stays_open_to_all(scheduler: HivedSchedul
     part = scheduler.core.cluster.gangs["short"].parts[0]
     assert part is not None
     assert (kept.gang, kept.closed_ms, kept.free_ms) == ("whole", LONG_MS, LONG_MS + HOUR_MS)
-    assert [piece.box for piece in kept.pieces] == [part.box.index]
+    assert [piece.node_cell for piece in kept.pieces] == [part.node_cell.index]
     for name in ("one", "two"):
         scheduler.add(gang(name, 1, submitted_at_ms=LONG_MS))
     assert placed(scheduler, LONG_MS + 1) == ["one"]
     one = scheduler.core.cluster.gangs["one"].parts[0]
     assert one is not None
-    assert one.box is not part.box
+    assert one.node_cell is not part.node_cell
 
 
 def test_a_time_limit_counts_from_the_true_start_after_a_restart(scheduler: HivedScheduler) -> None:
@@ -94,7 +94,7 @@ def test_nobody_is_passed_for_ever(seed: int, text_of_racks: Text) -> None:
     """A gang that many smaller ones could pass for ever waits no longer than what is promised in the docs."""
     dice = random.Random(seed)
     scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK": 2}})))
-    for name in scheduler.core.cluster.boxes:
+    for name in scheduler.core.cluster.node_cells:
         scheduler.set_node(Node(name, 16, 32768, 4))
     scheduler.set_fairness(dice.choice([None, 24 * HOUR_MS]))
     ends: dict[str, int] = {}
@@ -152,7 +152,7 @@ def test_the_shortest_go_first_where_that_is_set_and_the_oldest_where_that_is(sc
             found += names_now
             scheduler.cancel(names_now[0])
             scheduler.release(names_now[0])
-            scheduler.state.standing.run_times = type(scheduler.state.standing.run_times)()
+            scheduler.state.running.run_times = type(scheduler.state.running.run_times)()
             ran(scheduler, 60, user="ann")
             ran(scheduler, 5, user="bob", job="bob~quick-7")
             ran(scheduler, 90, user="bob", job="bob~slow-7")
@@ -175,7 +175,7 @@ def test_one_that_waited_long_goes_before_the_shortest(scheduler: HivedScheduler
 
 def fits_like(scheduler: HivedScheduler, other: str, started: str) -> bool:
     """Return whether a gang asks for the same as one that started, so that it could have had its place."""
-    waiting, held = scheduler.state.queue.get(other), scheduler.state.standing.held[started]
+    waiting, held = scheduler.state.queue.get(other), scheduler.state.running.gangs[started]
     return waiting is not None and len(waiting.gang.asks) == len(held.gang.asks)
 
 
@@ -183,7 +183,7 @@ def fits_like(scheduler: HivedScheduler, other: str, started: str) -> bool:
 def test_nobody_is_passed_by_the_shortest_for_longer_than_is_promised(seed: int, text_of_racks: Text) -> None:
     dice = random.Random(seed)
     scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK": 2}})))
-    for name in scheduler.core.cluster.boxes:
+    for name in scheduler.core.cluster.node_cells:
         scheduler.set_node(Node(name, 16, 32768, 4))
     scheduler.set_orders({"a": Order.SHORTEST})
     ends: dict[str, int] = {}
