@@ -10,6 +10,7 @@ while. Shapes:
 - `retry`: every task fails at once and is tried again in its place, as often as `--retries`.
 - `jobs`: as many gangs as `--jobs`, one after the other submitted, running at the same time.
 - `restart`: the server is killed while it launches a gang, and another one goes on.
+- `routes`: a gang runs, and each route is asked alone: its processor time, its time, its size, and the longest stall.
 """
 
 from __future__ import annotations
@@ -224,7 +225,59 @@ def figures(watch: Watch) -> dict[str, Any]:
     }
 
 
-SHAPES = {"gang": gang, "trickle": trickle, "stop": stop, "retry": retry, "jobs": jobs}
+async def routes(server: Server, options: argparse.Namespace) -> dict[str, Any]:
+    await submit(server, "gang", options, "sleep 1d")
+    running = "/api/v2/jobs?keyword=gang&state=RUNNING"
+    while not (found := await server.get(running)) or found[0]["totalTaskNumber"] != options.tasks:
+        await asyncio.sleep(1)
+    await asyncio.sleep(options.settle_s)
+    await server.stalls()
+    told = {}
+    for name, path in ROUTES.items():
+        told[name] = [await asked_alone(server, path) for _ in range(options.rounds)]
+    return {"routes": {name: min(rounds, key=lambda one: one["cpu_s"]) for name, rounds in told.items()}}
+
+
+async def asked_alone(server: Server, path: str) -> dict[str, Any]:
+    """Return what one request costs the server while nobody else asks."""
+    connection = await server.connect()
+    with contextlib.closing(connection):
+        await connection.ask("GET", "/healthz")
+        before_s, began = server.cpu_s(), time.perf_counter()
+        status, body = await connection.ask("GET", path)
+        took_s = time.perf_counter() - began
+    cpu_s = server.cpu_s() - before_s
+    stalls = await server.stalls()
+    return {
+        "status": status,
+        "cpu_s": round(cpu_s, 3),
+        "took_s": round(took_s, 3),
+        "kb": round(len(body) / 1000, 1),
+        "stall_cpu_s": stalls["most_cpu_s"],
+        **({"by": stalls["most_computed"][0]["doing"]} if stalls["most_computed"] else {}),
+    }
+
+
+ROUTES = {
+    "healthz": "/healthz",
+    "list": "/api/v2/jobs?limit=100",
+    "detail": "/api/v2/jobs/admin~gang",
+    "attempt": "/api/v2/jobs/admin~gang/attempts/0",
+    "old attempts": "/api/v2/jobs/admin~gang/job-attempts",
+    "config": "/api/v2/jobs/admin~gang/config",
+    "events": "/api/v2/jobs/admin~gang/events",
+    "why": "/api/v2/jobs/admin~gang/why",
+    "ssh": "/api/v2/jobs/admin~gang/ssh",
+    "one task": "/api/v2/jobs/admin~gang/attempts/0/taskRoles/worker/taskIndex/9/attempts",
+    "log list": "/api/v2/jobs/admin~gang/attempts/0/taskRoles/worker/taskIndex/9/attempts/0/logs",
+    "work": "/api/v2/jobs/admin~gang/work",
+    "pods": "/api/v2/kubernetes/pods",
+    "k8s nodes": "/api/v2/kubernetes/nodes",
+    "sku types": "/api/v2/cluster/sku-types",
+    "nodes": "/api/v2/nodes",
+    "virtual clusters": "/api/v2/virtual-clusters",
+}
+SHAPES = {"gang": gang, "trickle": trickle, "stop": stop, "retry": retry, "jobs": jobs, "routes": routes}
 
 
 def shape_of(options: argparse.Namespace) -> tuple[str, ...]:
@@ -238,11 +291,13 @@ async def measure(options: argparse.Namespace) -> None:
     if options.shape == "restart":
         answer(tasks=options.tasks, nodes=options.nodes, shape="restart", **await restart(options))
         return
-    async with platform("--backend", "simulated", *shape_of(options)) as server:
+    async with platform("--backend", "simulated", *shape_of(options), has_ticks=True) as server:
         before_s = server.cpu_s()
         idle_mb = server.memory_mb()
+        await server.stalls()
         found = await SHAPES[options.shape](server, options)
         cpu_s = server.cpu_s() - before_s
+        stalls = await server.stalls()
         tasks = options.tasks * (options.jobs if options.shape == "jobs" else 1)
         answer(
             shape=options.shape,
@@ -252,6 +307,7 @@ async def measure(options: argparse.Namespace) -> None:
             cpu_s=round(cpu_s, 2),
             cpu_ms_per_task=round(cpu_s * 1000 / tasks, 3),
             **found,
+            stalls=stalls,
         )
 
 
@@ -291,6 +347,8 @@ if __name__ == "__main__":
     parser.add_argument("--run-s", type=int, default=30, help="how long each task runs")
     parser.add_argument("--retries", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each route is asked")
+    parser.add_argument("--settle-s", type=float, default=10.0)
     parser.add_argument("--kill-after-s", type=float, default=2.0)
     given = parser.parse_args()
     if given.shape == "trickle":

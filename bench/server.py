@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PASSWORD = "bench-password"
+_PAI = str(Path(sys.executable).with_name("pai"))
 
 
 class Connection:
@@ -89,6 +90,16 @@ class Server:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    async def stalls(self) -> dict[str, Any]:
+        """Return how long the loop of the server was kept from its next turn since this was asked last."""
+        figures = self.data_dir.parent / "stalls.json"
+        figures.unlink(missing_ok=True)
+        os.kill(self.pid, signal.SIGUSR1)
+        while not figures.exists():
+            await asyncio.sleep(0.02)
+        found: dict[str, Any] = json.loads(figures.read_text())
+        return found
+
     def memory_mb(self) -> float:
         """Return the server's resident memory in MB."""
         status = Path(f"/proc/{self.pid}/status").read_text()
@@ -97,11 +108,15 @@ class Server:
 
 
 @asynccontextmanager
-async def platform(*options: str, keep: Path | None = None) -> AsyncIterator[Server]:
-    """Run `pai up` with these options on a directory of its own, log in, and end it afterwards."""
+async def platform(*options: str, keep: Path | None = None, has_ticks: bool = False) -> AsyncIterator[Server]:
+    """Run `pai up` with these options on a directory of its own, log in, and end it afterwards.
+
+    With `has_ticks` it measures how long its loop is kept from its next turn.
+    """
     root = keep or Path(tempfile.mkdtemp(prefix="pai-bench-"))
     ready = root / "ready.json"
-    command = [str(Path(sys.executable).with_name("pai")), "up", "--port", "0", "--data-dir", str(root / "data")]
+    pai = [sys.executable, "-m", "bench.stalls", str(root / "stalls.json")] if has_ticks else [_PAI]
+    command = [*pai, "up", "--port", "0", "--data-dir", str(root / "data")]
     with (root / "server.log").open("ab") as log:
         process = subprocess.Popen(
             [*command, "--ready-file", str(ready), *options],

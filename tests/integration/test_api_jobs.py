@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from openpai.api.deeds import TAGS_MAX
+from openpai.api.large_jobs import TASKS_OF_SMALL
 from openpai.api.routes import jobs as routes
 from openpai.lifecycle.model import AttemptKey, Preempted
 from openpai.orchestrator import wishes
@@ -389,3 +390,32 @@ async def test_nodes_say_how_much_of_them_is_used(world: World) -> None:
             "virtualClusters": [],
         }
     ]
+
+
+async def test_a_large_job_is_worked_out_once_for_all_who_look_and_anew_when_it_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_ = await world.submit("large", instances=TASKS_OF_SMALL + 1, more="extras: {gangAllocation: false}")
+    asked = 0
+    real = world.queries.task_attempts
+
+    async def counted(*about: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return await real(*about)
+
+    monkeypatch.setattr(world.queries, "task_attempts", counted)
+    first = await world.get("/jobs/ann~large")
+    again = await asyncio.gather(*(world.get("/jobs/ann~large") for _ in range(5)))
+    assert asked == 1
+    assert all(each == first for each in again)
+    assert len(first["taskRoles"]["worker"]["taskStatuses"]) == TASKS_OF_SMALL + 1
+    await world.grant()
+    await world.started(AttemptKey(id_, 0, "worker", 3, 0))
+    changed = (await world.get("/jobs/ann~large"))["taskRoles"]["worker"]["taskStatuses"]
+    assert changed[3]["taskState"] == "RUNNING"
+    assert asked == 2
+    line = "the secret of ann"
+    await world.exited(AttemptKey(id_, 0, "worker", 3, 0), 1, f"Traceback:\nValueError: {line}\n")
+    assert line in (await world.ask("GET", "/jobs/ann~large")).text
+    assert line not in (await world.ask("GET", "/jobs/ann~large", "bob")).text

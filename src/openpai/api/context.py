@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from fastapi import Depends, Request
@@ -13,6 +13,7 @@ from fastapi.security.base import SecurityBase
 from openpai.access.deciding import at_door
 from openpai.access.table import ACTIONS
 from openpai.api.allowances import Allowances
+from openpai.api.large_jobs import LargeJobs
 from openpai.api.limits import Buckets, Guesses
 from openpai.api.passwords import Passwords
 from openpai.api.services import Services
@@ -31,6 +32,7 @@ class Desk:
     lists: Buckets
     logins: Guesses
     allowances: Allowances
+    large_jobs: LargeJobs = field(default_factory=LargeJobs)
 
 
 def desk(request: Request) -> Desk:

@@ -45,10 +45,7 @@ class Proposal:
                 continue
             job = gangs.job_of(decision.gang)
             is_busy = job in busy or any(job in jobs for jobs in self.leaving.values())
-            if len(decision.spots) > TASKS_AT_ONCE:
-                # A gang of thousands: requests have their turn between the parts of its way.
-                await asyncio.sleep(0)
-            slots = None if is_busy else _slots(office, decision)
+            slots = None if is_busy else await _slots(office, decision)
             if slots is None:
                 office.scheduler.reject(decision.gang)
                 self.has_more = self.has_more or is_busy
@@ -104,7 +101,7 @@ def _joined(one: News, other: News) -> News:
     return News((*one.facts, *other.facts), {**(one.slots or {}), **(other.slots or {})})
 
 
-def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
+async def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
     """Return what each member gets, with ports set aside; None when the job or the ports are not there."""
     found = office.desk.records.get(gangs.job_of(decision.gang))
     members = gangs.waiting_as(found.job, decision.gang) if found else None
@@ -113,7 +110,10 @@ def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
     needs = {role.name: role.resources for role in spec_of(found).task_roles}
     labels = {name: port_labels(need) for name, need in needs.items()}
     slots: dict[TaskId, Slot] = {}
-    for task, spot in zip(members.tasks, decision.spots, strict=True):
+    for number, (task, spot) in enumerate(zip(members.tasks, decision.spots, strict=True), 1):
+        if number % TASKS_AT_ONCE == 0:
+            # A gang of thousands: requests have their turn between its parts.
+            await asyncio.sleep(0)
         address = office.nodes[spot.node].address
         ports = office.ports.take(address, labels[task.role])
         if ports is None:

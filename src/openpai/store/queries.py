@@ -316,17 +316,16 @@ def _attempt_row(row: Any) -> JobAttemptRow:
 
 
 def _task_row(row: rows.Row) -> TaskAttemptRow:
-    task = rows.task_from(row)
     return TaskAttemptRow(
-        key=AttemptKey(row["job"], row["job_attempt"], task.id.role, task.id.index, task.attempt),
-        phase=task.phase.value,
-        retries_counted=task.retries.counted,
-        retries_free=task.retries.free,
+        key=AttemptKey(row["job"], row["job_attempt"], row["role"], row["task_index"], row["attempt"]),
+        phase=row["phase"],
+        retries_counted=row["retries_counted"],
+        retries_free=row["retries_free"],
         slot=rows.slot_from(row),
-        granted_at_ms=task.granted_at_ms,
-        started_at_ms=task.started_at_ms,
-        ended_at_ms=task.ended_at_ms,
-        retry_at_ms=task.retry_at_ms,
-        report=task.report,
-        diagnosis=task.diagnosis,
+        granted_at_ms=row["granted_at_ms"],
+        started_at_ms=row["started_at_ms"],
+        ended_at_ms=row["ended_at_ms"],
+        retry_at_ms=row["retry_at_ms"],
+        report=rows.report_from(row["report"]),
+        diagnosis=rows.diagnosis_from(row["diagnosis"]),
     )

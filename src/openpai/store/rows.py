@@ -69,6 +69,11 @@ def _diagnosis_of(text: str) -> Diagnosis | None:
     return _diagnosis_from(json.loads(text))
 
 
+def diagnosis_from(text: str | None) -> Diagnosis | None:
+    """Return the diagnosis of a row."""
+    return _diagnosis_of(text) if text else None
+
+
 @lru_cache(maxsize=512)
 def _diagnosis_text(diagnosis: Diagnosis) -> str:
     return _dump(_diagnosis_data(diagnosis))
@@ -241,7 +246,7 @@ def task_from(row: Row) -> Task:
         ended_at_ms=row["ended_at_ms"],
         retry_at_ms=row["retry_at_ms"],
         report=report_from(row["report"]),
-        diagnosis=_diagnosis_of(row["diagnosis"]) if row["diagnosis"] else None,
+        diagnosis=diagnosis_from(row["diagnosis"]),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -12,6 +13,7 @@ from openpai.lifecycle.actions import Wanted, wanted
 from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, StopRequested, TaskId, TaskPhase, TasksGranted
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
+from openpai.orchestrator.recording import TASKS_AT_ONCE
 from openpai.orchestrator.wishes import WAITS_OF_A_ROLE
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask
 from openpai.protocol.errors import Unavailable
@@ -191,3 +193,32 @@ def test_what_is_wanted_of_some_tasks_is_what_is_wanted_of_all_of_them() -> None
         assert tuple(task for part in parts for task in part.launch) == whole.launch
         assert tuple(key for part in parts for key in part.kill) == whole.kill
         assert wanted(each, [TaskId("nobody", 0)]) == Wanted()
+
+
+def test_others_have_their_turn_again_and_again_while_a_large_gang_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(house: House) -> None:
+        turns = 0
+        seen: Counter[int] = Counter()
+        is_taken = asyncio.Event()
+        take = house.office.ports.take
+
+        def noted(address: str, labels: Mapping[str, int]) -> dict[str, tuple[int, ...]] | None:
+            seen[turns] += 1
+            if seen.total() == 3 * TASKS_AT_ONCE:
+                is_taken.set()
+            return take(address, labels)
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr(house.office.ports, "take", noted)
+        await house.submit("large", instances=3 * TASKS_AT_ONCE)
+        other = asyncio.create_task(others())
+        await is_taken.wait()
+        other.cancel()
+        assert max(seen.values()) <= TASKS_AT_ONCE
+
+    live(story, virtual_nodes(300, PER_NODE))

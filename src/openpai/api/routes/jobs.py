@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from openpai.api import deeds
-from openpai.api.access import job_for, seen_by
+from openpai.api.access import job_for, may_read_logs, seen_by
 from openpai.api.answers import JSON, YAML, done, encoded, encoded_list, encoded_with, reply, text
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import desk, doing
@@ -32,6 +32,7 @@ from openpai.protocol.writing import masked_yaml
 router = APIRouter(tags=["jobs"])
 HOLDERS_MAX: Final = 100
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
+TaskShape = Callable[[JobRow, AttemptView, TaskHistory], Document]
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
 
@@ -73,11 +74,20 @@ async def attempt_detail(
 
 
 async def _detail(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
-    tasks = await tasks_of(request, caller, row, attempt.number)
+    roles = await _told_roles(request, caller, row, attempt, task_status)
     services = desk(request).services
     restarts = await services.jobs.events(row.id, reason="Restarted") if row.attempt else ()
     document = shapes.detail(row, attempt, restarts, services.clock.now_ms())
-    return encoded_with(document, "taskRoles", await _roles(tasks, lambda task: task_status(row, attempt, task)))
+    return encoded_with(document, "taskRoles", roles)
+
+
+async def _told_roles(request: Request, caller: Caller, row: JobRow, attempt: AttemptView, shape: TaskShape) -> bytes:
+    async def tell() -> bytes:
+        tasks = await tasks_of(request, caller, row, attempt.number)
+        return await _roles(tasks, lambda task: shape(row, attempt, task))
+
+    what = attempt.number, shape.__name__, may_read_logs(caller, row)
+    return await desk(request).large_jobs.told(row, what, tell)
 
 
 async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], Document]) -> bytes:
@@ -217,6 +227,5 @@ async def old_attempt(
 
 
 async def _old_attempt(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
-    tasks = await tasks_of(request, caller, row, attempt.number)
-    document = shapes.old_attempt(row, attempt)
-    return encoded_with(document, "taskRoles", await _roles(tasks, lambda task: short_task(row, attempt, task)))
+    roles = await _told_roles(request, caller, row, attempt, short_task)
+    return encoded_with(shapes.old_attempt(row, attempt), "taskRoles", roles)

@@ -5,6 +5,7 @@ The exact answer takes long in the worst case, so the search has a limit; small 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,19 +13,26 @@ STEPS_MAX: Final = 20_000
 
 
 def nodes_needed(sizes: Sequence[int], leaves: int) -> int:
-    """Return how many whole nodes members of these sizes fill, largest first."""
+    """Return how many whole nodes members of these sizes fill, largest first, each into the first node with room."""
     left: list[int] = []
     whole = 0
-    for number in sorted(sizes, reverse=True):
-        if number == leaves:
-            whole += 1
+    # Members of one size one after the other: a gang may have thousands, and nodes that are full stay full.
+    for size, count in sorted(Counter(sizes).items(), reverse=True):
+        if size == leaves:
+            whole += count
             continue
+        waiting = count
         for at, room in enumerate(left):
-            if room >= number:
-                left[at] -= number
+            taken = min(waiting, room // size)
+            left[at] -= taken * size
+            waiting -= taken
+            if not waiting:
                 break
-        else:
-            left.append(leaves - number)
+        per_node = max(1, leaves // size)
+        while waiting:
+            taken = min(waiting, per_node)
+            left.append(leaves - taken * size)
+            waiting -= taken
     return whole + len(left)
 
 
