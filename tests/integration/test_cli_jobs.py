@@ -41,6 +41,20 @@ def listed(pai: Terminal, *more: str, user: str = "ann") -> list[str]:
     return [job["name"] for job in pai.json("job", "list", *more, user=user)["data"]]
 
 
+def test_an_empty_list_says_what_was_searched(pai):
+    told = pai.ok("job", "list", "--user", "bob", "--state", "running", user="ann")
+    assert "No job matches: user bob, state running." in told.out
+    told = pai.ok("job", "list", "--keyword", "x", user="ann")
+    assert "No job of yours matches: keyword x." in told.out
+    for flag in ((), ("--json",)):
+        told = pai("job", "list", "--user", "bob,nobody", *flag, user="ann")
+        assert told.code == 3
+        assert "there is no user 'nobody'" in told.err
+    # Whoever had jobs and was removed is no user any more, and the jobs are still there.
+    submit(pai, "old", user="bob")
+    assert "old" in pai.ok("job", "list", "--user", "bob,nobody", user="ann").out
+
+
 def test_several_jobs_are_stopped_and_each_that_could_not_be_is_told(pai):
     submit(pai, "a", "b", "c")
     told = pai("job", "stop", "a", "nope", "b", user="ann")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -14,6 +14,7 @@ from openpai.cli.attempts import job_in
 from openpai.cli.filters import meaning, moment_ms
 from openpai.cli.job_submit import Name
 from openpai.cli.plain import plain
+from openpai.cli.words import split
 from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -72,18 +73,35 @@ def list_(
             "jobPriority": meaning("priority", priority),
             **({"node": node} if node else {}),
         }
+        since_ms = None if since is None else moment_ms(since, time.time())
         page = pai.jobs(
             limit=limit,
             username=user or ("" if all_ or node else own),
-            submittedFrom=None if since is None else moment_ms(since, time.time()),
+            submittedFrom=since_ms,
             archived=archived,
             **where,
+        )
+        unknown = _unknown(pai, split([user])) if user and not page.jobs else []
+    if unknown:
+        are = "are no users" if len(unknown) > 1 else "is no user"
+        raise Refused(
+            "NoUserError", f"there {are} {', '.join(map(repr, unknown))}", "`pai user list` shows the users there are"
         )
     if json:
         output.document(page.document)
         return
     if not page.jobs:
-        _tell_none(bool(user or since or any(where.values())), archived)
+        searched = {
+            "user": user,
+            "virtual cluster": vc,
+            "state": state,
+            "keyword": keyword,
+            "tag": tag,
+            "priority": priority,
+            "since": since,
+            "node": node,
+        }
+        _tell_none({key: value for key, value in searched.items() if value}, archived, all_)
         return
     from openpai.cli.tables import archived_list, job_list
 
@@ -95,13 +113,25 @@ def list_(
     output.next_step(f"pai job show {called}")
 
 
-def _tell_none(has_filter: bool, archived: bool) -> None:
+def _unknown(pai: Client, users: Sequence[str]) -> list[str]:
+    """Return which of these are no users; none where one may not see who there is."""
+    try:
+        known = {found.name for found in pai.users()}
+    except (Refused, Unavailable):
+        return []
+    return [name for name in users if name not in known]
+
+
+def _tell_none(searched: Mapping[str, str], archived: bool, is_all: bool) -> None:
+    where = ", ".join(f"{key} {value}" for key, value in searched.items())
     if archived:
-        output.say("No job in the archive matches." if has_filter else "Your archive is empty.")
+        empty = "The archive is empty." if is_all else "Your archive is empty."
+        output.say(f"No job in the archive matches: {where}." if where else empty)
         output.next_step("pai job archive NAME")
         return
-    output.say("No job matches." if has_filter else "No jobs yet.")
-    output.next_step("pai job list --all" if has_filter else "pai job submit FILE --watch")
+    own = "" if is_all or {"user", "node"} & searched.keys() else " of yours"
+    output.say(f"No job{own} matches: {where}." if where else "No jobs yet.")
+    output.next_step("pai job list --all" if where else "pai job submit FILE --watch")
 
 
 def show(

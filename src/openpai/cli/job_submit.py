@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,8 +37,11 @@ Name = Annotated[
 ]
 
 
-def ended(job: JobDetail, called: str) -> int:
-    """Tell a person how a job, by the name they call it, ended and what to do next; return the exit code for it."""
+def ended(job: JobDetail, called: str, *steps: str) -> int:
+    """Tell a person how a job, by the name they call it, ended and what to do next; return the exit code for it.
+
+    `steps` are more that can be done next.
+    """
     import time
 
     from openpai.cli import tables
@@ -49,15 +53,15 @@ def ended(job: JobDetail, called: str) -> int:
         output.say_marked_up(why)
     if early := tables.ended_early(job):
         output.say_marked_up(early)
-    output.next_step(f"pai job logs {called}", f"pai job show {called}")
+    output.next_step(f"pai job logs {called}", f"pai job show {called}", *steps)
     return Exit.OK if job.state == "SUCCEEDED" else Exit.JOB_FAILED
 
 
-def _watch(pai: Client, name: str) -> int:
+def _watch(pai: Client, name: str, steps: Sequence[str]) -> int:
     from openpai.cli.watching import watch
 
     try:
-        return ended(watch(pai, name, output.console()), name)
+        return ended(watch(pai, name, output.console()), name, *steps)
     except KeyboardInterrupt:
         output.say(f"\n{name} goes on running; only the view ended.")
         output.next_step(f"pai job show {name}", f"pai job logs {name} -f", f"pai job stop {name}")
@@ -99,8 +103,13 @@ def submit(
         return tell_submitted(pai, job, edited, watch=watch, json=json)
 
 
-def tell_submitted(pai: Client, job: Submitted, edited: Edited, *, watch: bool, json: bool) -> int:
-    """Tell what became of a submission and of the job if it is watched; return the exit code for it."""
+def tell_submitted(
+    pai: Client, job: Submitted, edited: Edited, *, watch: bool, json: bool, steps: Sequence[str] = ()
+) -> int:
+    """Tell what became of a submission and of the job if it is watched; return the exit code for it.
+
+    `steps` are more that can be done once a watched job is over.
+    """
     for warning in job.warnings:
         output.warn(edited.remark(warning))
     if json:
@@ -112,7 +121,7 @@ def tell_submitted(pai: Client, job: Submitted, edited: Edited, *, watch: bool, 
         return Exit.OK if over.state == "SUCCEEDED" else Exit.JOB_FAILED
     output.say_marked_up(f"Submitted [bold]{job.full_name}[/].")
     if watch:
-        return _watch(pai, job.name)
+        return _watch(pai, job.name, steps)
     output.next_step(f"pai job logs {job.name} -f", f"pai job show {job.name}", f"pai job why {job.name}")
     return Exit.OK
 

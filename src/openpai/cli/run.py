@@ -90,14 +90,15 @@ def run(
             _show(job, way, line, why)
         try:
             submitted = pai.submit(edited.content)
-        except InvalidProtocol as refusal:
-            refusal.message = told("the job", edited, refusal)
-            refusal.advice = "see pai run --help"
+        except Refused as refusal:
+            # After any other error the job may have been accepted, and needs its code.
+            travel.take_back(pai, way)
+            if isinstance(refusal, InvalidProtocol):
+                refusal.message = told("the job", edited, refusal)
+                refusal.advice = "see pai run --help"
             raise
-        code = tell_submitted(pai, submitted, edited, watch=not detach, json=json)
-    if not json and not detach and not in_place:
-        output.next_step(f"pai job fetch {submitted.name}")
-    return code
+        steps = () if in_place else (f"pai job fetch {submitted.name}",)
+        return tell_submitted(pai, submitted, edited, watch=not detach, json=json, steps=steps)
 
 
 run.context_settings = {"allow_interspersed_args": False}  # type: ignore[attr-defined]

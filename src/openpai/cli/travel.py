@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from openpai.cli import output, words
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import PaiError, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -35,6 +35,8 @@ class Travel:
     told: str
     commands: tuple[str, ...] = ()
     storage: str = ""
+    path: str = ""
+    """Where in the storage the code was put; empty where nothing was sent."""
 
 
 NONE: Final = Travel("stays here (--no-code)")
@@ -72,7 +74,17 @@ def sent(pai: Client, code: Code, name: str, storage: str | None, *, is_tried: b
             pai.files(chosen).upload(Path(packed.name), path)
     variable = re.sub(r"[^A-Z0-9_]", "_", chosen.upper())
     unpack = f'{_ENTER}tar -xzf "$PAI_STORAGE_{variable}/{path}"'
-    return Travel(f"{what}, in storage {chosen} as {path}", (unpack,), chosen)
+    return Travel(f"{what}, in storage {chosen} as {path}", (unpack,), chosen, "" if is_tried else path)
+
+
+def take_back(pai: Client, way: Travel) -> None:
+    """Remove the code of a job that was refused from the storage that it was sent to."""
+    if not way.path:
+        return
+    try:
+        pai.remove_file(way.storage, way.path)
+    except PaiError as error:
+        output.warn(f"the code stays in storage {way.storage} as {way.path}: {error.message}")
 
 
 def kilobytes(size: int) -> str:

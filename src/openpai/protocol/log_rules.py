@@ -78,14 +78,21 @@ def _error(*names: str) -> str:
 
 
 LOG_RULES: Final[tuple[LogRule, ...]] = (
+    # `bash train.sh`, unlike a command of a script, whose line bash names.
+    LogRule(238, r"^\S*sh: (?!line \d+: )[^:\n]+: No such file or directory$", frozenset({127})),
     LogRule(220, r"command not found|: not found\s*$|No such file or directory|cannot execute: ", frozenset({127})),
     LogRule(
         220,
         r"[Pp]ermission denied|[Cc]annot execute|Exec format error|bad interpreter: |: Argument list too long",
         frozenset({126}),
     ),
-    LogRule(220, r"^\S*(?:python[\d.]*: can't open file |sh: 0: [Cc]an(?:'t|not) open )", frozenset({2})),
-    LogRule(220, r"^Can't open perl script |^Error: Could not find or load main class ", frozenset({1, 2})),
+    LogRule(
+        238, r"^\S*(?:python[\d.]*: can't open file .*: \[Errno 2\]|sh: 0: [Cc]an(?:'t|not) open )", frozenset({2})
+    ),
+    LogRule(220, r"^\S*python[\d.]*: can't open file ", frozenset({2})),
+    LogRule(238, r"^\S*python[\d.]*: can't find '__main__' module in ", frozenset({1})),
+    LogRule(238, r"^Can't open perl script ", frozenset({1, 2})),
+    LogRule(220, r"^Error: Could not find or load main class ", frozenset({1, 2})),
     LogRule(231, r"^\S+: (?:line )?\d+: (?:[Ss]yntax error\b|unexpected EOF while looking for )", frozenset({2})),
     LogRule(223, r"CUDA_ERROR_ECC_UNCORRECTABLE|(?i:uncorrectable ecc error encountered)", UNLESS_KILLED),
     LogRule(

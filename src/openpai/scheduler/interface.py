@@ -149,6 +149,10 @@ class SharingScheduler(Scheduler, Protocol):
         """Go on under another configuration in HiveD's format, at once. Raises InvalidConfig, changing nothing."""
         ...
 
+    def borrowers(self) -> frozenset[str]:
+        """Return the gangs that run on what others leave free though they have a guarantee to wait for."""
+        ...
+
     def virtual_clusters(self) -> tuple[VcView, ...]:
         """Return every virtual cluster, by name."""
         ...

@@ -108,6 +108,27 @@ def test_much_code_needs_a_storage(pai, platform, project):
     assert '"$PAI_STORAGE_TEAM_A/.pai-code/mine.tar.gz"' in spec.role("main").commands[0]
 
 
+@pytest.mark.parametrize(("status", "is_removed"), [(400, True), (409, True), (503, False)])
+def test_the_code_of_a_job_that_is_refused_does_not_stay(pai, platform, project, status, is_removed):
+    platform.on("GET", "/cluster/sku-types", SHARES)
+    platform.on("PUT", "/storages/s/files/.pai-code/mine.tar.gz", {"size": 1}, status=201)
+    platform.on("DELETE", "/storages/s/files/.pai-code/mine.tar.gz", {})
+    platform.on("POST", "/jobs", {"code": "ConflictJobError", "message": "no"}, status=status)
+    told = pai("run", "--storage", "s", "--name", "mine", "python", "train.py")
+    assert told.code != 0
+    assert (("DELETE", "/api/v2/storages/s/files/.pai-code/mine.tar.gz") in platform.asked) is is_removed
+
+
+def test_the_next_steps_are_said_once(pai, platform, project):
+    platform.on("GET", "/cluster/sku-types", SHARES)
+    platform.on("POST", "/jobs", SUBMITTED, status=202)
+    over = {"name": "x", "jobStatus": {"username": "ann", "state": "SUCCEEDED", "appExitCode": 0}, "taskRoles": {}}
+    platform.on("GET", "/jobs/ann~x", over)
+    told = pai("run", "python", "train.py")
+    assert told.out.count("next:") == 1, told.out
+    assert "pai job fetch x" in told.out
+
+
 def test_in_place_is_for_a_server_on_this_machine(tmp_path):
     assert travel.in_place("http://localhost:9", tmp_path).commands[0].startswith(f"cd {tmp_path} || ")
     with pytest.raises(Refused, match="not on this machine"):

@@ -138,12 +138,12 @@ PYTHON: Final = {
 
 SHELL: Final = {
     "missing script": Program(
-        "python3 train.py", 220, r"\S*python3: can't open file '.*train\.py': \[Errno 2\] No such .*"
+        "python3 train.py", 238, r"\S*python3: can't open file '.*train\.py': \[Errno 2\] No such .*"
     ),
     "missing main module": Program("python3 -m trainer", 232, r"\S*python3: No module named trainer"),
     "missing directory": Program("cd /no/data", 237, r"\S*sh: (?:(?:line )?\d+: cd: |cd: line \d+: ).*/no/data.*"),
     "missing file": Program("cat /no/data.csv", 237, r"cat: /no/data\.csv: No such file or directory"),
-    "missing shell script": Program("sh no.sh", 220, r"sh: (?:0: cannot open )?no\.sh.*"),
+    "missing shell script": Program("sh no.sh", 238, r"sh: (?:0: cannot open )?no\.sh.*"),
     "missing program": Program("trian --lr 1", 220, r"\S*sh: (?:line )?\d+: trian: .*not found"),
     "no permission": Program("touch f; ./f", 220, r"\S*sh: (?:line )?\d+: \./f: Permission denied"),
     "full disk": Program("echo x >/dev/full", 237, r".*(?:No space left on device|I/O error)"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from openpai.lifecycle.model import Outcome, Verdict
 from openpai.ports.platform import NodeWish
 from openpai.protocol.errors import Refused
 from tests.unit.orchestrator.house import House, live
@@ -74,6 +75,27 @@ def test_who_holds_the_room_is_known_largest_first() -> None:
         assert sorted(one.gpus for held in on.values() for one in held) == [2, 4, 4, 4]
         with pytest.raises(Refused, match="no node 'nowhere'"):
             await house.wishes.node_holdings("nowhere")
+
+    live(story)
+
+
+def test_a_guaranteed_job_does_not_wait_for_those_that_must_leave_for_it() -> None:
+    async def story(house: House) -> None:
+        await house.submit("holder", gpus=4, instances=3)
+        await house.in_phase("holder", "running")
+        await house.submit("guest", gpus=4, extras={"hivedScheduler": {"jobPriorityClass": "oppo"}})
+        await house.in_phase("guest", "running")
+        # Too large beside the holder, however many borrowers leave.
+        await house.submit("waits", gpus=4, instances=2)
+        await asyncio.sleep(5)
+        assert [one.name for one in await house.wishes.in_the_way("ann", "waits")] == ["holder"]
+        # What is leaving holds its room until it is gone.
+        records = house.office.desk.records
+        id_, guest = next((id_, found) for id_, found in records.items() if found.name == "guest")
+        leaving = Outcome(Verdict.PREEMPTED, -101, message="others have more right")
+        records[id_] = replace(guest, job=replace(guest.job, outcome=leaving))
+        held = await house.wishes.in_the_way("ann", "waits")
+        assert [(one.name, one.is_ending) for one in held] == [("holder", False), ("guest", True)]
 
     live(story)
 

@@ -8,7 +8,7 @@ import pytest
 
 from openpai.protocol.exits import EXIT_SPECS, LOG_RULES, spec_for
 
-OWN_ROWS = {236, 237, -1206}
+OWN_ROWS = {236, 237, 238, -1206}
 """Codes that OpenPAI does not have."""
 TRACEBACK = 'Traceback (most recent call last):\n  File "main.py", line 3, in <module>\n    work()\n'
 
@@ -68,6 +68,11 @@ def test_an_unlisted_code_keeps_its_number(code: int, phrase: str) -> None:
 @pytest.mark.parametrize(
     ("exit_code", "tail", "code"),
     [
+        (2, "python: can't open file '/x/train.py': [Errno 2] No such file or directory\n", 238),
+        (2, "python: can't open file '/x/train.py': [Errno 13] Permission denied\n", 220),
+        (1, "/usr/bin/python3: can't find '__main__' module in '/x/code'\n", 238),
+        (127, "bash: train.sh: No such file or directory\n", 238),
+        (127, "user.sh: line 4: ./train: No such file or directory\n", 220),
         (127, "/bin/sh: 3: pythn: not found\n", 220),
         (127, "bash: line 1: pythn: command not found\n", 220),
         (126, "sh: 1: ./run.sh: Permission denied\n", 220),

@@ -260,6 +260,10 @@ class HivedScheduler(Scheduler):
         """Learn what a user used before this scheduler began, faded to `at_ms` already."""
         self.state.running.ledger.learn((virtual_cluster, user), device_ms, at_ms)
 
+    def borrowers(self) -> frozenset[str]:
+        """Return the gangs that run on what others leave free though they have a guarantee to wait for."""
+        return frozenset(name for lent in self.state.lent.values() for name in lent)
+
     def virtual_clusters(self) -> tuple[VcView, ...]:
         """Return every virtual cluster, by name."""
         return overview.virtual_clusters(self.state)
