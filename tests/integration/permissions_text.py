@@ -195,8 +195,8 @@ GET     /api/v2/audit                                                   audit.ow
 GET     /                                                               -
 GET     /healthz                                                        -
 GET     /readyz                                                         -
-GET     /prometheus/api/v1/query                                        -
-GET     /prometheus/api/v1/query_range                                  -
+GET     /prometheus/api/v1/query                                        node.list
+GET     /prometheus/api/v1/query_range                                  node.list
 GET     /api/{v2|v1}/authn/info                                         -
 POST    /api/{v2/tokens|v1/token}                                       -
 POST    /api/{v2|v1}/authn/basic/login                                  -

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -150,6 +151,24 @@ async def test_the_leader_gets_the_question_and_the_credentials_and_nothing_else
         "address of a caller": "127.0.0.1"
     }
     assert not {"cookie", "x-forwarded-for"} & set(asked)
+
+
+async def test_a_token_that_came_in_a_cookie_is_passed_on_without_the_cookies(world: World) -> None:
+    seen: list[dict[str, str]] = []
+    leader = FastAPI()
+
+    @leader.get("/{path:path}")
+    async def answer(request: Request) -> dict[str, Any]:
+        seen.append(dict(request.headers))
+        return {"status": "success", "data": {"resultType": "vector", "result": []}, "warnings": []}
+
+    headers = await world.login("ann")
+    cookies = {"Cookie": f"token={world.tokens['ann']}; other=secret"}
+    async with follower(world, leader) as http:
+        told = await http.get("/prometheus/api/v1/query?query=node_uname_info", headers=cookies)
+    assert told.status_code == 200
+    assert seen[0]["authorization"] == headers["Authorization"]
+    assert "cookie" not in seen[0]
 
 
 async def test_the_leader_writes_down_where_a_deed_came_from_and_believes_nobody_else_about_it(world: World) -> None:

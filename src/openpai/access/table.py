@@ -101,8 +101,6 @@ OPEN: Final[Mapping[str, str]] = {
     "GET /": "info.read",
     "GET /healthz": "health.read",
     "GET /readyz": "health.read",
-    "GET /prometheus/api/v1/query": "info.read",
-    "GET /prometheus/api/v1/query_range": "info.read",
     "GET /api/v1/authn/info": "info.read",
     "GET /api/v2/authn/info": "info.read",
     "POST /api/v1/authn/basic/login": "login",

@@ -48,6 +48,8 @@ class Forwarder:
         url = httpx.URL(error.url).copy_with(raw_path=_target(path, request.scope["query_string"]))
         mark = FORWARDED, sealed_address(self._sealer, address_of(request.scope))
         headers = [*_chosen(request.headers.items(), _ASKED), mark, ("accept-encoding", "identity")]
+        if authorization := getattr(request.state, "authorization", ""):
+            headers.append(("authorization", authorization))
         asked = self._open().build_request(request.method, url, headers=headers, content=await request.body())
         try:
             answer = await self._open().send(asked, stream=True)

@@ -85,10 +85,12 @@ class AuditPage(Answer):
 
 
 class MetricsFound(Answer):
-    """What a query found: nothing, as nothing is measured yet."""
+    """What a query found, a row for each node."""
 
     resultType: Literal["vector", "matrix"]
-    result: list[dict[str, Any]] = Field(examples=[[]])
+    result: list[dict[str, Any]] = Field(
+        examples=[[{"metric": {"instance": "10.0.0.1:9100"}, "value": [1_760_000_000, "62.5"]}]]
+    )
 
 
 class Metrics(Answer):
@@ -96,7 +98,7 @@ class Metrics(Answer):
 
     status: Literal["success"]
     data: MetricsFound
-    warnings: list[str] = Field(examples=[["this platform measures no metrics"]])
+    warnings: list[str] = Field(examples=[["the values are what jobs hold of each node; real use is not measured"]])
 
 
 class AlertStatus(Answer):

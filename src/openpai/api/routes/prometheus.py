@@ -1,34 +1,58 @@
 """Prometheus's two queries, for pages of OpenPAI's old portal that are blank without an answer.
 
-The administrator's home asks for jobs that use their GPUs little. This platform measures no use yet, so nothing is
-known of any job, and that is what is answered: an empty result with a warning. The portal sends no login along, and
-nothing about anybody is told here.
+The portal sends no Authorization header with them, but its pages keep the token in a cookie, which the browser sends
+along: that is enough to look at nodes here, and for nothing else.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import math
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from openpai.api.answers import reply
+from openpai.api.bodies import invalid
+from openpai.api.context import desk, doing_by_cookie
+from openpai.api.sessions import Caller
+from openpai.api.shapes import metrics
+from openpai.api.shapes.exits import Document
 
 router = APIRouter(tags=["cluster"])
-_WARNING: Final = "this platform measures no metrics: there is nothing to answer a query from"
+Expression = Annotated[str, Query(max_length=10_000, description="The expression, as OpenPAI's portal writes it.")]
+Time = Annotated[float | None, Query(description="In seconds since 1970; now, if it is left away.")]
 
 
 @router.get("/prometheus/api/v1/query")
-async def query(request: Request) -> Response:
-    """Answer a query at one moment: nothing is measured."""
-    return reply(_nothing("vector"))
+async def query(
+    request: Request, caller: Annotated[Caller, doing_by_cookie("node.list")], query: Expression, time: Time = None
+) -> Response:
+    """Answer a query at one moment: what jobs hold of the nodes; nothing else is known."""
+    return reply(await _answer(request, query, "vector", (time, time)))
 
 
 @router.get("/prometheus/api/v1/query_range")
-async def query_range(request: Request) -> Response:
-    """Answer a query over a span of time: nothing is measured."""
-    return reply(_nothing("matrix"))
+async def query_range(
+    request: Request,
+    caller: Annotated[Caller, doing_by_cookie("node.list")],
+    query: Expression,
+    start: Time = None,
+    end: Time = None,
+) -> Response:
+    """Answer a query over a span of time: only its newest value is known."""
+    return reply(await _answer(request, query, "matrix", (start, end)))
 
 
-def _nothing(kind: Literal["vector", "matrix"]) -> dict[str, object]:
-    return {"status": "success", "data": {"resultType": kind, "result": []}, "warnings": [_WARNING]}
+async def _answer(request: Request, text: str, kind: metrics.Kind, span: tuple[float | None, float | None]) -> Document:
+    services = desk(request).services
+    now_s = services.clock.now_ms() / 1000
+    start_s, end_s = (now_s if time is None else time for time in span)
+    if not (math.isfinite(start_s) and math.isfinite(end_s)) or start_s > end_s:
+        raise invalid("the times must be numbers of seconds since 1970, the start not after the end")
+    if not metrics.is_answered(text):
+        return metrics.nothing(kind, metrics.NOT_MEASURED)
+    if not start_s - metrics.NEAR_S <= now_s <= end_s + metrics.NEAR_S:
+        return metrics.nothing(kind, metrics.ONLY_NOW)
+    at_s = min(max(now_s, start_s), end_s)
+    return metrics.found(text, await services.platform.nodes(), at_s, kind)
