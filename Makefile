@@ -15,7 +15,7 @@ INSTALL = $(RUN)/python -m pip install --quiet --disable-pip-version-check "pip>
 CORE := tests/unit tests/properties/test_protocol.py tests/contracts tests/integration/test_kill.py \
 	tests/e2e/test_bad_starts.py tests/e2e/test_several_servers.py
 
-.PHONY: help demo test test-python test-core lint check format bench simulate docs clean
+.PHONY: help demo test test-full test-python test-core lint check check-tests format bench simulate docs clean
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -49,8 +49,11 @@ $(VENV)/generator/.installed: pyproject.toml | $(VENV)/.installed
 demo: $(VENV)/.demo ## set up, start the platform, run a real distributed training job
 	@$(RUN)/python examples/demo.py --port $(PORT)
 
-test: $(VENV)/.installed $(VENV)/generator/.installed ## the whole test suite
-	$(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=30
+test: $(VENV)/.installed ## all tests but the longest sweeps
+	$(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=30 -m "not full"
+
+test-full: $(VENV)/.installed $(VENV)/generator/.installed ## every test, with long sweeps and many more random examples
+	$(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=30 --hypothesis-profile=full
 
 test-python: ## the core of the suite on another Python: make test-python PY=/usr/bin/python3.13
 	@$(MAKE) --no-print-directory test-core PYTHON=$(PY) VENV=.venv/python-$(shell $(PY) -c "import sys; print(sys.version.split()[0])")
@@ -64,8 +67,12 @@ lint: $(VENV)/.installed ## format, lint, types, import contracts
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
-check: lint ## the same, and unit tests
-	$(RUN)/python -m pytest -q -n auto tests/unit tests/properties tests/architecture -m "not slow"
+# Side by side, because mypy uses one processor only.
+check: $(VENV)/.installed ## lint, and the quick tests of the cores, in under a minute
+	@$(MAKE) --no-print-directory -j2 lint check-tests
+
+check-tests: $(VENV)/.installed
+	$(RUN)/python -m pytest -q -n auto tests/unit tests/properties tests/architecture -m "not slow and not full"
 
 docs: $(VENV)/.installed ## write the pages of docs/ that are made from the tables
 	$(RUN)/python -m openpai.app.pages docs

@@ -1,18 +1,36 @@
-"""Fixtures that several kinds of tests share: databases of both kinds."""
+"""Fixtures that several kinds of tests share: databases of both kinds; how much a run tries; its last lines."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from openpai.store.database import Database
 from openpai.store.opening import migrate
 
+from .lacks import summary
 from .newest import fill
 from .postgres import fresh_database, postgres
+
+# Time limits and complaints about slow examples would depend on how busy the machine is.
+settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("full", settings.get_profile("quick"), max_examples=300)
+settings.load_profile("quick")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    """Say before pytest's own last line what was skipped for lack of what, and how to get it."""
+    yield
+    reasons = [
+        skip.longrepr[2] for skip in terminalreporter.stats.get("skipped", []) if isinstance(skip.longrepr, tuple)
+    ]
+    if line := summary(reasons):
+        terminalreporter.write_line(line, yellow=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """A client generated from our OpenAPI document, by somebody else's generator, does what it should.
 
-The generator lives in an environment of its own (`make test` makes one), since it wants older versions of libraries
-that the platform uses. Without it this is skipped.
+The generator lives in an environment of its own (`make test-full` makes one), since it wants older versions of
+libraries that the platform uses. Without it this is skipped.
 """
 
 from __future__ import annotations
@@ -62,10 +62,11 @@ def generator() -> str:
     search = os.pathsep.join([*map(str, PLACES), os.environ["PATH"]])
     found = shutil.which(PROGRAM, path=search)
     if found is None:
-        pytest.skip(f"{PROGRAM} is not installed; `make test` installs it beside the virtual environment")
+        pytest.skip(f"{PROGRAM} is not installed; `make test-full` installs it beside the virtual environment")
     return found
 
 
+@pytest.mark.full
 def test_a_generated_client_logs_in_lists_and_understands_a_refusal(tmp_path):
     program = generator()
     server = Server.start(tmp_path / "platform")

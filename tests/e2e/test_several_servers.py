@@ -91,7 +91,7 @@ def end(server: Server) -> None:
         server.end()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_any_of_three_servers_takes_any_request(trio: Trio) -> None:
     every = range(3)
     for number in every:
@@ -119,7 +119,7 @@ def test_any_of_three_servers_takes_any_request(trio: Trio) -> None:
     until(lambda: trio.state(2, "long") == "STOPPED")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_login_holds_everywhere_and_ends_everywhere(trio: Trio) -> None:
     assert [len(trio.get(number, "/jobs")) for number in range(3)] == [0, 0, 0]
     assert trio.clients[2].delete(f"/api/v2/tokens/{trio.token}", headers=trio.headers()).status_code == 200
@@ -127,7 +127,7 @@ def test_a_login_holds_everywhere_and_ends_everywhere(trio: Trio) -> None:
         until(lambda client=client: client.get("/api/v2/jobs", headers=trio.headers()).status_code == 401)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_without_a_leader_what_is_known_is_told_and_the_rest_says_so(trio: Trio) -> None:
     trio.servers[0].end(signal.SIGTERM)
     assert trio.get(1, "/jobs") == []
@@ -143,7 +143,7 @@ def test_without_a_leader_what_is_known_is_told_and_the_rest_says_so(trio: Trio)
         again.end()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("trio", ["postgresql"], indirect=True)
 def test_a_database_that_goes_away_is_told_of_and_taken_up_again(trio: Trio) -> None:
     def health() -> list[int]:

@@ -26,7 +26,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 KILLS: Final = int(os.environ.get("PAI_KILLS", "6"))
 SEED: Final = int(os.environ.get("PAI_KILL_SEED", "1"))
 PASSWORD: Final = "correct-horse-1"

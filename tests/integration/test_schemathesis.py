@@ -70,7 +70,7 @@ def _settings() -> str:
     return "\n".join(parts)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("who", ["admin", "ann", "guest"])
 async def test_what_is_described_is_so(who: str, tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(_settings())

@@ -339,11 +339,7 @@ class Histories(RuleBasedStateMachine):
             assert written(self.core) == written(self.mirror)
 
 
-@pytest.mark.slow
 def test_the_laws_hold_over_random_histories() -> None:
     run_state_machine_as_test(
-        Histories,
-        settings=settings(
-            max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        Histories, settings=settings(stateful_step_count=40, suppress_health_check=list(HealthCheck))
     )

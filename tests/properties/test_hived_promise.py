@@ -278,7 +278,7 @@ def test_the_promise_holds(seed: int) -> None:
     play(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_promise_holds_over_many_more_histories() -> None:
     for seed in range(QUICK, QUICK + SWEEP):
         play(seed)

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.protocol.errors import Fault, InvalidProtocol
@@ -110,14 +110,12 @@ def specs(draw: st.DrawFn) -> JobSpec:
 
 
 @given(specs())
-@settings(max_examples=150, deadline=None)
 def test_a_job_survives_being_written_and_read(spec: JobSpec) -> None:
     assert read_job(to_yaml(spec, mask_secrets=False)).spec == spec
     assert read_job(json.dumps(to_document(spec))).spec == spec
 
 
 @given(specs())
-@settings(max_examples=100, deadline=None)
 def test_a_job_survives_the_store_and_its_secrets_never_enter_it(spec: JobSpec) -> None:
     text = dump_spec(spec)
     assert load_spec(text, spec.secrets) == spec
@@ -125,14 +123,12 @@ def test_a_job_survives_the_store_and_its_secrets_never_enter_it(spec: JobSpec) 
 
 
 @given(specs())
-@settings(max_examples=100, deadline=None)
 def test_what_people_see_holds_no_secret_value(spec: JobSpec) -> None:
     shown = parse(to_yaml(spec)).documents[0]
     assert shown.get("secrets", {}) == dict.fromkeys(spec.secrets, "******")
 
 
 @given(specs(), TEXT)
-@settings(max_examples=100, deadline=None)
 def test_no_secret_changes_the_structure_around_it(spec: JobSpec, secret: str) -> None:
     spec = replace(spec, secrets={"key": secret})
     value = {"a": ["<% $secrets.key %>", 1, None], "b": {"c": "x<% $secrets.key %>y"}}
@@ -149,7 +145,6 @@ def faults_or_none(text: str | bytes) -> tuple[Fault, ...] | None:
 
 
 @given(st.text(max_size=200) | st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
 def test_any_text_gets_an_answer_and_never_a_crash(text: str | bytes) -> None:
     faults = faults_or_none(text)
     assert faults
@@ -166,6 +161,5 @@ ANYTHING = st.recursive(
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS.split(), ANYTHING)))
-@settings(max_examples=300, deadline=None)
 def test_values_of_any_shape_anywhere_get_faults_and_never_a_crash(document: dict[str, Any]) -> None:
     assert faults_or_none(json.dumps(document)) != ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.protocol.errors import Refused
@@ -73,7 +73,6 @@ def test_every_job_runs_once_and_no_gpu_twice(scheduler: str) -> None:
     assert not replay.waiting
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0, 30_000]), st.sampled_from([None, 600_000]))
 def test_whoever_is_sent_away_ends_all_the_same(seed: int, grace_ms: int, checkpoint_ms: int | None) -> None:
     config = cluster(6, a=3, b=2, c=1)
