@@ -1,6 +1,8 @@
 # Every command anyone needs. `make demo` and `make test` set up their own virtual environment.
 SHELL := /bin/bash
 VENV ?= .venv
+# Where compiled modules may not be kept, every process that the tests start spends seconds on compiling the same.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 PORT ?= 9186
 PY ?= /usr/bin/python3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -15,6 +17,10 @@ from openpai.store.opening import migrate
 from .lacks import summary
 from .newest import fill
 from .postgres import fresh_database, postgres
+
+# Where compiled modules may not be kept, each of the hundreds of processes that tests start would compile them again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Time limits and complaints about slow examples would depend on how busy the machine is.
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
