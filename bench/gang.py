@@ -119,7 +119,7 @@ taskRoles:
     taskRetryCount: {options.retries if options.shape == "retry" else 0}
     dockerImage: image
     completion: {{minFailedInstances: {options.tasks if options.shape == "retry" else 1}}}
-    resourcePerInstance: {{cpu: 1, memoryMB: 64, gpu: {options.gpus}, ports: {{rpc: 1, web: 1}}}}
+    resourcePerInstance: {{cpu: 1, memoryMB: {options.memory_mb}, gpu: {options.gpus}, ports: {{rpc: 1, web: 1}}}}
     commands:
       - {json.dumps(command)}
 """.encode()
@@ -283,15 +283,18 @@ SHAPES = {"gang": gang, "trickle": trickle, "stop": stop, "retry": retry, "jobs"
 def shape_of(options: argparse.Namespace) -> tuple[str, ...]:
     """Return the options of a platform on which a job of this shape runs."""
     if options.shape == "trickle":
-        return ("--nodes", "1", "--gpus-per-node", "0", "--cpus-per-node", "8")
-    return ("--nodes", str(options.nodes), "--gpus-per-node", str(options.gpus_per_node))
+        return ("--backend", "simulated", "--nodes", "1", "--gpus-per-node", "0", "--cpus-per-node", "8")
+    nodes = ("--nodes", str(options.nodes), "--gpus-per-node", str(options.gpus_per_node))
+    real = ("--cpus-per-node", str(2 * options.gpus_per_node)) if options.backend == "process" else ()
+    where = ("--database-url", options.database_url) if options.database_url else ()
+    return ("--backend", options.backend, *nodes, *real, *where)
 
 
 async def measure(options: argparse.Namespace) -> None:
     if options.shape == "restart":
         answer(tasks=options.tasks, nodes=options.nodes, shape="restart", **await restart(options))
         return
-    async with platform("--backend", "simulated", *shape_of(options), has_ticks=True) as server:
+    async with platform(*shape_of(options), has_ticks=True) as server:
         before_s = server.cpu_s()
         idle_mb = server.memory_mb()
         await server.stalls()
@@ -315,13 +318,13 @@ async def restart(options: argparse.Namespace) -> dict[str, Any]:
     """Kill a server in the middle of launching, and let another one finish the job."""
     root = Path(tempfile.mkdtemp(prefix="pai-bench-"))
     try:
-        async with platform("--backend", "simulated", *shape_of(options), keep=root) as server:
+        async with platform(*shape_of(options), keep=root) as server:
             await submit(server, "gang", options, f"sleep {options.run_s}")
             await asyncio.sleep(options.kill_after_s)
             os.kill(server.pid, signal.SIGKILL)
         (root / "ready.json").unlink()
         began = time.perf_counter()
-        async with platform("--backend", "simulated", *shape_of(options), keep=root) as server:
+        async with platform(*shape_of(options), keep=root) as server:
             ready_s = time.perf_counter() - began
             async with watched(server, "gang", DETAIL_EVERY_S) as watch:
                 # What a simulated cluster ran is gone with the server: the job begins again as another attempt.
@@ -347,6 +350,9 @@ if __name__ == "__main__":
     parser.add_argument("--run-s", type=int, default=30, help="how long each task runs")
     parser.add_argument("--retries", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=10)
+    parser.add_argument("--backend", choices=["simulated", "process"], default="simulated")
+    parser.add_argument("--database-url", default="", help="an empty database of PostgreSQL instead of SQLite")
+    parser.add_argument("--memory-mb", type=int, default=64, help="memory each task asks for")
     parser.add_argument("--rounds", type=int, default=3, help="how often each route is asked")
     parser.add_argument("--settle-s", type=float, default=10.0)
     parser.add_argument("--kill-after-s", type=float, default=2.0)

@@ -4,10 +4,12 @@ Everything is decided at placement, before any task starts, so a task needs no b
 Variables carry the task role's name as the job file spells it. OpenPAI's own runtime spelled it in lower case without
 anything but letters and digits in the variables about the network; where that differs, both spellings are set.
 
-A system limits how large an environment may be (2 MiB on Linux, 128 KiB for one string). A big job's variables about
-single peers are given from index 0 upwards until `BYTES_MAX` is reached, and a list that would be too long as one
-string is left out whole: half a list would be a lie. The complete list is always in the file `PAI_HOSTS_FILE` names,
-one line per task: role, index, address, then `label=port,port` for each label.
+Every program that a task starts is given a copy of its environment, and a shell needs 80 ms to read one of a megabyte:
+thousands of tasks would do nothing else. So the variables about single peers are given whole while they fit into
+`PEERS_BYTES_MAX`, which is enough for about 500 tasks with four ports each. In a larger job only the first are given,
+from index 0 of every role upwards, as far as `FIRST_PEERS_BYTES` reach. A list that would be too long as one string
+(128 KiB on Linux) is left out whole: half a list would be a lie. The complete list is always in the file that
+`PAI_HOSTS_FILE` names, one line per task: role, index, address, then `label=port,port` for each label.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from typing import Final
 
 from openpai.protocol.job import Resources, TaskRole
 
-BYTES_MAX: Final = 1 << 20
+BYTES_MAX: Final = 768 << 10
+PEERS_BYTES_MAX: Final = 384 << 10
+FIRST_PEERS_BYTES: Final = 32 << 10
 STRING_BYTES_MAX: Final = 128 << 10
 _RESERVED_BYTES: Final = 64 << 10
 """Room for a task's own variables and for what a machine adds (PATH, HOME, ...)."""
@@ -190,12 +194,22 @@ def _within_limits(job: dict[str, str], lists: dict[str, str], peers: Iterable[d
         if size <= STRING_BYTES_MAX and size <= left:
             shared[name] = value
             left -= size
+    return {**shared, **_about_those_that_fit(peers, left)}
+
+
+def _about_those_that_fit(peers: Iterable[dict[str, str]], left: int) -> dict[str, str]:
+    """Return the variables about all peers, or about the first few when those about all are too large."""
+    everybody: dict[str, str] = {}
+    first: dict[str, str] = {}
+    size = 0
     for variables in peers:
-        left -= _size(variables)
-        if left < 0:
-            break
-        shared.update(variables)
-    return shared
+        size += _size(variables)
+        if size > min(left, PEERS_BYTES_MAX):
+            return first
+        everybody.update(variables)
+        if size <= FIRST_PEERS_BYTES:
+            first = dict(everybody)
+    return everybody
 
 
 def _size(variables: Mapping[str, str]) -> int:

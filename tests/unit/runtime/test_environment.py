@@ -154,6 +154,8 @@ def test_ten_thousand_tasks_stay_within_what_a_system_lets_start() -> None:
     assert max(sizes) < STRING_BYTES_MAX
     assert told["PAI_HOST_IP_chief_0"] == "10.1.0.1"
     assert told["PAI_HOST_IP_Worker_role_0"] == "10.0.0.0"
+    # A shell reads all of it each time it starts: more than the first few tasks would cost seconds for each task.
+    assert len(told) < 1_000
     assert told["PAI_HOST_IP_Worker_role_9999"] == told["PAI_CONTAINER_HOST_IP"] == "10.0.39.15"
     assert "PAI_TASK_ROLE_Worker_role_HOST_LIST" not in told
     assert len(environment.hosts.splitlines()) == 10_001
@@ -181,4 +183,4 @@ def test_what_a_task_is_told_alone_does_not_grow_with_the_number_of_its_peers() 
     few, many = JobEnvironment(a_big_job(2)), JobEnvironment(a_big_job(5_000))
     task = Self("Worker_role", 1)
     assert few.of(task).keys() == many.of(task).keys()
-    assert len(many.shared) > 100 * len(many.of(task))
+    assert len(many.shared) > 10 * len(many.of(task))

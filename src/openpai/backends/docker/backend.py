@@ -130,7 +130,7 @@ class DockerBackend:
             self._networks = self._make_networks()
             networks = None if self._allowed.host_network else self._networks
             self._launcher = Launcher(
-                self._engine, self._images, networks, self._logs_root, limits=limits, clock=self._clock
+                self._engine, self._images, networks, self._root, self._logs_root, limits=limits, clock=self._clock
             )
             self._trash = Trash(str(self._root))
             opening.push_async_callback(self._trash.close)

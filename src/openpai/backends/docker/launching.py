@@ -29,6 +29,7 @@ from openpai.backends.docker.images import ImageMissing, Images
 from openpai.backends.docker.networks import Networks
 from openpai.backends.docker.security import HOST_NETWORK
 from openpai.backends.host.directory import LaunchRecord, make_directory
+from openpai.backends.host.hosts import SharedHosts
 from openpai.backends.host.mounts import local_source
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask
@@ -51,6 +52,7 @@ class Launcher:
         engine: Engine,
         images: Images,
         networks: Networks | None,
+        root: Path,
         logs_root: Path,
         *,
         limits: Limits,
@@ -59,6 +61,7 @@ class Launcher:
         self._engine = engine
         self._images = images
         self._networks = networks
+        self._hosts = SharedHosts(str(root))
         self._logs_root = str(logs_root)
         self._limits = limits
         self._clock = clock
@@ -147,7 +150,8 @@ class Launcher:
         record = LaunchRecord(action.grant, action.node, action.devices, self._clock.now_ms(), "")
         make_directory(self._mount_of_logs(action))
         _find_sources(action)
-        directory.prepare(record, user_script(action.commands), action.hosts)
+        shared = self._hosts.file_of(action.hosts)
+        directory.prepare(record, user_script(action.commands), action.hosts, shared_hosts=shared)
         make_directory(f"{directory.path}/{LOGS}")
         directory.write(WRAPPER_FILE, wrapper())
         # The image's user may be anybody. Nobody else on this machine gets past the root, which is the server's own.

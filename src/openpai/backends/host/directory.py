@@ -78,15 +78,20 @@ class TaskDirectory:
         root, _, name = path.rpartition("/")
         return cls(root, AttemptKey.parse(name))
 
-    def prepare(self, record: LaunchRecord, script: str, hosts: str, spare: str | None = None) -> None:
+    def prepare(
+        self, record: LaunchRecord, script: str, hosts: str, spare: str | None = None, shared_hosts: str | None = None
+    ) -> None:
         """Write everything a wrapper needs, in the directory `spare` if there is one to be used again.
 
-        Raise OSError when the disk does not let us.
+        `shared_hosts` names a file that holds `hosts` already, for all tasks of a job. Raise OSError when the disk does
+        not let us.
         """
         if spare is None or not _moved(spare, self.path):
             make_directory(self.path)
             make_directory(self._file(WORK_DIRECTORY))
-        _write(self._file(HOSTS_FILE), hosts, _OVER)
+        if shared_hosts is None or not _linked(shared_hosts, self._file(HOSTS_FILE)):
+            _leave_others(self._file(HOSTS_FILE))
+            _write(self._file(HOSTS_FILE), hosts, _OVER)
         _write(self._file(SCRIPT_FILE), script, _OVER)
         _write(self._file(RECORD_FILE), record.text(), _OVER)
 
@@ -240,6 +245,24 @@ def _moved(path: str, goal: str) -> bool:
     return True
 
 
+def _linked(file: str, path: str) -> bool:
+    """Give a file another name, in place of what has that name; return False where that cannot be."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108  # done for each task of a large job
+        os.link(file, path, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _leave_others(path: str) -> None:
+    """Give a name of a file up that has other names too: what is written there next is not for those."""
+    with contextlib.suppress(FileNotFoundError):
+        if os.lstat(path).st_nlink > 1:
+            os.unlink(path)  # noqa: PTH108  # done for each task
+
+
 def _is_as_new(path: str) -> bool:
     """Make a directory that was used as good as new; return False when a task left something of its own there.
 
@@ -257,6 +280,7 @@ def _is_as_new(path: str) -> bool:
         with os.scandir(f"{path}/{WORK_DIRECTORY}") as found:
             if next(found, None) is not None:
                 return False
+        _leave_others(f"{path}/{HOSTS_FILE}")
         # The commands of a task may hold secrets.
         os.truncate(f"{path}/{SCRIPT_FILE}", 0)
         os.chmod(path, 0o700)  # noqa: PTH101

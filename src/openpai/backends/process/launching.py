@@ -18,6 +18,7 @@ from openpai.backends.host.directory import (
     LaunchRecord,
     make_directory,
 )
+from openpai.backends.host.hosts import SharedHosts
 from openpai.backends.process.attempts import Attempt
 from openpai.backends.process.confining import Namespaces
 from openpai.backends.process.dropping import TaskUser, group_of
@@ -67,6 +68,7 @@ class Launcher:
         self._logs_root = logs_root
         self._namespaces = namespaces
         self._wrapper = f"{root}/{_WRAPPER_FILE}"
+        self._hosts = SharedHosts(root)
         self.boot = boot_id()
         # A shell reads its script while it runs: a newer text must come as a new file.
         fresh = Path(f"{self._wrapper}.new")
@@ -101,7 +103,8 @@ class Launcher:
         record = LaunchRecord(action.grant, action.node, action.devices, now_ms, self.boot, attempt.cgroup)
         logs = f"{self._logs_root}/{action.key.path()}"
         make_directory(logs)
-        directory.prepare(record, user_script(action.commands), action.hosts, spare)
+        shared = self._hosts.file_of(action.hosts)
+        directory.prepare(record, user_script(action.commands), action.hosts, spare, shared)
         work = f"{directory.path}/{WORK_DIRECTORY}"
         own = user.environment(f"{directory.path}/{HOME_DIRECTORY}") if user else {}
         if user is not None:

@@ -1,0 +1,69 @@
+"""The lists of hosts that tasks of large jobs share: written once, and given to each task as another name of one file.
+
+Ten thousand tasks have a list of 700 KB, and ten thousand copies of it would be 7 GB on the disk. The first name is in
+a directory that only the server enters; a task that changes its file changes it for its own job and for nobody else.
+The file goes with its last name, so nobody has to clean up after a job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Final
+
+HOSTS_DIRECTORY: Final = ".hosts"
+SHARED_BYTES_MIN: Final = 8 << 10
+"""A shorter list is as quickly written as linked."""
+LISTS_MAX: Final = 8
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class SharedHosts:
+    """The lists of the jobs whose tasks were launched last, as files below the root of task directories."""
+
+    def __init__(self, root: str) -> None:
+        self._directory = f"{root}/{HOSTS_DIRECTORY}"
+        self._lists: list[tuple[str, str]] = []
+        self._made = 0
+        self._turn = threading.Lock()
+        # Of an earlier server; what its tasks were given keeps its other names.
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def file_of(self, hosts: str) -> str | None:
+        """Return a file that holds this list; None for a short one, and where none can be made."""
+        if len(hosts) < SHARED_BYTES_MIN:
+            return None
+        with self._turn:
+            for known, path in self._lists:
+                # All launches of a job attempt bring the same object, and long texts take long to compare.
+                if known is hosts:
+                    return path
+            try:
+                path = self._write(hosts)
+            except OSError:
+                return None
+            self._lists.append((hosts, path))
+            for _, old in self._lists[:-LISTS_MAX]:
+                _remove(old)
+            del self._lists[:-LISTS_MAX]
+        return path
+
+    def _write(self, hosts: str) -> str:
+        Path(self._directory).mkdir(mode=0o700, exist_ok=True)
+        self._made += 1
+        path = f"{self._directory}/{self._made}"
+        try:
+            with os.fdopen(os.open(path, _NEW, 0o600), "w") as file:
+                file.write(hosts)
+        except OSError:
+            _remove(path)
+            raise
+        return path
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        Path(path).unlink()
