@@ -51,8 +51,12 @@ class Watch:
     async def until_running(self, *keys: AttemptKey, patience_s: float = PATIENCE_S) -> None:
         """Return once news has brought every one of `keys`, running."""
         async with asyncio.timeout(patience_s):
-            while not all(key in self.seen for key in keys):
+            while not all(self._has_begun(key) for key in keys):
                 await self._hear()
+
+    def _has_begun(self, key: AttemptKey) -> bool:
+        seen = self.seen.get(key)
+        return seen is not None and (seen.started_at_ms is not None or seen.exit is not None)
 
     async def _hear(self) -> None:
         for seen in await self._backend.news():

@@ -147,12 +147,13 @@ def test_without_a_leader_what_is_known_is_told_and_the_rest_says_so(trio: Trio)
 @pytest.mark.parametrize("trio", ["postgresql"], indirect=True)
 def test_a_database_that_goes_away_is_told_of_and_taken_up_again(trio: Trio) -> None:
     def health() -> list[int]:
-        return [client.get("/healthz").status_code for client in trio.clients]
+        return [client.get("/readyz").status_code for client in trio.clients]
 
     for number in range(3):
         assert trio.submit(number, f"before-{number}", "sleep 1").status_code == 202
     with away(trio.database.rpartition("/")[0]):
         until(lambda: health() == [503] * 3)
+        assert [client.get("/healthz").status_code for client in trio.clients] == [200] * 3
         for number in range(3):
             answer = trio.submit(number, "meanwhile")
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

@@ -39,7 +39,8 @@ async def test_an_image_is_pulled_and_its_progress_told(harness: DockerHarness, 
     reports = await Watch(backend).until_over(*keys)
     assert [report.code for report in reports] == [4, 4, 4]
     assert registry.blobs_sent == len(registry.blobs), "one pull serves all who wait"
-    assert f"image {registry.image} pulled" in runtime_log(harness, keys[0])
+    for key in keys:
+        assert f"image {registry.image} pulled" in runtime_log(harness, key)
 
 
 async def test_the_user_of_a_pulled_image_goes_on_with_its_log(harness: DockerHarness, registry: Registry) -> None:
@@ -119,7 +120,8 @@ async def test_an_attempt_may_end_while_its_image_is_pulled(harness: DockerHarne
     seen = await observed(backend, a_key())
     assert seen is not None
     assert (seen.started_at_ms, seen.exit) == (None, None)
-    assert seen.told == f"pulling image {registry.image}"
+    assert (seen.told, seen.step) == (f"pulling image {registry.image}", images.PULLING)
+    assert [(one.step, one.told) for one in await backend.news()] == [(seen.step, seen.told)]
     await backend.apply([KillTask(a_key(), 30.0)])
     (report,) = await Watch(backend).until_over(a_key(), patience_s=5.0)
     assert (report.code, report.reason) == (143, ExitReason.EXITED)

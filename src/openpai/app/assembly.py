@@ -17,7 +17,7 @@ from openpai.api.app import create_api
 from openpai.api.services import Services
 from openpai.api.services import Settings as Manners
 from openpai.app.backend import make_backend
-from openpai.app.datadir import DataDir, open_data_dir, visit_data_dir
+from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, visit_data_dir
 from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.leadership import Bystander, Leadership
 from openpai.app.promises import promise, promised_at_start
@@ -125,6 +125,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     if settings.api_only:
         data = visit_data_dir(settings.data_dir)
     else:
+        refuse_half_restored(settings.data_dir)
         require_room_to_start(settings.data_dir)
         data = open_data_dir(settings.data_dir, may_pass=settings.has_task_users)
     stack.callback(data.close)

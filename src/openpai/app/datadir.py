@@ -16,6 +16,8 @@ _OTHERS: Final = 0o007
 _PASS: Final = 0o001
 # A restored directory has no lock yet, and with PostgreSQL no database either.
 _SIGNS: Final = ("lock", "openpai.db", "secret.key")
+RESTORE_STAGE: Final = "restoring"
+"""Where in a data directory a backup is unpacked before its files are put in their places."""
 # The key itself is not among them: that it was open is for a person to hear, not to be hidden.
 _FILES: Final = ("lock", "visitors", "database", "task-uids", "secret.key.*", "openpai.db*")
 
@@ -109,6 +111,27 @@ class DataDir:
         """Let another process use the directory."""
         if self.lock is not None:
             self.lock.close()
+
+
+def restore_mark(root: Path) -> Path:
+    """Return the file that is there while a directory that is restored is replaced: beside it, as it is moved."""
+    return root.with_name(f".{root.name}.restoring")
+
+
+def refuse_half_restored(root: Path) -> None:
+    """Raise Refused for what a restore left that was cut off: a server would make a new platform in it."""
+    root = root.expanduser().absolute()
+    mark, stage = restore_mark(root), root / RESTORE_STAGE
+    is_whole = (root / "openpai.db").exists() or (root / "database").exists()
+    if is_whole or not (mark.exists() or stage.exists()):
+        return
+    advice = f"run it again: pai admin restore FILE --data-dir {root} --force"
+    with contextlib.suppress(OSError):
+        if aside := mark.read_text().strip():
+            advice += f". What was there before is {aside}"
+    left = mark if mark.exists() else stage
+    told = f"a restore of the data directory {root} was cut off, and the directory is not whole"
+    raise Refused("BadConfigurationError", told, f"{advice}. For a new platform, remove {left}")
 
 
 def visit_data_dir(root: Path) -> DataDir:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,16 +16,15 @@ import typer
 
 from openpai.app import archive
 from openpai.app.admin import DatabaseOption, DataDirOption
-from openpai.app.datadir import DataDir, known_data_dir, open_data_dir, refuse_visitors
+from openpai.app.datadir import RESTORE_STAGE, DataDir, known_data_dir, open_data_dir, refuse_visitors, restore_mark
 from openpai.cli.output import Json, document, next_step, say, warn
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store.copying import require_empty_postgres, restore_postgres, schema_of_sqlite
 from openpai.store.database import normal_url
 from openpai.store.opening import require_known
 
-_STAGE: Final = "restoring"
 # What `open_data_dir` makes, what file systems have at their top, and what an earlier attempt left.
-_NOTHING: Final = frozenset({"lock", "visitors", "lost+found", _STAGE})
+_NOTHING: Final = frozenset({"lock", "visitors", "lost+found", RESTORE_STAGE})
 _MADE: Final = frozenset({"logs", "tasks"})
 
 
@@ -50,7 +49,7 @@ def restore(
         stack.callback(data.close)
         stack.callback(refuse_visitors(data).close)
         _refuse_full(root, force=force)
-        stage = root / _STAGE
+        stage = root / RESTORE_STAGE
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(mode=0o700)
         stack.callback(shutil.rmtree, stage, ignore_errors=True)
@@ -108,15 +107,17 @@ def _installed(data: DataDir, stage: Path, stack: ExitStack, url: str | None, *,
     root, aside = data.root, None
     whose = root.stat()
     if is_full:
-        aside = root.with_name(f"{root.name}.before-{time.strftime('%Y%m%dT%H%M%S')}")
+        aside = _free_name(f"{root}.before-{time.strftime('%Y%m%dT%H%M%S')}")
         try:
-            if aside.exists():
-                raise FileExistsError(17, "there is one of that name", str(aside))
+            # From now on until all is in its place, no server may take what is there for a new platform.
+            mark = restore_mark(root)
+            if not mark.exists():
+                mark.write_text(f"{aside}\n")
             root.rename(aside)
         except OSError as error:
             told = f"{root} cannot be moved aside: {error.strerror}"
             raise Refused("BadConfigurationError", told, "move what is in it elsewhere, and try again") from error
-        stage = aside / _STAGE
+        stage = aside / RESTORE_STAGE
         stack.callback(shutil.rmtree, stage, ignore_errors=True)
         data = open_data_dir(root)
         stack.callback(data.close)
@@ -128,10 +129,19 @@ def _installed(data: DataDir, stage: Path, stack: ExitStack, url: str | None, *,
             (stage / name).rename(root / name)
         data.remember_database(url)
         _give(root, whose)
+        with suppress(OSError):
+            # Also that of an earlier run that was cut off.
+            restore_mark(root).unlink(missing_ok=True)
     except OSError as error:
         told = f"{root} cannot be filled: {error.strerror or error}"
         raise Unavailable(told, "mend that, empty the directory, and try again") from error
     return aside
+
+
+def _free_name(wanted: str) -> Path:
+    """Return a path that is not there: two restores may be made in a second, or a clock be set back."""
+    names = (Path(wanted), *(Path(f"{wanted}-{number}") for number in range(2, 100)))
+    return next(path for path in names if not os.path.lexists(path))
 
 
 def _give(root: Path, whose: os.stat_result) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from openpai.orchestrator.hiding import WITHHELD, without_secrets
 from openpai.orchestrator.office import Office
 from openpai.orchestrator.recording import News, record
 from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
-from openpai.ports.store import JobRecord
+from openpai.ports.store import Event, JobRecord
 from openpai.protocol.errors import PaiError, Refused
 
 HEARD_PER_PASS: Final = 500
@@ -33,13 +33,15 @@ async def understand(office: Office, seen: Iterable[TaskSeen]) -> Heard:
     """Return what was seen as facts, with a diagnosis for every end."""
     heard = Heard()
     facts: dict[str, list[Fact]] = {}
+    notes: dict[str, list[Event]] = {}
     for task in seen:
         found = office.desk.records.get(task.key.job)
         if found is None or not is_current(found.job, task.key):
             heard.strangers.append(task)
         else:
             facts.setdefault(task.key.job, []).extend(await _facts(office, found, task))
-    heard.news = {job: News(tuple(told)) for job, told in facts.items() if told}
+            notes.setdefault(task.key.job, []).extend(_notes(office, found, task))
+    heard.news = {job: News(tuple(told), notes=tuple(notes[job])) for job, told in facts.items() if told or notes[job]}
     return heard
 
 
@@ -68,6 +70,28 @@ async def _facts(office: Office, found: JobRecord, seen: TaskSeen) -> list[Fact]
             report = replace(report, code=diagnosis.code)
         facts.append(TaskExited(seen.key, report, diagnosis, _ended_at(report, started_at_ms, now_ms)))
     return facts
+
+
+def _notes(office: Office, found: JobRecord, seen: TaskSeen) -> Iterator[Event]:
+    """Yield the step on its way that a task has taken, unless another task of the job has told the same already."""
+    if not seen.step or found.job.tasks[seen.key.task].phase is not TaskPhase.STARTING:
+        return
+    job = found.job
+    known = office.desk.steps.setdefault(job.id, set())
+    this = (job.attempt, seen.key.task_attempt, seen.told)
+    if this in known:
+        return
+    known.add(this)
+    yield Event(
+        job.id,
+        office.clock.now_ms(),
+        seen.step,
+        _shown(office, found, seen.told),
+        job.attempt,
+        seen.key,
+        slot.node if (slot := found.slots.get(seen.key.task)) else None,
+        seen.step.endswith("Failed"),
+    )
 
 
 def _shown(office: Office, found: JobRecord, text: str) -> str:

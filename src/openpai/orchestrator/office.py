@@ -64,6 +64,8 @@ class Desk:
     killed: set[AttemptKey] = field(default_factory=set)
     launchers: dict[str, Launcher] = field(default_factory=dict)
     """What starts the tasks of a job, while more of them are to be started than one pass does."""
+    steps: dict[str, set[tuple[int, int, str]]] = field(default_factory=dict)
+    """By job, which steps of tasks on their way its history tells already: job attempt, task attempt and words."""
     placement_hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By gang, its seats where they are not those it was placed with any more."""
     hints_saved: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -38,6 +38,8 @@ class News:
     slots: Mapping[TaskId, Slot] | None = None
     remark: tuple[str, str] | None = None
     """What the history says before it tells what the facts changed: a reason and a sentence."""
+    notes: tuple[Event, ...] = ()
+    """What else the history says, also when nothing changes."""
     quotas: tuple[Quota, ...] = ()
     """What the store checks when the facts let a final job run again."""
 
@@ -173,10 +175,11 @@ def change_of(before: JobRecord, news: News, office: Office) -> Change | None:
     except ImpossibleFact as error:
         log.error("impossible news dropped", job=before.full_name, error=error.message)
         return None
-    if stepped.job is before.job:
+    if stepped.job is before.job and not news.notes:
         return None
     change = build_change(before, stepped, news.slots or {}, office.clock.now_ms())
     change = replace(change, quotas=news.quotas) if news.quotas else change
+    change = replace(change, events=(*news.notes, *change.events))
     if news.remark is None:
         return change
     remark = Event(before.job.id, office.clock.now_ms(), *news.remark, before.job.attempt, is_warning=True)
@@ -255,6 +258,7 @@ def follow(office: Office, before: JobRecord, after: JobRecord, changed: Collect
     if after.job.is_final:
         desk.records.pop(id_, None)
         desk.to_act.pop(id_, None)
+        desk.steps.pop(id_, None)
     else:
         desk.records[id_] = after
         # Once its attempt has its verdict, every task that is alive has to end.

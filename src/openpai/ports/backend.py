@@ -106,6 +106,8 @@ class TaskSeen:
     exit: ExitReport | None = None
     told: str = ""
     """What is being done so that it may begin, in a sentence; empty when there is nothing to say."""
+    step: str = ""
+    """What kind of step that is, a CamelCase word, where the job's events should tell it; empty for mere progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ SQLite copies itself. For PostgreSQL its own tools do it, and other versions of 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -31,7 +32,7 @@ _EMPTY: Final = "make one with: createdb --encoding UTF8 --template template0 NA
 def copy_sqlite(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
     """Copy a database as it is at one moment, whatever is written meanwhile.
 
-    `progress` hears how many pages are copied, and of how many.
+    `progress` hears how many pages are copied, and of how many. Raises OSError when the copy's disk is full.
     """
     try:
         with closing(_opened(source)) as reading, closing(sqlite3.connect(target)) as writing:
@@ -42,6 +43,9 @@ def copy_sqlite(source: Path, target: Path, progress: Callable[[int, int], None]
             reading.backup(writing, pages=PAGES_AT_ONCE, progress=lambda _, left, total: progress(total - left, total))
             writing.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            # Only the copy is written to: the platform's own disk may have room enough.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
         raise told(exc.DBAPIError(None, None, error)) from error
 
 

@@ -178,5 +178,5 @@ OPERATIONS: Final[dict[str, Told]] = {
     "GET /prometheus/api/v1/query_range": Told("queryMetricsOverTime", "Answer a query over a span of time", Metrics),
     "GET /": Told("getPage", "Say where people find what", media={"text/html": "<!doctype html>"}),
     "GET /readyz": Told("getReadiness", "Tell whether jobs can be submitted and run", Readiness),
-    "GET /healthz": Told("getHealth", "Tell whether this server takes requests", Health),
+    "GET /healthz": Told("getHealth", "Tell that this server is alive", Health),
 }

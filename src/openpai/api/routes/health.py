@@ -1,4 +1,4 @@
-"""Whether this server can take requests."""
+"""Whether this server is alive, and whether jobs can be submitted and run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from openpai.system.supervision import failures
 router = APIRouter(tags=["info"])
 
 
-@router.get("/healthz", responses={503: {"description": "it starts or stops, or its database does not answer"}})
-async def healthz(request: Request) -> Response:
-    """Return 200 when the server can answer requests, 503 while it cannot or its database does not answer.
+@router.get("/healthz")
+async def healthz() -> Response:
+    """Return 200 while this server is alive, whatever else is missing: `GET /readyz` tells that.
 
     `loopFailures` counts the errors that background work of this server has met and survived; its log has them."""
-    services = desk(request).services
-    if not services.is_ready():
-        return refusal(Unavailable("the server is not ready"))
-    await services.check_database()
     return reply({"status": "ok", "loopFailures": sum(failures().values())})
 
 
@@ -29,11 +25,16 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """Return 200 when jobs can be submitted and run, else 503 with what is wrong with each part in `message`.
 
-    The parts are the `server`, its `database`, which must take writes, the `disk`, the `leader` that runs the jobs,
-    and the `backend` of the server that leads.
+    The parts are the `server`, its `database`, which must take writes and have this version's tables, the `disk`,
+    the `leader` that runs the jobs, and the `backend` of the server that leads.
     """
     services = desk(request).services
     checks = {"server": "" if services.is_ready() else "the server starts or stops", **await services.readiness()}
+    if not checks.get("database"):
+        try:
+            await services.check_database()
+        except Unavailable as error:
+            checks["database"] = error.message
     missing = [f"{part}: {wrong}" for part, wrong in checks.items() if wrong]
     if missing:
         return refusal(Unavailable("; ".join(missing), "an administrator has to look at the parts that are named"))

@@ -21,6 +21,8 @@ class Attempt:
     started_at_ms: int | None = None
     told: str = ""
     """How far it is on its way."""
+    step: str = ""
+    """What kind of step that is, for the events of its job."""
     exit: ExitReport | None = None
     told_to_end: asyncio.Event = field(default_factory=asyncio.Event)
     grace_s: float = 0.0
@@ -42,8 +44,9 @@ class Attempt:
 
     def seen(self) -> TaskSeen:
         """Return what the platform is told about the attempt."""
-        told = self.told if self.started_at_ms is None and self.exit is None else ""
-        return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit, told)
+        is_on_its_way = self.started_at_ms is None and self.exit is None
+        told, step = (self.told, self.step) if is_on_its_way else ("", "")
+        return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit, told, step)
 
     def end(self, report: ExitReport) -> None:
         """Settle how the attempt ended."""

@@ -27,10 +27,10 @@ import structlog
 from openpai.backends.docker.attempts import Attempt
 from openpai.backends.docker.books import Books
 from openpai.backends.docker.containers import Limits
-from openpai.backends.docker.engine import Engine, EngineError
+from openpai.backends.docker.engine import EngineError
 from openpai.backends.docker.images import Images
 from openpai.backends.docker.launching import Launcher
-from openpai.backends.docker.machine import machine_of
+from openpai.backends.docker.machine import connect, machine_of, unavailable
 from openpai.backends.docker.networks import SUBNETS_DEFAULT, Networks, machine_address
 from openpai.backends.docker.recovery import left_without_container
 from openpai.backends.docker.security import PORTS_MAX, Allowed, missing_protection
@@ -45,7 +45,6 @@ from openpai.backends.host.worklimit import MEASURE_EVERY_S, WorkLimit
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
-from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import background, note_failure, supervise
 
 log: Final = structlog.get_logger(__name__)
@@ -107,12 +106,12 @@ class DockerBackend:
             (self._root / TRASH).mkdir(mode=0o700, parents=True, exist_ok=True)
             self._logs_root.mkdir(mode=0o700, parents=True, exist_ok=True)
             await opening.enter_async_context(lock(self._root))
-            self._engine = _engine(self._url)
+            self._engine = connect(self._url)
             opening.push_async_callback(self._engine.close)
             try:
                 found = await machine_of(self._engine, *self._wanted_nodes, await self._find_address())
             except EngineError as error:
-                raise _unavailable(self._url, str(error)) from error
+                raise unavailable(self._url, str(error)) from error
             self._nodes = {node.name: node for node in found.nodes}
             self._grants = opening.enter_context(contextlib.closing(NewestGrants(self._root / ".grants")))
             if lacks := missing_protection(found.security):
@@ -130,7 +129,14 @@ class DockerBackend:
             self._networks = self._make_networks()
             networks = None if self._allowed.host_network else self._networks
             self._launcher = Launcher(
-                self._engine, self._images, networks, self._root, self._logs_root, limits=limits, clock=self._clock
+                self._engine,
+                self._images,
+                networks,
+                self._root,
+                self._logs_root,
+                limits=limits,
+                clock=self._clock,
+                announce=self._books.announce,
             )
             self._trash = Trash(str(self._root))
             opening.push_async_callback(self._trash.close)
@@ -141,7 +147,7 @@ class DockerBackend:
                 await self._watcher.compare()
                 await self._networks.open()
             except EngineError as error:
-                raise _unavailable(self._url, str(error)) from error
+                raise unavailable(self._url, str(error)) from error
             for attempt in await asyncio.to_thread(left_without_container, root, self._books):
                 self._books.add(attempt)
                 self._books.announce(attempt)
@@ -384,17 +390,3 @@ class DockerBackend:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _engine(url: str | None) -> Engine:
-    try:
-        return Engine(url)
-    except (ValueError, AssertionError) as error:
-        raise _unavailable(url, str(error) or "no Engine was found") from error
-
-
-def _unavailable(url: str | None, told: str) -> Unavailable:
-    advice = "start Docker or Podman, or name it with --docker-url or DOCKER_HOST"
-    if "Permission denied" in told:
-        advice = "let the server's user use its socket: sudo usermod --append --groups docker USER, and log in anew"
-    return Unavailable(f"the container Engine{f' at {url}' if url else ''} cannot be used: {told}", advice)

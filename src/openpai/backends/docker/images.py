@@ -17,6 +17,8 @@ TRY_AGAIN_S: Final = 2.0
 SILENCE_S: Final = 600.0
 """How long the Engine may say nothing of a pull that goes on: longer than checking the largest layers takes."""
 _TELL_EVERY_S: Final = 5.0
+_NOTE_EVERY_S: Final = 60.0
+"""How often the progress of a pull is told in the events of jobs."""
 _HUB: Final = "docker.io"
 # What the Engine would take for another address is no name; the rest it judges itself.
 _NAME: Final = re.compile(r"(?!.*/\.)[\w\[][\w.:/@\[\]-]*", re.ASCII)
@@ -27,7 +29,11 @@ _WILL_NEVER_COME: Final = re.compile(
     re.IGNORECASE,
 )
 
-Note = Callable[[str], None]
+Note = Callable[[str, str], None]
+"""Hears a sentence, and what kind of step it tells of: a CamelCase word, or nothing for mere progress."""
+PULLING: Final = "PullingImage"
+PULLED: Final = "ImagePulled"
+PULL_FAILED: Final = "ImagePullFailed"
 
 
 class ImageMissing(EngineError):
@@ -38,6 +44,8 @@ class ImageMissing(EngineError):
 class _Pull:
     task: asyncio.Task[None]
     notes: list[Note] = field(default_factory=list)
+    told: tuple[str, str] | None = None
+    """What was said last, for those who come later."""
 
 
 @dataclass(slots=True)
@@ -85,6 +93,8 @@ class Images:
             pull = self._pulls[image, auth] = _Pull(task)
             task.add_done_callback(lambda _: self._pulls.pop((image, auth), None))
         pull.notes.append(note)
+        if pull.told is not None:
+            note(*pull.told)
         try:
             # Others may wait for the same image when this attempt is told to end.
             await asyncio.shield(pull.task)
@@ -108,14 +118,14 @@ class Images:
                 if tries == TRIES:
                     # The same kind, by which the launcher decides what is worth another try.
                     raise type(error)(f"image {image!r} cannot be pulled: {error}") from error
-                self._tell(image, auth, f"pulling {image} failed and is tried again: {error}")
+                self._tell(image, auth, f"pulling {image} failed and is tried again: {error}", PULL_FAILED)
                 await asyncio.sleep(TRY_AGAIN_S * tries)
             else:
                 return
 
     async def _pull_once(self, image: str, auth: RegistryAuth | None) -> None:
-        self._tell(image, auth, f"pulling image {image}")
-        began = told = time.monotonic()
+        self._tell(image, auth, f"pulling image {image}", PULLING)
+        began = told = noted = time.monotonic()
         progress = _Progress()
         header = _credentials(auth)
         named = full_name(tagged(image)) if header else tagged(image)
@@ -126,15 +136,20 @@ class Images:
                     progress.learn(said)
                     if time.monotonic() - told > _TELL_EVERY_S and progress.total:
                         told = time.monotonic()
-                        self._tell(image, auth, f"pulling {image}: {progress.told()}")
+                        is_event = told - noted > _NOTE_EVERY_S
+                        noted = told if is_event else noted
+                        self._tell(image, auth, f"pulling {image}: {progress.told()}", PULLING if is_event else "")
         except TimeoutError as error:
             raise EngineError(f"nothing was heard of the pull of {image} for {SILENCE_S:g} s") from error
-        self._tell(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s")
+        self._tell(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s", PULLED)
 
-    def _tell(self, image: str, auth: RegistryAuth | None, told: str) -> None:
+    def _tell(self, image: str, auth: RegistryAuth | None, told: str, step: str = "") -> None:
         pull = self._pulls.get((image, auth))
-        for note in list(pull.notes) if pull is not None else ():
-            note(told)
+        if pull is None:
+            return
+        pull.told = (told, step)
+        for note in list(pull.notes):
+            note(told, step)
 
 
 def tagged(image: str) -> str:

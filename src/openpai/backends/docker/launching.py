@@ -25,7 +25,7 @@ from openpai.backends.docker.engine import (
     NoNetwork,
     PortTaken,
 )
-from openpai.backends.docker.images import ImageMissing, Images
+from openpai.backends.docker.images import ImageMissing, Images, Note
 from openpai.backends.docker.networks import Networks
 from openpai.backends.docker.security import HOST_NETWORK
 from openpai.backends.host.directory import LaunchRecord, make_directory
@@ -57,7 +57,10 @@ class Launcher:
         *,
         limits: Limits,
         clock: Clock,
+        announce: Callable[[Attempt], None],
     ) -> None:
+        """`announce` makes news of an attempt that took a step on its way."""
+        self._announce = announce
         self._engine = engine
         self._images = images
         self._networks = networks
@@ -71,7 +74,7 @@ class Launcher:
         """Return None once the container was started, or how the attempt ended without ever beginning."""
         try:
             logs = await asyncio.to_thread(self._prepare, attempt, action)
-            report = await self._start(attempt, action, _notes(attempt, logs))
+            report = await self._start(attempt, action, self._notes(attempt, action, logs))
         except ImageMissing as error:
             report = ExitReport(1, ExitReason.IMAGE_MISSING, without_passwords(error, action))
         except (EngineRefused, ValueError) as error:
@@ -88,7 +91,7 @@ class Launcher:
             return None
         return report
 
-    async def _start(self, attempt: Attempt, action: LaunchTask, note: Callable[[str], None]) -> ExitReport | None:
+    async def _start(self, attempt: Attempt, action: LaunchTask, note: Note) -> ExitReport | None:
         for tries in range(1, SILENCE_TRIES + 1):
             try:
                 if not await self._get_image(attempt, action, note):
@@ -109,7 +112,7 @@ class Launcher:
                     await attempt.told_to_end.wait()
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _get_image(self, attempt: Attempt, action: LaunchTask, note: Callable[[str], None]) -> bool:
+    async def _get_image(self, attempt: Attempt, action: LaunchTask, note: Note) -> bool:
         """Return whether the attempt may go on, its image being there, or was told to end meanwhile."""
         getting = asyncio.create_task(self._images.ensure(action.image, action.auth, note))
         ending = asyncio.create_task(attempt.told_to_end.wait())
@@ -143,6 +146,19 @@ class Launcher:
             return TOLD_TO_END
         await self._engine.start(name)
         return None
+
+    def _notes(self, attempt: Attempt, action: LaunchTask, logs: str) -> Note:
+        """Return a way to say how far the attempt is: in its log, to who asks why it waits, and as an event."""
+        write = _writing(logs)
+
+        def note(told: str, step: str) -> None:
+            told = without_passwords(told, action)
+            attempt.told, attempt.step = told, step
+            write(told)
+            if step:
+                self._announce(attempt)
+
+        return note
 
     def _prepare(self, attempt: Attempt, action: LaunchTask) -> str:
         """Write what the wrapper needs and return where its logs go."""
@@ -186,7 +202,7 @@ def _find_sources(action: LaunchTask) -> None:
             local_source(mount)
 
 
-def without_passwords(error: Exception, action: LaunchTask) -> str:
+def without_passwords(error: Exception | str, action: LaunchTask) -> str:
     """Return what went wrong without the passwords that Engines repeat, above all when a mount fails."""
     told = str(error)
     pieces = {action.auth.password} if action.auth else set()
@@ -200,11 +216,10 @@ def without_passwords(error: Exception, action: LaunchTask) -> str:
     return "(not shown here: it holds a password)" if any(piece in told for piece in pieces if piece) else told
 
 
-def _notes(attempt: Attempt, logs: str) -> Callable[[str], None]:
-    """Return a way to say something of the attempt, also in its `runtime` stream, before its wrapper is there to."""
+def _writing(logs: str) -> Callable[[str], None]:
+    """Return a way to say something of the attempt in its `runtime` stream before its wrapper is there to."""
 
-    def note(told: str) -> None:
-        attempt.told = told
+    def write(told: str) -> None:
         # After a lost answer the container may be there already, and make a link or a pipe of this.
         with contextlib.suppress(OSError):
             file = os.open(f"{logs}/runtime.log", _APPEND, 0o666)
@@ -213,4 +228,4 @@ def _notes(attempt: Attempt, logs: str) -> Callable[[str], None]:
                 os.fchmod(file, 0o666)
                 log.write(f"[openpai-runtime] {told}\n")
 
-    return note
+    return write

@@ -10,6 +10,7 @@ from openpai.backends.docker.engine import Engine
 from openpai.backends.docker.writing import bounds_layers
 from openpai.backends.host.machine import cpus_offered, find_gpus
 from openpai.ports.backend import NodeSeen
+from openpai.protocol.errors import Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +50,19 @@ async def machine_of(
     mountinfo = await asyncio.to_thread(Path("/proc/self/mountinfo").read_text, errors="replace")
     security = tuple(info.get("SecurityOptions") or ())
     return Found(found, cpus, are_real, security, bounds_layers(info, mountinfo))
+
+
+def connect(url: str | None) -> Engine:
+    """Return a connection to an Engine; None finds the one of this machine. Raises Unavailable when there is none."""
+    try:
+        return Engine(url)
+    except (ValueError, AssertionError) as error:
+        raise unavailable(url, str(error) or "no Engine was found") from error
+
+
+def unavailable(url: str | None, told: str) -> Unavailable:
+    """Return what an administrator is told when an Engine cannot be used."""
+    advice = "start Docker or Podman, or name it with --docker-url or DOCKER_HOST"
+    if "Permission denied" in told:
+        advice = "let the server's user use its socket: sudo usermod --append --groups docker USER, and log in anew"
+    return Unavailable(f"the container Engine{f' at {url}' if url else ''} cannot be used: {told}", advice)
