@@ -304,7 +304,7 @@ class World:
             "ends to forget": office.desk.to_forget,
             "launches": office.desk.launched,
             "kills": office.desk.killed,
-            "holdings": office.scheduler.state.standing.held,
+            "holdings": office.scheduler.state.running.gangs,
             "waiting gangs": list(office.scheduler.state.queue.all()),
             "reserving gangs": office.scheduler.state.reserving,
             "unclear gangs": office.scheduler.state.unclear,
