@@ -52,12 +52,14 @@ async def test_everything_is_sealed_with_the_first_key_batch_by_batch(database: 
     assert {each.name: each.sealed for each in await store.storages()} == sealed_then
 
 
-def test_a_leader_is_known_while_its_lease_lasts(database: Database) -> None:
-    assert leader(database, 1000) == ""
+def test_a_leader_is_known_until_it_lets_go_whatever_a_clock_says(database: Database) -> None:
+    assert leader(database) is None
     with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
         connection.execute(lease.insert(), {"name": "leader", "holder": "there:/d/1-a", "epoch": 1, "until_ms": 2000})
-    assert leader(database, 1000) == "there:/d/1-a"
-    assert leader(database, 2000) == ""
+    assert leader(database) == ("there:/d/1-a", 2000)
+    with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        connection.execute(lease.update().values(holder=None, until_ms=0))
+    assert leader(database) is None
 
 
 def test_a_change_that_is_undone_leaves_what_was_sealed(database: Database) -> None:

@@ -140,3 +140,45 @@ def test_a_killed_server_comes_back_to_its_container(
         assert job["jobStatus"]["retries"] == 0
     finally:
         assert again.end() == 0
+
+
+def test_events_and_the_detail_say_what_became_of_an_image(pai: Person, tmp_path: Path) -> None:
+    with serving() as registry, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        away = f"127.0.0.1:{nobody.getsockname()[1]}/team/tool:1"
+        registry.is_private = True
+        images = {"denied": registry.image, "away": away, "wrong": registry.missing_image}
+        for name, image in images.items():
+            assert pai("job", "submit", job_file(tmp_path, name, "exit 0", image=image)).code == 0
+        for name in ("denied", "wrong"):
+            assert pai("job", "wait", name).code == 1
+            why = f"image '{images[name]}' cannot be pulled"
+            failed = messages_of(pai, name, "TaskFailed")
+            assert any(why in message for message in failed), failed
+            assert why in " ".join(pai("job", "show", name).out.split())
+        for name in ("denied", "away", "wrong"):
+            assert f"pulling image {images[name]}" in messages_of(pai, name, "PullingImage")
+        # What may work later is tried again, and each failure says why.
+        until_said(pai, "away", "ImagePullFailed", "connection refused")
+        assert pai("job", "stop", "away").code == 0
+        registry.is_private = False
+        assert pai("job", "submit", job_file(tmp_path, "fine", "exit 0", image=registry.image)).code == 0
+        assert pai("job", "wait", "fine").code == 0
+        remove_image(engine()[0], registry.image)
+    told = sorted(event["reason"] for event in events_of(pai, "fine") if "Image" in event["reason"])
+    assert told == ["ImagePulled", "PullingImage"]
+
+
+def events_of(pai: Person, name: str) -> list[dict[str, str]]:
+    return list(pai("job", "events", name, "--json").json()["data"])
+
+
+def messages_of(pai: Person, name: str, reason: str) -> list[str]:
+    return [event["message"] for event in events_of(pai, name) if event["reason"] == reason]
+
+
+def until_said(pai: Person, name: str, reason: str, words: str) -> None:
+    deadline = time.monotonic() + 60
+    while not any(words in message for message in messages_of(pai, name, reason)):
+        assert time.monotonic() < deadline, events_of(pai, name)
+        time.sleep(0.2)

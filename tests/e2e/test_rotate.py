@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from openpai.app.keys import rotate_key
 from openpai.ports.store import Sealed
 from openpai.store.database import Database
 from openpai.store.opening import migrate
-from openpai.store.schema import job_details, jobs, lease, storages
+from openpai.store.schema import job_details, jobs, storages
 from openpai.store.vault import Vault, key_from, keys_in
 
 from .server import PAI, Server, logged_in
@@ -271,16 +270,6 @@ def test_it_waits_for_nobody_but_says_who_is_in_the_way(data: Path, tmp_path: Pa
     assert told.returncode != 0
     assert "--api-only" in told.stderr
     visitor.close()
-
-    database = Database(f"sqlite:///{data / 'openpai.db'}", inline=True)
-    until_ms = int(time.time() * 1000) + 60_000
-    with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
-        leading = {"name": "leader", "holder": "elsewhere:/data/1-ab", "epoch": 1, "until_ms": until_ms}
-        connection.execute(lease.insert(), leading)
-    database.close()
-    told = rotate(data)
-    assert told.returncode != 0
-    assert "elsewhere:/data/1-ab" in told.stderr
 
     told = rotate(tmp_path / "nothing")
     assert "is not the data directory of a server" in told.stderr

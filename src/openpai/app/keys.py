@@ -18,7 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, known_data_dir, refuse_visitors
 from openpai.app.unlocking import ENVIRONMENT, NEW_KEY, require_key
-from openpai.cli.output import Json, document, error_console, say
+from openpai.cli.output import Json, document, error_console, say, warn
+from openpai.ports.store import LEASE_MS
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
 from openpai.store.opening import migrate
@@ -26,6 +27,8 @@ from openpai.store.resealing import Resealed, count_sealed, leader, reseal
 from openpai.store.vault import Vault, key_from, keys_in, new_key, write_keys
 
 _NAMED_MAX: Final = 5
+LEASE_S: Final = LEASE_MS / 1000
+_LOOK_S: Final = 0.2
 
 
 def rotate_key(
@@ -66,11 +69,18 @@ def rotate_key(
 
 
 def _refuse_servers(database: Database, data: DataDir) -> None:
-    holder = leader(database, int(time.time() * 1000))
-    # A server that was killed leaves its lease for a while; nobody else can be in the directory that we hold.
-    if holder and holder.rpartition("/")[0] != f"{socket.gethostname()}:{data.root}":
-        told = f"the server {holder} uses the same database"
-        raise Refused("BadConfigurationError", told, "stop every server of this database, wait 15 s, and try again")
+    found = leader(database)
+    # A server that was killed leaves its lease behind; nobody else can be in the directory that we hold.
+    if found is None or found[0].rpartition("/")[0] == f"{socket.gethostname()}:{data.root}":
+        return
+    warn(f"the server {found[0]} led over this database last; whether it still does shows within {LEASE_S:g} s")
+    over_s = time.monotonic() + LEASE_S
+    while time.monotonic() < over_s:
+        time.sleep(_LOOK_S)
+        now = leader(database)
+        if now is not None and now != found:
+            told = f"the server {now[0]} uses the same database"
+            raise Refused("BadConfigurationError", told, "stop every server of this database, and try again")
 
 
 def _keys_with_new(path: Path) -> list[str]:

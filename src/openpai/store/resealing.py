@@ -48,10 +48,14 @@ def opens_newest(database: Database, vault: Vault) -> bool:
     return not sealed or any(vault.resealed(each) is not None for each in sealed)
 
 
-def leader(database: Database, now_ms: int) -> str:
-    """Return which server leads over the database at the moment; empty if none does."""
-    query = sa.select(lease.c.holder).where(lease.c.until_ms > now_ms, lease.c.holder.is_not(None))
-    return _read(database, lambda connection: connection.execute(query).scalar()) or ""
+def leader(database: Database) -> tuple[str, int] | None:
+    """Return which server led over the database last and has not let go, and a number that changes as it renews that.
+
+    Whether it still does is seen by watching: the number is a time of that server's clock, which may be wrong.
+    """
+    query = sa.select(lease.c.holder, lease.c.until_ms).where(lease.c.holder.is_not(None))
+    found = _read(database, lambda connection: connection.execute(query).first())
+    return None if found is None else (str(found[0]), int(found[1]))
 
 
 def reseal(database: Database, vault: Vault, progress: Callable[[int], None]) -> Resealed:
