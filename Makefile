@@ -61,7 +61,7 @@ test-python: ## the core of the suite on another Python: make test-python PY=/us
 	@$(MAKE) --no-print-directory test-core PYTHON=$(PY) VENV=.venv/python-$(shell $(PY) -c "import sys; print(sys.version.split()[0])")
 
 test-core: $(VENV)/.installed
-	$(RUN)/python -m pytest -q -n auto $(CORE)
+	PAI_KILLS=$(or $(PAI_KILLS),2) $(RUN)/python -m pytest -q -n auto $(CORE)
 
 lint: $(VENV)/.installed ## format, lint, types, import contracts
 	$(RUN)/ruff format --check .
