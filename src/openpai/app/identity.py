@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from openpai.api.services import SignOn
+from openpai.cli.textfile import read_text
 from openpai.identity.directory import GROUP_FILTER, Directory, LdapSettings, is_this_machine
 from openpai.identity.oidc import Oidc, OidcSettings
 from openpai.identity.provider import Provider
@@ -110,10 +111,9 @@ class IdentityFile(_Part):
 
 def read_identity(path: Path) -> IdentityFile:
     """Return what an identity file says, its secrets fetched. Raises Refused with every fault in it."""
+    text = read_text(path, "an identity file", code="BadConfigurationError")
     try:
-        document = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise _refused(path, f"cannot be read: {error}") from error
+        document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         # What else the error says quotes the file, and with it perhaps a secret.

@@ -8,11 +8,11 @@ from typing import Any, Final
 import structlog
 
 from openpai.app.settings import Settings
+from openpai.cli.textfile import read_text
 from openpai.orchestrator.arranging import absent_machines, check, seen_machines
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.settings import CLUSTER, SettingsStore
-from openpai.protocol.errors import Refused
 
 BY: Final = "pai up"
 log: Final = structlog.get_logger(__name__)
@@ -21,11 +21,8 @@ log: Final = structlog.get_logger(__name__)
 def promised_at_start(settings: Settings) -> dict[str, Any] | None:
     """Return the setting that the command line gives, None for none. Raises Refused with every fault."""
     if settings.cluster is not None:
-        try:
-            body: dict[str, Any] = {"hived": settings.cluster.read_text("utf-8")}
-        except (OSError, UnicodeDecodeError) as error:
-            told = f"--cluster {settings.cluster} cannot be read: {getattr(error, 'strerror', None) or error}"
-            raise Refused("BadConfigurationError", told, "give a file in HiveD's format") from error
+        text = read_text(settings.cluster, "a file in HiveD's format", code="BadConfigurationError")
+        body: dict[str, Any] = {"hived": text}
     elif settings.share is not None:
         body = {"wishes": settings.share}
     else:

@@ -14,6 +14,7 @@ import typer
 
 from openpai.cli import output, session
 from openpai.cli.exits import Exit
+from openpai.cli.textfile import read_text
 from openpai.cli.words import plural
 from openpai.protocol.errors import Fault, PaiError, Refused
 
@@ -110,10 +111,7 @@ def _tell(rows: tuple[Row, ...], done: list[dict[str, Any]], dry_run: bool) -> N
 
 
 def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused("InvalidParametersError", f"cannot read {file}: {error}", "name a CSV file in UTF-8") from error
+    return read_text(file, "a CSV file in UTF-8", encoding="utf-8-sig")
 
 
 def read(text: str) -> tuple[Row, ...]:

@@ -10,6 +10,7 @@ import typer
 
 from openpai.cli import completing, output, prompts, session, words
 from openpai.cli.lazy import group
+from openpai.cli.textfile import read_text
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -237,11 +238,7 @@ def _changed(changed: ClusterConfig, told: str, is_json: bool) -> None:
 
 def read(file: Path) -> str:
     """Return a text file, or the input for `-`; raise Refused when it cannot be read."""
-    try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise Refused("InvalidParametersError", f"cannot read {file}: {reason}", "check the path") from error
+    return sys.stdin.read() if str(file) == "-" else read_text(file, "a text file")
 
 
 def write(file: Path, text: str) -> None:

@@ -9,6 +9,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "missing": "is missing",
     "extra_forbidden": "is not known here",
     "string_type": "must be text",
+    "string_unicode": "must be text",
     "bool_type": "must be true or false",
     "bool_parsing": "must be true or false",
     "int_type": "must be a whole number",

@@ -1,0 +1,130 @@
+"""Wrong values for every option and argument of every command: one clear error, whatever the value is.
+
+The commands are found by walking them, so that a new option is covered when it is written.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+import typer
+
+from openpai.app.main import app
+from openpai.app.settings import Settings
+from tests.told import Told
+from tests.unit.cli.test_every_option import LEAVES, name_of
+
+VALUES = (
+    "abc",
+    "-1",
+    "9" * 30,
+    "",
+    "a\0b",
+    "ünï\u202e\x1b[31m",
+    "nowhere/at.all",
+    "/dev/urandom",
+    "/",
+    "1e400",
+    "\udcff",
+)
+WITHIN_S = 60
+"""A bound against hanging only: a busy machine takes its time."""
+RAW = re.compile(r"Traceback|pydantic|(?i:input should|value error)|errors\.pydantic|\[type=|object at 0x|Errno")
+# Commands that were not swept yet; the list only gets shorter.
+_LATER = """
+vc-apply vc-plan scheduler-replay user-add user-remove group-list group-set group-remove-user token-revoke storage-add
+storage-revoke storage-upload quota-list quota-remove alert-list simulate admin-check up admin-rotate-key user-import
+group-add group-add-user token-create storage-show storage-grant storage-ls storage-rm quota-set audit-list
+admin-restore admin-reset-password job-ssh job-list
+"""
+NOT_SWEPT = frozenset(_LATER.split())
+SWEPT = [(path, command) for path, command in LEAVES if "-".join(path) not in NOT_SWEPT]
+WHOLE = typer.main.get_command(app)
+PROPER = {0, 1, 2, 3, 4, 5, 6, 7}
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    def hangs(number: int, frame: FrameType | None) -> None:
+        raise AssertionError(f"it hangs for {WITHIN_S} s")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(WITHIN_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def harmless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let no command start a server, ask a question, or find anything of this machine's user."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "PAI_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAI_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("PAI_TOKEN", "t")
+    monkeypatch.setattr("openpai.app.serve.serve", lambda settings, password: Settings.check(settings))
+    monkeypatch.setattr("openpai.app.main.set_up_logging", lambda: None, raising=False)
+    monkeypatch.setattr("openpai.client.trying.TRIES", 1)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    # Built once: building all commands takes longer than most of them run.
+    monkeypatch.setattr("openpai.cli.main.app", WHOLE)
+
+
+@pytest.mark.parametrize("line", ["vc apply {}", "user import {}"])
+@pytest.mark.parametrize(("file", "why"), [("/dev/urandom", "a device"), ("/", "a directory"), ("no", "be read")])
+def test_a_file_that_never_ends_or_is_none_is_refused(
+    pai: Callable[..., Told], platform: Any, harmless: None, line: str, file: str, why: str
+) -> None:
+    with bounded():
+        told = pai(*line.format(file).split())
+    assert (told.code, platform.asked) == (2, [])
+    assert why in told.err
+
+
+def needed(command: Any, besides: Any) -> list[str]:
+    """Return values for what a command cannot do without."""
+    words = []
+    for param in command.params:
+        if param.required and param is not besides:
+            words += [name_of(param), "x"] if param.param_type_name == "option" else ["x"]
+    return words
+
+
+def attempts(path: tuple[str, ...], command: Any) -> Iterator[list[str]]:
+    for param in command.params:
+        if getattr(param, "is_flag", False) or param.name == "help":
+            continue
+        for value in VALUES:
+            if param.param_type_name == "option":
+                yield [*path, f"{name_of(param)}={value}", *needed(command, param)]
+            else:
+                at = [one for one in command.params if one.param_type_name == "argument"].index(param)
+                before = ["x"] * at
+                yield [*path, "--", *before, value]
+
+
+@pytest.mark.parametrize(("path", "command"), SWEPT, ids=["-".join(path) for path, _ in SWEPT])
+def test_a_wrong_value_is_one_clear_error(
+    pai: Callable[..., Told], platform: Any, harmless: None, path: tuple[str, ...], command: Any
+) -> None:
+    wrong = []
+    for line in attempts(path, command):
+        with bounded():
+            told = pai(*line)
+        shown = told.out + told.err
+        if told.code not in PROPER or RAW.search(shown) or (told.code and not told.err.strip()):
+            wrong.append((line, told.code, told.err[-300:]))
+        if "\x1b" in shown:
+            wrong.append((line, told.code, "orders to the terminal"))
+    assert wrong == []
