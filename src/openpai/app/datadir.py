@@ -68,7 +68,7 @@ class DataDir:
         """
         place = self._place(url)
         is_noted = self._note.exists()
-        known = self._note.read_text() if is_noted else ""
+        known = self._note.read_text(errors="replace") if is_noted else ""
         if known == place or not (is_noted or (self.has_database and not may_move)):
             return
         told = f"the data directory {self.root} belongs to the database {known or self.database_url}"
@@ -226,7 +226,12 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
     lock.write(f"{os.getpid()}\n")
     lock.flush()
     data = DataDir(root, lock)
-    _shut(data, may_pass=may_pass)
+    try:
+        _shut(data, may_pass=may_pass)
+    except OSError as error:
+        data.close()
+        told = f"the data directory {root} cannot be used: {error.filename}: {error.strerror}"
+        raise Refused("BadConfigurationError", told, "mend that, or give another one with --data-dir") from error
     return data
 
 

@@ -1,0 +1,27 @@
+"""A data directory in which something is not what it should be is refused in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openpai.app.datadir import open_data_dir
+from openpai.protocol.errors import Refused
+
+
+@pytest.mark.parametrize("name", ["logs", "tasks"])
+def test_a_file_in_the_place_of_a_directory(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("x")
+    with pytest.raises(Refused, match=f"{name}: File exists"):
+        open_data_dir(tmp_path)
+    (tmp_path / name).unlink()
+    open_data_dir(tmp_path).close()
+
+
+def test_a_note_of_the_database_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "database").write_bytes(b"\xb5\x00\xff")
+    data = open_data_dir(tmp_path)
+    with pytest.raises(Refused, match="belongs to the database"):
+        data.refuse_other_database(None)
+    data.close()
