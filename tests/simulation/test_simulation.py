@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from openpai.orchestrator.office import Office
 from openpai.store import jobs as store_jobs
 from openpai.store.jobs import SqlJobStore
 from tests.simulation import world
+from tests.simulation.chance import Luck
 from tests.simulation.run import attempt
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +62,18 @@ def test_a_seed_is_the_same_story_in_every_process() -> None:
         for hash_seed in ("1", "2")
     }
     assert len(stories) == 1
+
+
+def servers_freeze_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every seed two servers that hang for longer than their leases, so that old leaders are common."""
+    draw = Luck.draw
+
+    def drawn(chance: Random) -> Luck:
+        luck = draw(chance)
+        trouble = {"freeze a server": 4.0, "kill a server": 0.5, "stop": 3.0}
+        return replace(luck, servers=2, steps=max(luck.steps, 300), weights={**luck.weights, **trouble})
+
+    monkeypatch.setattr(Luck, "draw", drawn)
 
 
 def caught(broken: Break, about: str, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +179,6 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
         (_a_submission_is_answered_before_it_is_written, "no such job", 0),
         (_devices_are_never_given_back, "grants", 0),
         (_an_old_leader_keeps_submissions, "never end", 925),
-        (_an_old_leader_ends_what_it_does_not_know, "told to end", 150),
         (_a_stale_desk_answers_wishes, "acknowledged", 850),
         (_lost_answers_are_taken_for_no, "never end", 0),
     ],
@@ -173,3 +186,9 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_broken_code_is_caught(broken: Break, about: str, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "CALM_MAX_S", 3600)
     caught(broken, about, first, monkeypatch)
+
+
+def test_an_old_leader_that_ends_what_it_does_not_know_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "CALM_MAX_S", 3600)
+    servers_freeze_often(monkeypatch)
+    caught(_an_old_leader_ends_what_it_does_not_know, "told to end", 0, monkeypatch)
