@@ -188,7 +188,9 @@ class RoomGuard:
                 await self.round(space.free < scarce_below(space.total))
                 await asyncio.sleep(LOOK_S)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(wake.wait(), ROUND_S)
+                    # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with the event.
+                    async with asyncio.timeout(ROUND_S):
+                        await wake.wait()
                 wake.clear()
         finally:
             is_over.set()

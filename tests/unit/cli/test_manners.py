@@ -113,7 +113,7 @@ def test_a_line_break_in_a_name_makes_no_row_of_its_own(pai, platform, monkeypat
 def test_users_that_are_named_go_before_all_of_them(pai, platform):
     platform.on("GET", "/jobs", {"totalCount": 0, "data": []})
     pai("job", "list", "--all", "--user", "bob")
-    assert platform.requests[-1].url.params["username"] == "bob"
+    assert platform.requests[0].url.params["username"] == "bob"
 
 
 @pytest.mark.parametrize("command", [["user", "add", "a b"], ["group", "add", "a b"]])
