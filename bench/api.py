@@ -209,8 +209,8 @@ class Load:
         self._idle[server.url].append((time.perf_counter(), connection))
         # A job that was submitted a moment ago may have no log yet.
         if status >= 400 and not (kind == "log" and status == 404):
-            told = f"{kind}: {status} {text[:120].decode()}"
-            self.failed[told] = self.failed.get(told, 0) + 1
+            message = f"{kind}: {status} {text[:120].decode()}"
+            self.failed[message] = self.failed.get(message, 0) + 1
 
     def _rested(self, server: Server) -> Connection | None:
         # Servers hang up on connections that were idle for five seconds.

@@ -131,13 +131,13 @@ def _tags(row: dict[str, Any]) -> set[str]:
 
 
 def _event(row: dict[str, Any], reason: str) -> dict[str, Any]:
-    told = f"the job was {reason.lower()}, as somebody may want to know"
+    message = f"the job was {reason.lower()}, as somebody may want to know"
     return {
         "job": row["id"],
         "at_ms": row["submitted_at_ms"],
         "is_warning": False,
         "reason": reason,
-        "message": told,
+        "message": message,
         "job_attempt": row["attempt"],
     }
 

@@ -232,10 +232,10 @@ async def routes(server: Server, options: argparse.Namespace) -> dict[str, Any]:
         await asyncio.sleep(1)
     await asyncio.sleep(options.settle_s)
     await server.stalls()
-    told = {}
+    message = {}
     for name, path in ROUTES.items():
-        told[name] = [await asked_alone(server, path) for _ in range(options.rounds)]
-    return {"routes": {name: min(rounds, key=lambda one: one["cpu_s"]) for name, rounds in told.items()}}
+        message[name] = [await asked_alone(server, path) for _ in range(options.rounds)]
+    return {"routes": {name: min(rounds, key=lambda one: one["cpu_s"]) for name, rounds in message.items()}}
 
 
 async def asked_alone(server: Server, path: str) -> dict[str, Any]:

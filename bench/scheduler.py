@@ -102,13 +102,13 @@ class Run:
             elif kind in ("node_bad", "node_good"):
                 self.node(op["node"], kind == "node_good")
             elif kind == "mark":
-                phases[name] = self.told()
+                phases[name] = self.describe()
                 name = op["name"]
                 self.begin()
-        phases[name] = self.told()
+        phases[name] = self.describe()
         return phases
 
-    def told(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the counts of this phase."""
         wall_s = perf_counter() - self.started
         cpu_s = process_time() - self.started_cpu

@@ -140,8 +140,8 @@ async def _ready(process: subprocess.Popen[bytes], ready: Path, root: Path) -> S
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the server did not start:\n{(root / 'server.log').read_text()}")
         await asyncio.sleep(0.02)
-    told = json.loads(ready.read_text())
-    server = Server(told["url"], told["pid"], root / "data")
+    message = json.loads(ready.read_text())
+    server = Server(message["url"], message["pid"], root / "data")
     connection = await server.connect()
     login = json.dumps({"username": "admin", "password": PASSWORD}).encode()
     status, body = await connection.ask("POST", "/api/v2/authn/basic/login", login, "application/json")

@@ -96,11 +96,11 @@ class Ticking:
             time.sleep(LONG_S / 4)
             if time.perf_counter() - self.last_s > LONG_S / 2:
                 frames = sys._current_frames()  # noqa: SLF001  # the only way to another thread's calls
-                others = [_told(frame)[-4:] for thread, frame in frames.items() if thread != self.main]
-                self.seen.append([*_told(frames[self.main]), *(" < ".join(other) for other in others if other)])
+                others = [_describe(frame)[-4:] for thread, frame in frames.items() if thread != self.main]
+                self.seen.append([*_describe(frames[self.main]), *(" < ".join(other) for other in others if other)])
 
 
-def _told(frame: FrameType) -> list[str]:
+def _describe(frame: FrameType) -> list[str]:
     """Return the calls that a thread is in, the innermost last."""
     return [
         f"{Path(call.filename).name}:{call.lineno} {call.name}"

@@ -177,10 +177,10 @@ def accuracy_of(pai: Client, job: JobDetail) -> float:
     if server is None or server.attempt is None or job.attempt is None:
         raise DemoFailed("the job has no parameter server")
     text = pai.logs(job.full_name, "ps", 0, attempt=server.attempt, job_attempt=job.attempt).text("stdout")
-    told = re.search(r"^accuracy=([\d.]+)\s*\Z", text, re.MULTILINE)
-    if told is None:
+    message = re.search(r"^accuracy=([\d.]+)\s*\Z", text, re.MULTILINE)
+    if message is None:
         raise DemoFailed(f"the parameter server told no accuracy; its log ends with:\n{text[-500:]}")
-    return float(told[1])
+    return float(message[1])
 
 
 def end_job(pai: Client, name: str) -> None:

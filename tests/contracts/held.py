@@ -45,7 +45,7 @@ def new(number: int, held: Held, *quotas: Quota) -> NewJob:
     id_ = f"{number:032x}"
     job = new_job(id_, Plan((RolePlan("worker", 1, 1, -1, 0),), 0, True), held.from_ms)
     record = JobRecord(job, held.user, f"job-{number}", held.virtual_cluster, 10, "{}")
-    return NewJob(record, "config", held.gpus, Event(id_, held.from_ms, "Submitted", "told", 0), quotas=quotas)
+    return NewJob(record, "config", held.gpus, Event(id_, held.from_ms, "Submitted", "message", 0), quotas=quotas)
 
 
 async def run(database: Database, *all_held: Held, first: int = 0) -> list[str]:

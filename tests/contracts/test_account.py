@@ -111,7 +111,7 @@ class Lives:
         )
         job = new_job(id_, Plan(roles, 2, chance.random() < 0.5), self.now_ms)
         record = JobRecord(job, chance.choice(("ann", "bob")), f"job-{number}", chance.choice("xy"), 10, "{}")
-        event = Event(id_, self.now_ms, "Submitted", "told", 0)
+        event = Event(id_, self.now_ms, "Submitted", "message", 0)
         await self.store.add_job(NewJob(record, "config", 1, event), None)
         return record
 
@@ -164,7 +164,7 @@ class Lives:
         return Slot("n1", "10.0.0.1", (), {}, self.grants, "", *amounts)
 
 
-def _told(rows: tuple[UseRow, ...]) -> Sums:
+def _describe(rows: tuple[UseRow, ...]) -> Sums:
     return {
         (row.day, row.user, row.virtual_cluster): [
             row.gpu_hours, row.cpu_hours, row.memory_gb_hours, float(row.task_attempts),
@@ -216,7 +216,7 @@ async def _check(usage: SqlUsageStore, lives: Lives, begins_ms: int) -> None:
     first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     month_ms = int(first.timestamp()) * 1000
     for from_ms in (begins_ms, month_ms):
-        found, expected = _told(await usage.use(from_ms, now_ms)), lives.accountant.sums(from_ms, now_ms)
+        found, expected = _describe(await usage.use(from_ms, now_ms)), lives.accountant.sums(from_ms, now_ms)
         if lives.is_steady:
             assert found.keys() == expected.keys()
         # What ended before it began counts as a run, and held nothing.

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from openpai.protocol.errors import Unavailable
 from openpai.store import database as doors
 from openpai.store.database import Database
-from openpai.store.pulse import Pulse
+from openpai.store.health import Pulse
 from openpai.store.schema import lease
 
 ROW = {"name": "one", "holder": "h", "epoch": 1, "until_ms": 0, "url": ""}
@@ -54,8 +54,8 @@ async def test_a_file_that_stays_locked_is_waited_for_once_by_all(
     other.execute("BEGIN IMMEDIATE")
     with capture_logs() as logs:
         for _ in range(2):
-            told = await asyncio.gather(*(database.write(adding(f"{n}")) for n in range(20)), return_exceptions=True)
-            assert {str(error) for error in told} == {"the database does not answer"}
+            message = await asyncio.gather(*(database.write(adding(f"{n}")) for n in range(20)), return_exceptions=True)
+            assert {str(error) for error in message} == {"the database does not answer"}
         assert await names(database) == []
         other.rollback()
         await database.write(adding("one"))

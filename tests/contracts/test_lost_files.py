@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from openpai.protocol.errors import Unavailable
 from openpai.store.database import Database
-from openpai.store.pulse import Pulse
+from openpai.store.health import Pulse
 from tests.newest import fill
 
 

@@ -107,8 +107,8 @@ def test_a_database_that_cannot_hold_every_letter_is_refused(postgres_server: st
     with fresh_database(postgres_server, "ascii", "template0", options) as url:
         database = Database(url)
         try:
-            with pytest.raises(Refused, match="encoded in SQL_ASCII") as told:
+            with pytest.raises(Refused, match="encoded in SQL_ASCII") as message:
                 migrate(database)
-            assert "createdb --encoding UTF8" in told.value.advice
+            assert "createdb --encoding UTF8" in message.value.advice
         finally:
             database.close()

@@ -79,9 +79,9 @@ async def test_grants_need_both_ends(
 ) -> None:
     await store.add_storage(DATA)
     await SqlAccountStore(database).add_group(Group("vision"))
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as message:
         await store.grant_storage(name, group)
-    assert told.value.code == code
+    assert message.value.code == code
 
 
 async def test_a_storage_that_is_being_removed_is_granted_to_nobody(
@@ -107,6 +107,6 @@ async def test_a_storage_that_is_being_removed_is_granted_to_nobody(
 
 
 async def test_what_is_not_there_cannot_be_removed(store: SqlStorageStore) -> None:
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as message:
         await store.remove_storage("none")
-    assert told.value.code == "NoStorageError"
+    assert message.value.code == "NoStorageError"

@@ -104,7 +104,7 @@ async def test_what_is_saved_comes_back_the_same(database: Database) -> None:
     assert await store.save([granted], None) == (Saved.YES,)
     assert await store.load(before.job.id) == granted.after
     key = AttemptKey(before.job.id, 0, "worker", 0, 0)
-    report = ExitReport(7, ExitReason.EXITED, "told", 1, 2)
+    report = ExitReport(7, ExitReason.EXITED, "message", 1, 2)
     started = TaskStarted(key, 2100)
     failed = change(granted.after, started, TaskExited(key, report, diagnose(report, "x"), 2200))
     assert await store.save([failed], None) == (Saved.YES,)

@@ -17,12 +17,12 @@ from openpai.lifecycle.stepping import step
 from openpai.orchestrator.recording import build_change
 from openpai.ports.store import AlreadySubmitted, Saved
 from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, Quota, UseRow
+from openpai.store.accounting import Period, _of_deleted_jobs, _within_a_day, keep_use
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
 from openpai.store.schema import past_use
 from openpai.store.usage import SqlUsageStore
-from openpai.store.using import Period, _of_deleted_jobs, _within_a_day, keep_use
 
 from .held import Held, new, run
 
@@ -51,7 +51,7 @@ def _day(at_ms: int) -> str:
     return f"2023-11-{at_ms // DAY_MS - 19_662 + 1:02}"
 
 
-def told(rows: Sequence[UseRow]) -> dict[tuple[str, str, str], tuple[float, ...]]:
+def describe(rows: Sequence[UseRow]) -> dict[tuple[str, str, str], tuple[float, ...]]:
     return {
         (row.day, row.user, row.virtual_cluster): (
             row.gpu_hours,
@@ -102,12 +102,14 @@ async def test_the_sums_are_those_of_counting_one_by_one(database: Database, see
     await run(database, *all_held)
     whole, odd = (MONDAY_MS, MONDAY_MS + 5 * DAY_MS), (MONDAY_MS + 12_345_678, MONDAY_MS + 3 * DAY_MS + 1)
     for period in (whole, odd, (MONDAY_MS + 5, MONDAY_MS + 7)):
-        found, expected = told(await usage.use(*period)), counted(all_held, *period)
+        found, expected = describe(await usage.use(*period)), counted(all_held, *period)
         assert found.keys() == expected.keys()
         for key, amounts in expected.items():
             assert found[key] == pytest.approx(amounts, rel=1e-12), key
     only = await usage.use(*whole, users=["a"], virtual_clusters=["y"])
-    assert told(only) == {key: row for key, row in told(await usage.use(*whole)).items() if key[1:] == ("a", "y")}
+    assert describe(only) == {
+        key: row for key, row in describe(await usage.use(*whole)).items() if key[1:] == ("a", "y")
+    }
     assert only
 
 
@@ -244,12 +246,12 @@ async def test_no_job_gets_past_a_quota_however_many_are_added_at_once(database:
         stores = [SqlJobStore(database), SqlJobStore(other)]
         of = [Held(("ann", "bob")[number % 4 // 2], "a", MONDAY_MS, None) for number in range(60)]
         asked = [stores[number % 2].add_job(new(number, held, quota), 1) for number, held in enumerate(of)]
-        told = await asyncio.gather(*asked, return_exceptions=True)
+        message = await asyncio.gather(*asked, return_exceptions=True)
     finally:
         other.close()
     usage = SqlUsageStore(database)
     assert (await usage.unfinished("ann"), await usage.unfinished("bob")) == ({"a": 7}, {"a": 7})
-    assert [each.count for each in told if isinstance(each, BeyondQuota)] == [7] * 46, told
+    assert [each.count for each in message if isinstance(each, BeyondQuota)] == [7] * 46, message
 
 
 async def test_a_job_sent_again_under_its_key_is_the_same_job_whatever_room_there_is(database: Database) -> None:
@@ -276,11 +278,11 @@ async def test_jobs_that_run_again_need_room_too(database: Database) -> None:
             change = build_change(before, stepped, {}, MONDAY_MS + 2)
             changes.append(replace(change, quotas=(Quota("a", jobs_unfinished=2),)))
         asked = [stores[number % 2].save([change], None) for number, change in enumerate(changes)]
-        told = await asyncio.gather(*asked, return_exceptions=True)
+        message = await asyncio.gather(*asked, return_exceptions=True)
     finally:
         other.close()
-    assert told.count((Saved.YES,)) == 2
-    assert sum(isinstance(each, BeyondQuota) for each in told) == 1
+    assert message.count((Saved.YES,)) == 2
+    assert sum(isinstance(each, BeyondQuota) for each in message) == 1
     assert await SqlUsageStore(database).unfinished("ann") == {"a": 2}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.told import Told
+from tests.outcome import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "correct-horse-1"
@@ -78,9 +78,9 @@ class Person:
 
     environment: Mapping[str, str]
 
-    def __call__(self, *arguments: str, stdin: str = "", within_s: float = 100) -> Told:
+    def __call__(self, *arguments: str, stdin: str = "", within_s: float = 100) -> Outcome:
         """Run `pai` to its end."""
-        told = subprocess.run(
+        message = subprocess.run(
             [*PAI, *arguments],
             env=self.environment,
             input=stdin,
@@ -90,7 +90,7 @@ class Person:
             check=False,
             cwd=ROOT,
         )
-        return Told(told.returncode, told.stdout, told.stderr)
+        return Outcome(message.returncode, message.stdout, message.stderr)
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
         """Run `pai` and return at once."""
@@ -114,6 +114,6 @@ def person(home: Path, url: str) -> Person:
 def logged_in(home: Path, url: str) -> Person:
     """Return the administrator of the platform at `url`."""
     admin = person(home, url)
-    told = admin("login", "--user", "admin", "--password-stdin", stdin=PASSWORD)
-    assert told.code == 0, told.err
+    message = admin("login", "--user", "admin", "--password-stdin", stdin=PASSWORD)
+    assert message.code == 0, message.err
     return admin

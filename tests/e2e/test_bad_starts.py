@@ -36,12 +36,12 @@ def environment() -> dict[str, str]:
 def refused(*options: object, code: int = 2) -> str:
     """Start a server that has to refuse; return what it said on standard error."""
     command = [*PAI, "up", "--port", "0", *map(str, options)]
-    told = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
-    assert told.returncode == code, told
-    assert told.stdout == ""
-    assert "Traceback" not in told.stderr
-    assert 1 <= len(told.stderr.strip().splitlines()) <= 2, told.stderr
-    return told.stderr
+    message = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert message.returncode == code, message
+    assert message.stdout == ""
+    assert "Traceback" not in message.stderr
+    assert 1 <= len(message.stderr.strip().splitlines()) <= 2, message.stderr
+    return message.stderr
 
 
 class Running:
@@ -114,8 +114,8 @@ def database(tmp_path: Path) -> Path:
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
-        told = refused("--data-dir", tmp_path / "data", "--port", port)
-    assert f"cannot listen on 127.0.0.1 port {port}: another program listens there" in told
+        message = refused("--data-dir", tmp_path / "data", "--port", port)
+    assert f"cannot listen on 127.0.0.1 port {port}: another program listens there" in message
     assert not (tmp_path / "data").exists()
 
 
@@ -156,13 +156,13 @@ def test_a_key_that_is_missing_or_open_to_everybody(database: Path) -> None:
 
 def test_a_data_directory_that_belongs_to_another_database(tmp_path: Path) -> None:
     (tmp_path / "database").write_text("postgresql://db.example.org/openpai")
-    told = refused("--data-dir", tmp_path)
-    assert "belongs to the database postgresql://db.example.org/openpai" in told
+    message = refused("--data-dir", tmp_path)
+    assert "belongs to the database postgresql://db.example.org/openpai" in message
     assert not (tmp_path / "openpai.db").exists()
     elsewhere = ("--database-url", "postgresql://pai:hush@127.0.0.1:1/other")
-    told = refused("--data-dir", tmp_path, *elsewhere)
-    assert "belongs to the database postgresql://db.example.org/openpai" in told
-    assert "hush" not in told
+    message = refused("--data-dir", tmp_path, *elsewhere)
+    assert "belongs to the database postgresql://db.example.org/openpai" in message
+    assert "hush" not in message
     assert "hush" not in refused("--data-dir", tmp_path, "--database-url", "postgresql//pai:hush@h/other")
     # A database that never answered has left no mark.
     (tmp_path / "database").unlink()
@@ -188,8 +188,8 @@ def test_a_database_of_a_newer_version(database: Path) -> None:
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999_from_the_future'")
     connection.close()
-    told = refused("--data-dir", database.parent)
-    assert "the database was last used by a newer openpai (schema 9999_from_the_future)" in told
+    message = refused("--data-dir", database.parent)
+    assert "the database was last used by a newer openpai (schema 9999_from_the_future)" in message
 
 
 SECOND: Final = """
@@ -249,8 +249,8 @@ def test_an_empty_database_file_gets_the_newest_schema(tmp_path: Path) -> None:
 def test_a_data_directory_in_use(tmp_path: Path) -> None:
     server = Running(tmp_path / "data", tmp_path)
     try:
-        told = refused("--data-dir", tmp_path / "data")
-        assert f"another server (process {server.process.pid}) uses the data directory" in told
+        message = refused("--data-dir", tmp_path / "data")
+        assert f"another server (process {server.process.pid}) uses the data directory" in message
     finally:
         assert server.end() == 0
 
@@ -277,8 +277,8 @@ def test_a_start_that_failed_leaves_no_administrator_whose_password_nobody_was_t
 
 
 def test_a_process_backend_open_to_the_world(tmp_path: Path) -> None:
-    told = refused("--data-dir", tmp_path / "data", "--host", "0.0.0.0")
-    assert "gives every job the server's own rights" in told
+    message = refused("--data-dir", tmp_path / "data", "--host", "0.0.0.0")
+    assert "gives every job the server's own rights" in message
     assert not (tmp_path / "data").exists()
 
 
@@ -286,8 +286,10 @@ def test_a_database_that_does_not_answer(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    told = refused("--data-dir", tmp_path / "data", "--database-url", f"postgresql://pai@127.0.0.1:{port}/pai", code=6)
-    assert "the database does not answer" in told
+    message = refused(
+        "--data-dir", tmp_path / "data", "--database-url", f"postgresql://pai@127.0.0.1:{port}/pai", code=6
+    )
+    assert "the database does not answer" in message
 
 
 def test_a_database_that_says_nothing(tmp_path: Path) -> None:
@@ -295,6 +297,6 @@ def test_a_database_that_says_nothing(tmp_path: Path) -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"postgresql://pai@127.0.0.1:{silent.getsockname()[1]}/pai"
-        told = refused("--data-dir", tmp_path / "data", "--database-url", url, code=6)
-    assert "the database does not answer" in told
-    assert "timeout" in told
+        message = refused("--data-dir", tmp_path / "data", "--database-url", url, code=6)
+    assert "the database does not answer" in message
+    assert "timeout" in message

@@ -29,7 +29,7 @@ def test_every_block_of_the_page_runs(tmp_path):
     server = Server.start(tmp_path / "platform")
     try:
         admin = logged_in(tmp_path / "home", server.url)
-        told = subprocess.run(
+        message = subprocess.run(
             [sys.executable, "-c", BLOCKS],
             env=dict(admin.environment),
             cwd=tmp_path,
@@ -38,7 +38,7 @@ def test_every_block_of_the_page_runs(tmp_path):
             timeout=120,
             check=False,
         )
-        assert told.returncode == 0, told.stderr
+        assert message.returncode == 0, message.stderr
         for expected in (
             "as admin",
             "SUCCEEDED 0",
@@ -47,7 +47,7 @@ def test_every_block_of_the_page_runs(tmp_path):
             "taskRoles.main",
             "instances",
         ):
-            assert expected in told.stdout, told.stdout
+            assert expected in message.stdout, message.stdout
     finally:
         server.end()
 
@@ -56,7 +56,7 @@ def test_every_block_of_the_page_satisfies_a_strict_type_checker(tmp_path):
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed")
     (tmp_path / "page.py").write_text(BLOCKS)
-    told = subprocess.run(
+    message = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={ROOT / '.mypy_cache'}", str(tmp_path / "page.py")],
         env={**os.environ, "MYPYPATH": str(ROOT / "src")},
         cwd=tmp_path,
@@ -65,7 +65,7 @@ def test_every_block_of_the_page_satisfies_a_strict_type_checker(tmp_path):
         timeout=240,
         check=False,
     )
-    assert told.returncode == 0, told.stdout
+    assert message.returncode == 0, message.stdout
 
 
 def test_a_token_from_standard_input_logs_in(tmp_path):
@@ -74,9 +74,9 @@ def test_a_token_from_standard_input_logs_in(tmp_path):
         admin = logged_in(tmp_path / "home", server.url)
         token = admin("token", "create", "--scope", "read").out.strip()
         program = person(tmp_path / "program", server.url)
-        told = program("login", "--token-stdin", "--json", stdin=token + "\n")
-        assert told.json()["user"] == "admin", told.err
-        assert token not in told.out
+        message = program("login", "--token-stdin", "--json", stdin=token + "\n")
+        assert message.json()["user"] == "admin", message.err
+        assert token not in message.out
         assert program("job", "list").code == 0
         assert program("login", "--token-stdin", stdin="no-such-token\n").code == 4
         assert program("login", "--user", "admin", "--password-stdin", stdin=PASSWORD).code == 0

@@ -103,9 +103,9 @@ def test_a_job_says_that_its_image_is_being_pulled(pai: Person, tmp_path: Path) 
         registry.may_answer.clear()
         assert pai("job", "submit", job_file(tmp_path, "patient", "exit 0", image=registry.image)).code == 0
         assert registry.was_asked.wait(20)
-        told = f"1 of its tasks is being started on {socket.gethostname()}-0: pulling image {registry.image}"
+        message = f"1 of its tasks is being started on {socket.gethostname()}-0: pulling image {registry.image}"
         (wait,) = pai("job", "why", "patient", "--json").json()["waits"]
-        assert (wait["code"], wait["told"]) == ("STARTING", told)
+        assert (wait["code"], wait["message"]) == ("STARTING", message)
         registry.may_answer.set()
         assert pai("job", "wait", "patient").code == 0
         remove_image(engine()[0], registry.image)
@@ -165,8 +165,8 @@ def test_events_and_the_detail_say_what_became_of_an_image(pai: Person, tmp_path
         assert pai("job", "submit", job_file(tmp_path, "fine", "exit 0", image=registry.image)).code == 0
         assert pai("job", "wait", "fine").code == 0
         remove_image(engine()[0], registry.image)
-    told = sorted(event["reason"] for event in events_of(pai, "fine") if "Image" in event["reason"])
-    assert told == ["ImagePulled", "PullingImage"]
+    message = sorted(event["reason"] for event in events_of(pai, "fine") if "Image" in event["reason"])
+    assert message == ["ImagePulled", "PullingImage"]
 
 
 def events_of(pai: Person, name: str) -> list[dict[str, str]]:

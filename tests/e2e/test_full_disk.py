@@ -72,9 +72,9 @@ def test_on_a_full_disk_people_log_in_and_stop_jobs(small_disk: Path, tmp_path: 
 
 def test_a_server_starts_on_a_full_disk_or_says_in_a_sentence_why_not(small_disk: Path, tmp_path: Path) -> None:
     fill(small_disk / "ballast")
-    told = refused("--data-dir", small_disk / "data", "--backend", "simulated")
-    assert "is full" in told
-    assert "free some space" in told
+    message = refused("--data-dir", small_disk / "data", "--backend", "simulated")
+    assert "is full" in message
+    assert "free some space" in message
     (small_disk / "ballast").unlink()
     server = Running(small_disk / "data", tmp_path)
     until_it_owns_room(small_disk / "data")

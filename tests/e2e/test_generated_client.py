@@ -82,13 +82,13 @@ def test_a_generated_client_logs_in_lists_and_understands_a_refusal(tmp_path):
             timeout=120,
             check=False,
         )
-        told = generated.stdout + generated.stderr
-        assert generated.returncode == 0, told
+        message = generated.stdout + generated.stderr
+        assert generated.returncode == 0, message
         # The generator knows neither YAML bodies nor archives; it must know everything else.
-        left_out = [line for line in told.splitlines() if line.startswith("WARNING parsing")]
+        left_out = [line for line in message.splitlines() if line.startswith("WARNING parsing")]
         assert all(
             "POST /api/v2/jobs within" in line or "/files/" in line or "/work within" in line for line in left_out
-        ), told
+        ), message
         python = Path(program).parent / "python"
         called = subprocess.run(
             [python if python.exists() else sys.executable, "-c", CALLER, server.url, PASSWORD],

@@ -143,9 +143,9 @@ def _run(command: list[str], more: Mapping[str, str]) -> subprocess.CompletedPro
 
 def test_a_new_key_opens_everything_and_the_old_one_nothing(data: Path) -> None:
     old = key_from(data / "secret.key")
-    told = rotate(data)
-    assert told.returncode == 0, told.stderr
-    assert f"{JOBS + 1} secrets are sealed with the new key" in told.stdout
+    message = rotate(data)
+    assert message.returncode == 0, message.stderr
+    assert f"{JOBS + 1} secrets are sealed with the new key" in message.stdout
     new = key_from(data / "secret.key")
     assert len(keys_in(new)) == 1
     assert new != old
@@ -184,14 +184,14 @@ def test_it_may_be_cut_off_anywhere(data: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_key_from_the_environment_is_not_ours_to_change(data: Path) -> None:
     old = key_from(data / "secret.key")
-    told = rotate(data, PAI_SECRET_KEY=old)
-    assert told.returncode != 0
-    assert "PAI_SECRET_KEY=NEW,OLD" in told.stderr
+    message = rotate(data, PAI_SECRET_KEY=old)
+    assert message.returncode != 0
+    assert "PAI_SECRET_KEY=NEW,OLD" in message.stderr
     check_everything_opens(data, old)
     new = base64.urlsafe_b64encode(b"n" * 32).decode()
-    told = rotate(data, PAI_SECRET_KEY=f"{new},{old}")
-    assert told.returncode == 0, told.stderr
-    assert "leave nothing but the first key" in " ".join(told.stdout.split())
+    message = rotate(data, PAI_SECRET_KEY=f"{new},{old}")
+    assert message.returncode == 0, message.stderr
+    assert "leave nothing but the first key" in " ".join(message.stdout.split())
     check_everything_opens(data, new)
     assert key_from(data / "secret.key") == old
 
@@ -202,9 +202,9 @@ def test_secrets_that_no_key_opens_are_named_and_left_alone(data: Path) -> None:
     with database.engine.connect().execution_options(writes=True) as connection, connection.begin():
         add_job(connection, 7, strange)
     database.close()
-    told = rotate(data)
-    assert told.returncode == 0
-    assert f"{7:032x}" in told.stdout
+    message = rotate(data)
+    assert message.returncode == 0
+    assert f"{7:032x}" in message.stdout
     assert strange is not None
     assert all_sealed(data)["job-7"] == strange.data
 
@@ -213,18 +213,18 @@ def test_a_key_of_something_else_is_refused_and_nothing_changes(data: Path) -> N
     sealed, file = all_sealed(data), data / "secret.key"
     strange = Fernet.generate_key().decode()
     file.write_text(strange)
-    told = rotate(data)
-    assert (told.returncode, key_from(file)) == (2, strange)
-    assert f"opens none of the {JOBS + 1} secrets" in told.stderr
+    message = rotate(data)
+    assert (message.returncode, key_from(file)) == (2, strange)
+    assert f"opens none of the {JOBS + 1} secrets" in message.stderr
     for content, fault in ((b"", "is empty"), (b"\xff\xfe", "is not a text"), (b"x", "is not a key")):
         file.write_bytes(content)
-        told = rotate(data)
-        assert (told.returncode, file.read_bytes()) == (2, content), told
-        assert fault in told.stderr
+        message = rotate(data)
+        assert (message.returncode, file.read_bytes()) == (2, content), message
+        assert fault in message.stderr
     file.unlink()
-    told = rotate(data)
-    assert (told.returncode, file.exists()) == (2, False)
-    assert "is missing" in told.stderr
+    message = rotate(data)
+    assert (message.returncode, file.exists()) == (2, False)
+    assert "is missing" in message.stderr
     assert all_sealed(data) == sealed
 
 
@@ -242,37 +242,37 @@ def test_a_link_leads_to_the_new_key_and_the_old_one_is_gone(data: Path, tmp_pat
 
 def test_the_key_of_another_database_is_not_dropped(data: Path) -> None:
     old, database = key_from(data / "secret.key"), data / "openpai.db"
-    told = rotate(data, "--database-url", "postgresql://pai:hush@127.0.0.1:1/elsewhere")
-    assert "belongs to the database sqlite:///" in told.stderr
+    message = rotate(data, "--database-url", "postgresql://pai:hush@127.0.0.1:1/elsewhere")
+    assert "belongs to the database sqlite:///" in message.stderr
     database.rename(data / "away")
-    told = rotate(data)
-    assert "there is no database" in told.stderr
+    message = rotate(data)
+    assert "there is no database" in message.stderr
     (data / "away").rename(database)
     held = open_data_dir(data)
     held.remember_database("postgresql://pai:hush@db.example.org/openpai?sslmode=require&host=/run")
     held.close()
-    told = rotate(data)
-    assert told.returncode == 2
-    assert "belongs to the database postgresql://db.example.org/openpai" in told.stderr
-    assert "hush" not in told.stderr + (data / "database").read_text()
+    message = rotate(data)
+    assert message.returncode == 2
+    assert "belongs to the database postgresql://db.example.org/openpai" in message.stderr
+    assert "hush" not in message.stderr + (data / "database").read_text()
     assert key_from(data / "secret.key") == old
 
 
 def test_it_waits_for_nobody_but_says_who_is_in_the_way(data: Path, tmp_path: Path) -> None:
     held = open_data_dir(data)
-    told = rotate(data)
-    assert told.returncode != 0
-    assert "uses the data directory" in told.stderr
+    message = rotate(data)
+    assert message.returncode != 0
+    assert "uses the data directory" in message.stderr
     held.close()
 
     visitor = visit_data_dir(data)
-    told = rotate(data)
-    assert told.returncode != 0
-    assert "--api-only" in told.stderr
+    message = rotate(data)
+    assert message.returncode != 0
+    assert "--api-only" in message.stderr
     visitor.close()
 
-    told = rotate(tmp_path / "nothing")
-    assert "is not the data directory of a server" in told.stderr
+    message = rotate(tmp_path / "nothing")
+    assert "is not the data directory of a server" in message.stderr
     assert len(keys_in(key_from(data / "secret.key"))) == 1
 
 
@@ -302,8 +302,8 @@ def test_a_job_still_has_its_secrets_after_the_key_was_changed(tmp_path: Path) -
         assert admin("job", "wait", "uses-a-secret").code == 0
         assert rotate(server.data_dir / "data").returncode != 0
         assert server.end() == 0
-        told = rotate(server.data_dir / "data", "--json")
-        assert told.returncode == 0, told.stderr
+        message = rotate(server.data_dir / "data", "--json")
+        assert message.returncode == 0, message.stderr
         server = server.again()
         assert admin("job", "start", "uses-a-secret").code == 0
         assert admin("job", "wait", "uses-a-secret").code == 0

@@ -149,8 +149,8 @@ def test_no_planted_secret_is_found_in_clear(server: Server, tmp_path: Path) -> 
     go_through_everything(ask)
     admin = logged_in(tmp_path / "home", server.url)
     commands = ("wait good", "wait bad", "wait loud", "show bad", "show loud", "config good", "events good")
-    told = [admin("job", *command.split()) for command in commands]
-    assert told[0].code == 0, told[0]
+    message = [admin("job", *command.split()) for command in commands]
+    assert message[0].code == 0, message[0]
     assert ask("GET", "/jobs/admin~bad").json()["jobStatus"]["appExitCode"] == 7
     for path in ASKED:
         answer = ask("GET", path)
@@ -161,7 +161,7 @@ def test_no_planted_secret_is_found_in_clear(server: Server, tmp_path: Path) -> 
 
     secrets = (*PLANTED, *ask.tokens)
     assert {name.rpartition("/")[2] for name in files_with(server.data_dir, (LOGGED,))} == {"stderr.log"}
-    said = [*ask.said, *(f"{each.out} {each.err}" for each in told)]
+    said = [*ask.said, *(f"{each.out} {each.err}" for each in message)]
     # The one that revoked a token said which.
     heard = [text for text in said if any(secret in text.partition(": ")[2] for secret in (*secrets, LOGGED))]
     assert heard == []

@@ -100,8 +100,8 @@ def test_any_of_three_servers_takes_any_request(trio: Trio) -> None:
         assert len(trio.get(number, "/jobs")) == 3
         until(lambda number=number: trio.state((number + 1) % 3, f"job-{number}") == "SUCCEEDED")
         log = "attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout"
-        told = trio.clients[number].get(f"/api/v2/jobs/job-0/{log}", headers=trio.headers())
-        assert (told.status_code, told.text) == (200, "hello\n")
+        message = trio.clients[number].get(f"/api/v2/jobs/job-0/{log}", headers=trio.headers())
+        assert (message.status_code, message.text) == (200, "hello\n")
         assert [node["healthy"] for node in trio.get(number, "/nodes")] == [True] * 4
         assert trio.get(number, f"/jobs/job-{number}/why")["waits"] == []
         assert "default" in trio.get(number, "/virtual-clusters")
@@ -114,8 +114,10 @@ def test_any_of_three_servers_takes_any_request(trio: Trio) -> None:
     )
     assert drained.status_code in (200, 201), drained.text
     assert [node["drained"] for node in trio.get(0, "/nodes")].count(True) == 1
-    wish = {"value": "STOP"}
-    assert trio.clients[1].put("/api/v2/jobs/long/executionType", json=wish, headers=trio.headers()).status_code == 202
+    promise = {"value": "STOP"}
+    assert (
+        trio.clients[1].put("/api/v2/jobs/long/executionType", json=promise, headers=trio.headers()).status_code == 202
+    )
     until(lambda: trio.state(2, "long") == "STOPPED")
 
 

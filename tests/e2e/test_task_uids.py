@@ -51,8 +51,8 @@ def uid_in_a_job(somebody: Person, directory: Path, name: str) -> int:
     }
     path = directory / f"{name}.yaml"
     path.write_text(json.dumps(job))
-    told = somebody("job", "submit", str(path))
-    assert told.code == 0, told.err
+    message = somebody("job", "submit", str(path))
+    assert message.code == 0, message.err
     assert somebody("job", "wait", name).code == 0, somebody("job", "logs", name)
     return int(somebody("job", "logs", name).out)
 

@@ -55,12 +55,12 @@ def gpus(http: httpx.Client) -> dict[str, int]:
 
 def refused(*options: str) -> str:
     """Start a server that has to refuse; return what it said."""
-    told = subprocess.run(
+    message = subprocess.run(
         [*PAI, "up", "--port", "0", *options], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (told.returncode, told.stdout) == (2, ""), told
-    assert "Traceback" not in told.stderr
-    return told.stderr
+    assert (message.returncode, message.stdout) == (2, ""), message
+    assert "Traceback" not in message.stderr
+    return message.stderr
 
 
 def ended(http: httpx.Client, name: str) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def test_shares_are_set_at_the_start_and_stay(tmp_path: Path) -> None:
     bare = Server.start(tmp_path, 0, "--backend", "simulated")
     with entered(bare.url) as http:
         assert gpus(http) == {"default": 13, "speech": 3, "vision": 16}
-        assert http.put("/virtual-clusters/speech", json={"wish": "4 GPUs"}).status_code in (200, 201)
+        assert http.put("/virtual-clusters/speech", json={"promise": "4 GPUs"}).status_code in (200, 201)
         assert gpus(http) == {"default": 12, "speech": 4, "vision": 16}
     bare.end()
     assert "take the place" not in (tmp_path / "server.log").read_text()
@@ -109,9 +109,9 @@ def test_what_cannot_be_promised_is_refused_with_every_fault(tmp_path: Path) -> 
     file.write_text(
         HIVED.replace("cellNumber: 3", "cellNumber: -3").replace("GPU-NODE, cellNumber: 1", "X, cellNumber: 1")
     )
-    told = refused(*where, "--cluster", str(file))
-    assert "virtualClusters.default.virtualCells[0].cellType" in told
-    assert "virtualClusters.vision.virtualCells[0].cellNumber" in told
+    message = refused(*where, "--cluster", str(file))
+    assert "virtualClusters.default.virtualCells[0].cellType" in message
+    assert "virtualClusters.vision.virtualCells[0].cellNumber" in message
     assert "cannot be read" in refused(*where, "--cluster", str(tmp_path / "nowhere.yaml"))
     assert "cannot be understood" in refused(*where, "--share", "vision: many")
     assert "one of them" in refused(*where, "--share", "a: 1 nodes", "--cluster", str(file))
@@ -137,8 +137,8 @@ def test_a_server_beside_it_answers_and_runs_nothing(tmp_path: Path) -> None:
             assert answer.status_code == 202, answer.text
             assert ended(http, "beside")["jobStatus"]["state"] == "SUCCEEDED"
             place = "/jobs/admin~beside/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout"
-            told = http.get(place).text
-            assert "hello from beside" in told
+            message = http.get(place).text
+            assert "hello from beside" in message
             beside.terminate()
             assert beside.wait(20) == 0
             assert direct.post("/jobs", content=JOB.format(name="after")).status_code == 202
@@ -149,7 +149,7 @@ def test_a_server_beside_it_answers_and_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_server_beside_nothing_is_refused(tmp_path: Path) -> None:
-    told = refused("--data-dir", str(tmp_path / "nowhere"), "--api-only")
-    assert "is not the data directory of a server" in told
+    message = refused("--data-dir", str(tmp_path / "nowhere"), "--api-only")
+    assert "is not the data directory of a server" in message
     assert not (tmp_path / "nowhere").exists()
     assert "--api-only leaves sharing" in refused("--data-dir", str(tmp_path), "--api-only", "--share", "a: 1 nodes")

@@ -32,18 +32,18 @@ from openpai.lifecycle.model import (
 )
 from openpai.lifecycle.stepping import step
 from openpai.logs.files import FileLogs
+from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.recording import build_change
-from openpai.orchestrator.wishes import Wishes
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.ports.platform import Holding, NodeView
 from openpai.ports.store import Saved, Slot
 from openpai.protocol.writing import load_spec
 from openpai.scheduler.model import Wait, Why
-from openpai.storage.shelf import StorageShelf
+from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
+from openpai.store.health import Pulse
 from openpai.store.jobs import SqlJobStore
-from openpai.store.pulse import Pulse
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
@@ -67,7 +67,7 @@ class HandClock:
         return self.at_ms
 
 
-class Here(Wishes):
+class Here(PlatformCommands):
     """The real wishes, and a cluster of one node to look at."""
 
     node = NodeView("n1", "10.0.0.1", True, "", "H200", 4, 1, 4096, 64, 2, 1, (1,), 1)
@@ -121,7 +121,7 @@ class World:
     http: httpx.AsyncClient
     clock: HandClock
     store: SqlJobStore
-    wishes: Wishes
+    commands: PlatformCommands
     queries: SqlJobQueries
     users: SqlAccountStore
     logs: FileLogs
@@ -156,7 +156,7 @@ class World:
         """Submit a job and return its id."""
         answer = await self.ask("POST", "/jobs", user, content=job_file(name, **options).encode())
         assert answer.status_code == 202, answer.text
-        id_ = await self.wishes._find(user, name)
+        id_ = await self.commands._find(user, name)
         self.clock.at_ms += 1000
         return id_
 
@@ -224,12 +224,12 @@ async def open_world(root: Path, database_url: str = "", **settings: Any) -> Asy
     logs = FileLogs(root / "logs", over.__contains__, period_s=0.02)
     vault = Vault(Fernet.generate_key().decode())
     kept = SqlSettingsStore(database)
-    wishes = Here(store, vault, clock, Names(), settings=kept)
+    commands = Here(store, vault, clock, Names(), settings=kept)
     manners = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
     world: World
-    storages = StorageShelf(SqlStorageStore(database), vault, clock, keep_out=(root / "logs",))
+    storages = StorageService(SqlStorageStore(database), vault, clock, keep_out=(root / "logs",))
     services = Services(
-        wishes, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
+        commands, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
         usage=SqlUsageStore(database), storages=storages, sealer=vault, check_database=Pulse(database).check,
     )  # fmt: skip
     api = create_api(services)
@@ -237,7 +237,7 @@ async def open_world(root: Path, database_url: str = "", **settings: Any) -> Asy
     # What a test is answered is also held against what the API says of itself.
     hooks = {"response": [truthful(api)]}
     async with httpx.AsyncClient(transport=transport, base_url="http://pai", event_hooks=hooks) as http:
-        world = World(api, http, clock, store, wishes, queries, users, logs, root / "logs", database, over)
+        world = World(api, http, clock, store, commands, queries, users, logs, root / "logs", database, over)
         yield world
     storages.close()
     await logs.close()

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openpai.api.limits import Guesses
 from openpai.api.sessions import digest_of
-from openpai.app.assembly import House
+from openpai.app.assembly import Server
 from openpai.ports.accounts import Token
 from openpai.protocol.errors import Refused
 
@@ -31,7 +31,7 @@ class Lasting:
     What is thrown at a platform also logs out and revokes tokens, and what comes after that would find every door shut.
     """
 
-    def __init__(self, app: ASGIApp, house: House) -> None:
+    def __init__(self, app: ASGIApp, house: Server) -> None:
         self._app = app
         self._house = house
 
@@ -45,7 +45,7 @@ class Lasting:
         await self._app(scope, receive, send)
 
     async def _renew(self, user: str, token: str) -> None:
-        desk = self._house.api.state.desk
+        desk = self._house.api.state.context
         try:
             await desk.sessions.caller(f"Bearer {token}")
         except Refused:
@@ -78,14 +78,14 @@ async def open_described(root: Path) -> AsyncIterator[tuple[Sharing, str]]:
 
 
 async def _fill(sharing: Sharing, root: Path) -> None:
-    desk = sharing.house.api.state.desk
+    desk = sharing.house.api.state.context
     guesses = Guesses(
         desk.services.clock, per_min=_MANY, per_min_of_address=_MANY, per_min_of_user=_MANY
     )  # being told to wait would hide everything else
-    sharing.house.api.state.desk = replace(desk, logins=guesses)
+    sharing.house.api.state.context = replace(desk, logins=guesses)
     (root / "shared").mkdir(exist_ok=True)
     for method, path, body in (
-        ("PUT", "/virtual-clusters/vision", {"wish": "1 nodes"}),
+        ("PUT", "/virtual-clusters/vision", {"promise": "1 nodes"}),
         ("POST", "/users", {"username": "ann", "password": PASSWORD, "virtualCluster": ["vision", "default"]}),
         ("POST", "/groups", {"groupname": "team-vision", "extension": {}}),
         ("POST", "/storages", {"name": "datasets", "type": "local", "data": {"path": str(root / "shared")}}),

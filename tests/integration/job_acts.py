@@ -38,7 +38,7 @@ LOOKS = ["", "/config", "/events", "/why", "/attempts/0", "/job-attempts", TASK]
 async def submitted(world: World, text: str = TWO_ROLES) -> str:
     answer = await world.ask("POST", "/jobs", content=text.encode())
     assert answer.status_code == 202, answer.text
-    return await world.wishes._find("ann", answer.json()["name"])
+    return await world.commands._find("ann", answer.json()["name"])
 
 
 async def refused(world: World, method: str, path: str, user: str = "ann", **more: Any) -> tuple[int, str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from openpai.app.assembly import House, build
+from openpai.app.assembly import Server, build
 from openpai.app.firstrun import ensure_admin
 from openpai.app.settings import Settings
 
@@ -44,7 +44,7 @@ extras: {extras}
 class Sharing:
     """A platform, and the people who use it."""
 
-    house: House
+    house: Server
     http: httpx.AsyncClient
     tokens: dict[str, str] = field(default_factory=dict)
 
@@ -127,7 +127,7 @@ async def open_sharing(root: Path, *, nodes: int = 4, gpus: int = 8, **settings:
     """Open a platform of simulated machines with one administrator, `admin`."""
     wanted = Settings(root / "data", backend="simulated", nodes=nodes, gpus_per_node=gpus, **settings)
     async with build(wanted) as house:
-        services = house.api.state.desk.services
+        services = house.api.state.context.services
         await ensure_admin(services.users, services.clock, PASSWORD)
         leading = asyncio.create_task(house.leadership.run())
         await house.leadership.is_settled.wait()

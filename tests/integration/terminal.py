@@ -22,7 +22,7 @@ import pytest
 from openpai.cli import session
 from openpai.client import Client
 from tests.integration.api_world import PASSWORD, World, open_world
-from tests.told import Told, run_pai
+from tests.outcome import Outcome, run_pai
 
 T = TypeVar("T")
 
@@ -63,9 +63,9 @@ class Terminal:
     capsys: pytest.CaptureFixture[str]
     tokens: dict[str, str] = field(default_factory=dict)
 
-    def run(self, wish: Coroutine[Any, Any, T]) -> T:
+    def run(self, promise: Coroutine[Any, Any, T]) -> T:
         """Do something on the platform's own event loop."""
-        return asyncio.run_coroutine_threadsafe(wish, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(promise, self.loop).result(60)
 
     def client(self, user: str = "root", token: str | None = None) -> Client:
         """Return a client of somebody who is logged in."""
@@ -75,7 +75,7 @@ class Terminal:
         known = token or self.tokens[user]
         return Client("http://pai", known, user=user, transport=self.bridge, sleep=lambda _: None)
 
-    def __call__(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Told:
+    def __call__(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Outcome:
         """Run `pai` to its end, as somebody who is logged in."""
         with self.monkeypatch.context() as patch:
             patch.setattr(session, "connect", lambda: self.client(user))
@@ -83,15 +83,15 @@ class Terminal:
             patch.setenv("COLUMNS", "80")
             return run_pai(patch, self.capsys, *arguments)
 
-    def ok(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Told:
+    def ok(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Outcome:
         """Run `pai`; it must succeed, and fit a terminal of 80 columns."""
-        told = self(*arguments, user=user, stdin=stdin)
-        assert told.code == 0, told.err
+        message = self(*arguments, user=user, stdin=stdin)
+        assert message.code == 0, message.err
         if "--json" not in arguments:
             # What is one word, such as a token, cannot be broken.
-            lines = (line for line in told.out.splitlines() if len(line) > 80 and " " in line.strip())
+            lines = (line for line in message.out.splitlines() if len(line) > 80 and " " in line.strip())
             assert [line for line in lines if not line.startswith(("next:", "     "))] == []
-        return told
+        return message
 
     def json(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Any:
         """Run `pai --json`; it must succeed."""
@@ -107,8 +107,8 @@ def open_terminal(
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
 
-    def run(wish: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(wish, loop).result(60)
+    def run(promise: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(promise, loop).result(60)
 
     opened = open_world(root)
     world = run(opened.__aenter__())

@@ -16,7 +16,7 @@ import pytest
 from openpai.api.passwords import is_password
 from openpai.app.datadir import open_data_dir
 from openpai.app.firstrun import ensure_admin
-from openpai.app.world import SystemClock
+from openpai.app.system import SystemClock
 from openpai.ports.accounts import Group, Token, User
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
@@ -76,17 +76,17 @@ async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path) -> None:
     with opened(tmp_path):
         pass
     done = run(tmp_path, "--user", "eve", "--make-up", "--json")
-    told = json.loads(done.stdout)
-    assert (told["user"], told["isNew"]) == ("eve", True)
+    message = json.loads(done.stdout)
+    assert (message["user"], message["isNew"]) == ("eve", True)
     with opened(tmp_path) as accounts:
         eve = await accounts.user("eve")
         assert eve is not None
         assert eve.is_admin
-        assert is_password(told["password"], eve.password_hash)
+        assert is_password(message["password"], eve.password_hash)
 
 
 @pytest.mark.parametrize(
-    ("options", "said", "told"),
+    ("options", "said", "message"),
     [
         (["--password-stdin"], "short\n", "give at least 6"),
         (["--password-stdin"], "", "give at least 6"),
@@ -96,13 +96,13 @@ async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path) -> None:
         ([], "", "--password-stdin"),
     ],
 )
-async def test_what_cannot_be_changes_nothing(tmp_path: Path, options: list[str], said: str, told: str) -> None:
+async def test_what_cannot_be_changes_nothing(tmp_path: Path, options: list[str], said: str, message: str) -> None:
     with opened(tmp_path) as accounts:
         await accounts.add_user(User("sso", "", 1, source="oidc", subject="s"))
         before = await accounts.users()
     done = run(tmp_path, *options, said=said)
     assert done.returncode != 0
-    assert told in done.stderr
+    assert message in done.stderr
     with opened(tmp_path) as accounts:
         assert await accounts.users() == before
 

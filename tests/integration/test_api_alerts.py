@@ -45,7 +45,12 @@ async def test_a_healthy_platform_has_only_its_bad_device_to_tell_of(world: Worl
 
 async def test_nodes_that_are_away_or_drained_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     away = replace(
-        Here.node, is_healthy=False, told="no answer for 60 s", is_drained=True, drained_because="disk", bad_devices=()
+        Here.node,
+        is_healthy=False,
+        message="no answer for 60 s",
+        is_drained=True,
+        drained_because="disk",
+        bad_devices=(),
     )
     monkeypatch.setattr(Here, "node", away)
     found = await world.get("/alerts", "root")
@@ -92,9 +97,9 @@ async def test_a_job_that_got_its_devices_and_does_not_begin_is_told(world: Worl
 @pytest.mark.parametrize("version", ["v1", "v2"])
 async def test_nodes_are_told_as_kubernetes_would(world: World, version: str) -> None:
     headers = await world.login("root")
-    told = (await world.http.get(f"/api/{version}/kubernetes/nodes", headers=headers)).json()
-    assert (told["kind"], told["apiVersion"]) == ("NodeList", "v1")
-    [node] = told["items"]
+    message = (await world.http.get(f"/api/{version}/kubernetes/nodes", headers=headers)).json()
+    assert (message["kind"], message["apiVersion"]) == ("NodeList", "v1")
+    [node] = message["items"]
     assert node["metadata"]["name"] == "n1"
     assert node["status"]["capacity"] == {"cpu": "4", "memory": "4096Mi", "nvidia.com/gpu": "2"}
     assert node["status"]["allocatable"]["nvidia.com/gpu"] == "1"
@@ -113,9 +118,9 @@ async def test_what_runs_is_told_as_pods_and_found_by_its_labels(world: World) -
     await world.submit("waiting")
 
     async def pods(**params: str) -> list[dict[str, Any]]:
-        told = await world.get("/kubernetes/pods", "root", **params)
-        assert told["kind"] == "PodList"
-        found: list[dict[str, Any]] = told["items"]
+        message = await world.get("/kubernetes/pods", "root", **params)
+        assert message["kind"] == "PodList"
+        found: list[dict[str, Any]] = message["items"]
         return found
 
     assert len(await pods()) == 4
@@ -129,7 +134,7 @@ async def test_what_runs_is_told_as_pods_and_found_by_its_labels(world: World) -
     # OpenPAI's page of services asks for pods of services like this, and has none of a job.
     assert (len(await pods(labelSelector="jobName")), await pods(labelSelector="jobName,app")) == (4, [])
     assert (len(await pods(namespace="default")), await pods(namespace="kube-system")) == (4, [])
-    await world.wishes.stop("bob", "over", "bob")
+    await world.commands.stop("bob", "over", "bob")
     refused = await world.ask("GET", "/kubernetes/pods", "root", params={"labelSelector": "userName in (ann)"})
     assert (refused.status_code, refused.json()["code"]) == (400, "InvalidParametersError")
     assert (await world.ask("GET", "/kubernetes/pods", "ann")).status_code == 403
@@ -143,11 +148,11 @@ async def test_a_task_with_a_port_for_ssh_says_how_to_get_in(world: World) -> No
     assert (waits.status_code, waits.json()["code"]) == (404, "NoJobSshInfoError")
     assert waits.json()["advice"] == "wait until it runs"
     await world.grant()
-    id_ = await world.wishes._find("ann", "shell")
+    id_ = await world.commands._find("ann", "shell")
     await world.started(AttemptKey(id_, 0, "worker", 0, 0))
-    told = await world.get("/jobs/shell/ssh")
+    message = await world.get("/jobs/shell/ssh")
     [port] = (await world.get("/jobs/shell"))["taskRoles"]["worker"]["taskStatuses"][0]["containerPorts"].values()
-    assert told == {
+    assert message == {
         "containers": [
             {
                 "id": f"{id_}.0.worker.0.0",

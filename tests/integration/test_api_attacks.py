@@ -31,7 +31,7 @@ BODIES: Final = {
     "a huge number": b'{"expiration": ' + b"9" * 5000 + b"}",
     "a huge word": b'{"username": "' + b"a" * 900_000 + b'"}',
     "the same key twice": b'{"username": "ann", "username": "root", "value": 1, "value": 2}',
-    "a NUL": b'{"username": "a\\u0000b", "groupname": "\\u0000", "value": "\\u0000", "wish": "\\u0000"}',
+    "a NUL": b'{"username": "a\\u0000b", "groupname": "\\u0000", "value": "\\u0000", "promise": "\\u0000"}',
     "a list": b"[]",
     "nothing at all": b"null",
 }
@@ -61,8 +61,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         (tmp_path / "shared" / "known.txt").write_text("known")
         (tmp_path / "secret").write_text(SECRET)
         said = {"name": "data", "type": "local", "data": {"path": str(tmp_path / "shared")}}
-        await world.api.state.desk.services.storages.add(said)
-        await world.api.state.desk.services.storages.grant("data", "default", is_default=False)
+        await world.api.state.context.services.storages.add(said)
+        await world.api.state.context.services.storages.grant("data", "default", is_default=False)
         yield world
 
 
@@ -85,12 +85,14 @@ def filled(path: str, /, **values: str) -> str:
 
 def check_survived(answer: httpx.Response, what: str) -> None:
     """Fail for an answer that is a fault of the server, or that lets the input out of its place."""
-    told = f"{answer.request.method} {str(answer.request.url)[:200]}: {what}: {answer.status_code} {answer.text[:200]}"
-    assert answer.status_code < 500 or answer.json()["code"] == "UnavailableError", told
-    assert "x-evil" not in answer.headers, told
-    assert "set-cookie" not in answer.headers, told
-    assert not any("\r" in value or "\n" in value for value in answer.headers.values()), told
-    assert SECRET not in answer.text, told
+    message = (
+        f"{answer.request.method} {str(answer.request.url)[:200]}: {what}: {answer.status_code} {answer.text[:200]}"
+    )
+    assert answer.status_code < 500 or answer.json()["code"] == "UnavailableError", message
+    assert "x-evil" not in answer.headers, message
+    assert "set-cookie" not in answer.headers, message
+    assert not any("\r" in value or "\n" in value for value in answer.headers.values()), message
+    assert SECRET not in answer.text, message
 
 
 async def test_no_body_breaks_any_route(world: World) -> None:

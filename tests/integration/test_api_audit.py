@@ -118,8 +118,8 @@ async def test_logins_are_written_and_mistyped_names_are_not(world: World) -> No
     for name, password, status in (("ann", PASSWORD, 200), ("ann", "wrong-one", 400), ("hunter2", "wrong-one", 400)):
         answer = await world.http.post(LOGIN, json={"username": name, "password": password})
         assert answer.status_code == status
-    told = [(entry.actor, entry.target, entry.status) for entry in await entries(world)]
-    assert told == [("ann", "ann", 200), ("", "ann", 400), ("", "", 400)]
+    message = [(entry.actor, entry.target, entry.status) for entry in await entries(world)]
+    assert message == [("ann", "ann", 200), ("", "ann", 400), ("", "", 400)]
     assert "hunter2" not in str(await entries(world))
 
 
@@ -153,12 +153,12 @@ async def test_a_submission_brings_its_entry_into_its_own_transaction(world: Wor
 async def test_a_request_about_several_jobs_leaves_an_entry_for_each(world: World) -> None:
     for name in ("one", "two"):
         await world.submit(name)
-    wish = {"action": "stop", "jobs": ["ann~one", "ann~two", "ann~three"]}
-    assert (await world.ask("POST", "/jobs/bulk", "root", json=wish)).status_code == 200
-    told = {(entry.target, entry.owner, entry.status) for entry in await entries(world, actions=("job.stop",))}
-    assert told == {("ann~one", "ann", 200), ("ann~two", "ann", 200), ("ann~three", "ann", 404)}
+    promise = {"action": "stop", "jobs": ["ann~one", "ann~two", "ann~three"]}
+    assert (await world.ask("POST", "/jobs/bulk", "root", json=promise)).status_code == 200
+    message = {(entry.target, entry.owner, entry.status) for entry in await entries(world, actions=("job.stop",))}
+    assert message == {("ann~one", "ann", 200), ("ann~two", "ann", 200), ("ann~three", "ann", 404)}
     assert {row["target"] for row in (await world.get("/audit", action="job.stop"))["entries"]} == {
-        target for target, _, _ in told
+        target for target, _, _ in message
     }
 
 

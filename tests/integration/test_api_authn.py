@@ -63,7 +63,7 @@ async def test_a_token_expires_when_it_was_asked_to(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ({"username": "ann"}, "password: is missing"),
         ({"username": "ann", "password": ""}, "password: must not be empty"),
@@ -74,11 +74,11 @@ async def test_a_token_expires_when_it_was_asked_to(world: World) -> None:
     ],
 )
 async def test_a_login_that_is_not_made_as_it_should_be_says_what_is_wrong(
-    world: World, body: object, told: str
+    world: World, body: object, message: str
 ) -> None:
     answer = await world.http.post("/api/v2/authn/basic/login", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
-    assert told in answer.json()["message"]
+    assert message in answer.json()["message"]
     assert PASSWORD not in answer.text
 
 
@@ -166,7 +166,7 @@ async def test_a_changed_password_ends_logins_but_not_applications(world: World)
 
 
 async def test_no_login_with_an_old_password_outlives_its_change(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = world.api.state.desk
+    desk = world.api.state.context
     compare = desk.passwords.matches
 
     async def while_it_is_changed(password: str, password_hash: str | None) -> bool:
@@ -283,7 +283,7 @@ async def test_a_token_revoked_while_it_is_looked_up_is_not_believed_afterwards(
     late = asyncio.create_task(world.http.get("/api/v2/users/me", headers=headers))
     await begun.wait()
     monkeypatch.setattr(world.users, "token", lookup)
-    await world.api.state.desk.sessions.revoke_all("ann")
+    await world.api.state.context.sessions.revoke_all("ann")
     goes_on.set()
     await late
     assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 401
@@ -315,7 +315,7 @@ async def test_every_answer_has_headers_that_keep_a_browser_from_mischief(
 
 async def test_a_user_has_one_allowance_however_many_tokens(tmp_path: Path) -> None:
     async with open_world(tmp_path, requests=Rate(0.001, 20)) as world:
-        tokens = [await world.api.state.desk.sessions.open(user, lifetime_s=99) for user in ("ann", "ann", "bob")]
+        tokens = [await world.api.state.context.sessions.open(user, lifetime_s=99) for user in ("ann", "ann", "bob")]
         one, other, bob = ({"Authorization": f"Bearer {token}"} for token in tokens)
         # A token is not known before it was seen once; until then its address counts.
         for headers in (one, other, bob):

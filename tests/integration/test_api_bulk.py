@@ -20,8 +20,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield world
 
 
-async def bulk(world: World, user: str = "ann", **wish: Any) -> Any:
-    answer = await world.ask("POST", "/jobs/bulk", user, json=wish)
+async def bulk(world: World, user: str = "ann", **promise: Any) -> Any:
+    answer = await world.ask("POST", "/jobs/bulk", user, json=promise)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -31,9 +31,9 @@ async def states(world: World) -> dict[str, str]:
 
 
 async def test_each_named_job_gets_an_answer_of_its_own(world: World) -> None:
-    told = await bulk(world, action="stop", jobs=["one", "ann~two", "bob~other", "none", "one"])
-    assert (told["done"], told["failed"], told["more"]) == (2, 2, 0)
-    assert [(each["job"], each["status"], each.get("code")) for each in told["results"]] == [
+    message = await bulk(world, action="stop", jobs=["one", "ann~two", "bob~other", "none", "one"])
+    assert (message["done"], message["failed"], message["more"]) == (2, 2, 0)
+    assert [(each["job"], each["status"], each.get("code")) for each in message["results"]] == [
         ("ann~one", 200, None),
         ("ann~two", 200, None),
         ("bob~other", 403, "ForbiddenUserError"),
@@ -62,8 +62,8 @@ async def test_jobs_that_are_as_they_shall_be_do_not_stand_before_others(
         {"action": "stop"},
         {"action": "start"},
     ):
-        told = [await bulk(world, **about, where={"username": "ann"}) for _ in range(4)]
-        assert [(each["done"], each["failed"], each["more"]) for each in told] == [
+        message = [await bulk(world, **about, where={"username": "ann"}) for _ in range(4)]
+        assert [(each["done"], each["failed"], each["more"]) for each in message] == [
             (1, 0, 2),
             (1, 0, 1),
             (1, 0, 0),
@@ -89,12 +89,12 @@ async def test_jobs_are_archived_brought_back_and_deleted_together(world: World)
 
 async def test_no_more_than_a_thousand_at_a_time_and_the_rest_is_counted(world: World, monkeypatch: Any) -> None:
     monkeypatch.setattr("openpai.api.routes.bulk.JOBS_MAX", 2)
-    told = await bulk(world, action="tag", tag="red", where={"username": "ann"})
-    assert (told["done"], told["more"]) == (2, 1)
+    message = await bulk(world, action="tag", tag="red", where={"username": "ann"})
+    assert (message["done"], message["more"]) == (2, 1)
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "promise",
     [
         {},
         {"action": "stop"},
@@ -110,7 +110,7 @@ async def test_no_more_than_a_thousand_at_a_time_and_the_rest_is_counted(world: 
         {"action": "stop", "tag": "red", "jobs": ["one"]},
     ],
 )
-async def test_a_wish_that_is_not_clear_is_refused_and_nothing_is_done(world: World, wish: dict[str, Any]) -> None:
-    answer = await world.ask("POST", "/jobs/bulk", json=wish)
+async def test_a_wish_that_is_not_clear_is_refused_and_nothing_is_done(world: World, promise: dict[str, Any]) -> None:
+    answer = await world.ask("POST", "/jobs/bulk", json=promise)
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
     assert set((await states(world)).values()) == {"WAITING"}

@@ -26,7 +26,7 @@ async def world(tmp_path: Path) -> AsyncIterator[Sharing]:
 
 @pytest.fixture
 async def shared(world: Sharing) -> Sharing:
-    await world.put("/cluster/config", {"wishes": SHARED})
+    await world.put("/cluster/config", {"promises": SHARED})
     return world
 
 
@@ -39,7 +39,7 @@ async def test_a_virtual_cluster_that_is_promised_anew_while_it_goes_keeps_its_g
     shared: Sharing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def meanwhile(accounts: AccountStore, names: Iterable[str]) -> None:
-        await shared.put("/virtual-clusters/vision", {"wish": "1 node"}, status=201)
+        await shared.put("/virtual-clusters/vision", {"promise": "1 node"}, status=201)
         await forget_vc_groups(accounts, names)
 
     monkeypatch.setattr(clusters, "forget_vc_groups", meanwhile)
@@ -66,7 +66,7 @@ async def test_before_anything_is_promised_all_of_it_is_for_default(world: Shari
 async def test_wishes_are_promised_and_the_rest_is_for_default(shared: Sharing) -> None:
     assert await gpus(shared) == {"default": 8, "speech": 8, "vision": 16}
     config = await shared.get("/cluster/config")
-    assert (config["wishes"], config["version"], config["problems"], config["demoted"]) == (SHARED, 1, [], [])
+    assert (config["promises"], config["version"], config["problems"], config["demoted"]) == (SHARED, 1, [], [])
     assert "virtualClusters" in config["hived"]
     found = await shared.get("/virtual-clusters")
     assert sum(vc["capacity"] for vc in found.values()) == 100
@@ -81,7 +81,7 @@ async def test_a_full_virtual_cluster_tells_why_who_is_ahead_and_when(shared: Sh
     await shared.submit("other", "speech", 8)
     await shared.until("other", "RUNNING")
     first, second = await shared.until_it_waits("three"), await shared.until_it_waits("four")
-    assert "vision" in first["told"]
+    assert "vision" in first["message"]
     assert first["unblock"]
     assert (first["position"], second["position"]) == (1, 2)
     assert "admin~three" in second["ahead"]
@@ -107,10 +107,10 @@ async def test_a_promise_changes_while_everything_runs_on(shared: Sharing) -> No
         await shared.submit(name, "vision", 8)
     await shared.until("two", "RUNNING")
     await shared.until_it_waits("three")
-    grown = await shared.put("/virtual-clusters/vision", {"wish": "3 nodes"}, status=201)
+    grown = await shared.put("/virtual-clusters/vision", {"promise": "3 nodes"}, status=201)
     assert (grown["version"], grown["demoted"]) == (2, [])
     await shared.until("three", "RUNNING")
-    shrunk = await shared.put("/virtual-clusters/vision", {"wish": "1 node"}, status=201)
+    shrunk = await shared.put("/virtual-clusters/vision", {"promise": "1 node"}, status=201)
     assert len(shrunk["demoted"]) == 2
     assert set(shrunk["demoted"]) < {"admin~one", "admin~two", "admin~three"}
     assert [await shared.state(name) for name in ("one", "two", "three")] == ["RUNNING"] * 3
@@ -120,13 +120,13 @@ async def test_a_promise_changes_while_everything_runs_on(shared: Sharing) -> No
 
 
 async def test_a_virtual_cluster_is_made_and_removed_while_everything_runs(shared: Sharing) -> None:
-    await shared.put("/virtual-clusters/robotics", {"wish": "4 GPUs"}, status=201)
+    await shared.put("/virtual-clusters/robotics", {"promise": "4 GPUs"}, status=201)
     assert (await gpus(shared))["robotics"] == 4
     await shared.submit("arm", "robotics", 4)
     await shared.until("arm", "RUNNING")
     assert await shared.refused("DELETE", "/virtual-clusters/robotics") == (409, "RemoveRunningVcError")
-    told = (await shared.ask("DELETE", "/virtual-clusters/robotics")).json()["message"]
-    assert told == "virtual cluster 'robotics' is in use by admin~arm"
+    message = (await shared.ask("DELETE", "/virtual-clusters/robotics")).json()["message"]
+    assert message == "virtual cluster 'robotics' is in use by admin~arm"
     await shared.put("/jobs/arm/executionType", {"value": "STOP"}, status=202)
     await shared.until("arm", "STOPPED")
     assert (await shared.ask("DELETE", "/virtual-clusters/robotics")).status_code == 200
@@ -140,17 +140,17 @@ async def test_a_virtual_cluster_is_made_and_removed_while_everything_runs(share
         ("GET", "/virtual-clusters/a$b", None, (400, "InvalidParametersError")),
         ("DELETE", "/virtual-clusters/nobody", None, (404, "NoVirtualClusterError")),
         ("DELETE", "/virtual-clusters/default", None, (403, "ReadOnlyVcError")),
-        ("PUT", "/virtual-clusters/default", {"wish": "1 node"}, (403, "ReadOnlyVcError")),
+        ("PUT", "/virtual-clusters/default", {"promise": "1 node"}, (403, "ReadOnlyVcError")),
         ("PUT", "/virtual-clusters/vision", {"vcCapacity": 30}, (400, "InvalidParametersError")),
-        ("PUT", "/virtual-clusters/vision", {"wish": "a lot"}, (400, "BadConfigurationError")),
-        ("PUT", "/virtual-clusters/vision", {"wish": "5 nodes"}, (400, "BadConfigurationError")),
+        ("PUT", "/virtual-clusters/vision", {"promise": "a lot"}, (400, "BadConfigurationError")),
+        ("PUT", "/virtual-clusters/vision", {"promise": "5 nodes"}, (400, "BadConfigurationError")),
         ("PUT", "/virtual-clusters/vision/status", {"vcStatus": "stopped"}, (501, "NotImplementedError")),
         ("PUT", "/virtual-clusters/nobody/status", {"vcStatus": "running"}, (404, "NoVirtualClusterError")),
         ("GET", "/cluster/sku-types?vc=nobody", None, (404, "NoVirtualClusterError")),
         ("PUT", "/cluster/config", {}, (400, "InvalidParametersError")),
-        ("PUT", "/cluster/config", {"wishes": "a: 1 node", "hived": "{}"}, (400, "InvalidParametersError")),
+        ("PUT", "/cluster/config", {"promises": "a: 1 node", "hived": "{}"}, (400, "InvalidParametersError")),
         ("PUT", "/cluster/config", {"hived": "physicalCluster: 3"}, (400, "BadConfigurationError")),
-        ("PUT", "/cluster/config", {"wishes": "a: 1 node", "version": 7}, (409, "ConflictSettingError")),
+        ("PUT", "/cluster/config", {"promises": "a: 1 node", "version": 7}, (409, "ConflictSettingError")),
         ("PUT", "/nodes/nowhere", {"drained": True}, (404, "NoNodeError")),
         ("PUT", "/nodes/node-01", {}, (400, "InvalidParametersError")),
         ("PUT", "/nodes/node-01", {"badDevices": [-1]}, (400, "InvalidParametersError")),
@@ -199,7 +199,7 @@ async def test_a_whole_configuration_can_be_read_and_applied_again(shared: Shari
     await shared.submit("train", "vision", 8)
     await shared.until("train", "RUNNING")
     applied = await shared.put("/cluster/config", {"hived": config["hived"], "version": config["version"]})
-    assert (applied["wishes"], applied["version"], applied["demoted"]) == (None, 2, [])
+    assert (applied["promises"], applied["version"], applied["demoted"]) == (None, 2, [])
     assert await gpus(shared) == {"default": 8, "speech": 8, "vision": 16}
     assert await shared.state("train") == "RUNNING"
 
@@ -312,7 +312,7 @@ async def test_a_snapshot_gives_the_same_answer_elsewhere(shared: Sharing) -> No
     (gang,) = [row["gang"]["id"] for row in data["waiting"]]
     replayed = answer(data, gang)
     assert replayed["decision"] == "wait"
-    assert (replayed["why"]["code"], replayed["why"]["told"]) == (wait["code"], wait["told"])
+    assert (replayed["why"]["code"], replayed["why"]["message"]) == (wait["code"], wait["message"])
 
 
 async def test_users_see_everything_and_change_nothing(shared: Sharing) -> None:
@@ -321,9 +321,9 @@ async def test_users_see_everything_and_change_nothing(shared: Sharing) -> None:
     for path in ("/virtual-clusters", "/cluster/sku-types", "/nodes", "/scheduler/fairness"):
         assert (await shared.ask("GET", path, "ann")).status_code == 200
     for method, path, body in (
-        ("PUT", "/virtual-clusters/speech", {"wish": "3 nodes"}),
+        ("PUT", "/virtual-clusters/speech", {"promise": "3 nodes"}),
         ("DELETE", "/virtual-clusters/speech", None),
-        ("PUT", "/cluster/config", {"wishes": "ann: 4 nodes"}),
+        ("PUT", "/cluster/config", {"promises": "ann: 4 nodes"}),
         ("GET", "/cluster/config", None),
         ("PUT", "/nodes/node-01", {"drained": True}),
         ("DELETE", "/nodes/node-01", None),

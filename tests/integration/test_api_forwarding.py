@@ -28,17 +28,17 @@ from .api_world import Here, World, open_world
 class Elsewhere(Here):
     """Wishes of a server that does not lead."""
 
-    leader = "http://leader"
+    leader_url = "http://leader"
 
     async def nodes(self) -> tuple[NodeView, ...]:
-        raise NotLeading(self.leader)
+        raise NotLeading(self.leader_url)
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         await self._find(user, name)
-        raise NotLeading(self.leader)
+        raise NotLeading(self.leader_url)
 
     async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
-        raise NotLeading(self.leader)
+        raise NotLeading(self.leader_url)
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ async def follower(
     world: World, leader: FastAPI | httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client of another server over the same store, which knows where the leader is."""
-    desk = world.api.state.desk
-    platform = copy.copy(world.wishes)
+    desk = world.api.state.context
+    platform = copy.copy(world.commands)
     platform.__class__ = Elsewhere
     api = create_api(replace(desk.services, platform=platform))
     asked = leader or world.api
@@ -115,7 +115,7 @@ async def test_nobody_who_leads_and_a_leader_that_does_not_answer_are_both_told(
         answer = await http.get("/api/v2/nodes", headers=headers)
         assert (answer.status_code, answer.json()["message"]) == (503, "the server that leads does not answer")
         assert "leader" not in answer.text
-        monkeypatch.setattr(Elsewhere, "leader", "")
+        monkeypatch.setattr(Elsewhere, "leader_url", "")
         answer = await http.get("/api/v2/nodes", headers=headers)
         assert (answer.status_code, answer.json()["message"]) == (503, "no server leads at the moment")
 
@@ -140,14 +140,14 @@ async def test_the_leader_gets_the_question_and_the_credentials_and_nothing_else
     headers = {**await world.login("ann"), "Cookie": "c=d", "X-Forwarded-For": "1.2.3.4", "Accept": "text/csv"}
     async with follower(world, leader) as http:
         await world.submit("second")
-        told = await http.get("/api/v2/jobs/ann%7Esecond/why?a=%2F&a=b", headers=headers)
-    assert (told.status_code, told.json(), told.headers["link"]) == (207, [1, 2], "<x>")
-    assert not {"x-internal", "set-cookie", "server"} & set(told.headers)
+        message = await http.get("/api/v2/jobs/ann%7Esecond/why?a=%2F&a=b", headers=headers)
+    assert (message.status_code, message.json(), message.headers["link"]) == (207, [1, 2], "<x>")
+    assert not {"x-internal", "set-cookie", "server"} & set(message.headers)
     [(method, target, asked, body)] = seen
     assert (method, target, body) == ("GET", "/api/v2/jobs/ann%7Esecond/why?a=%2F&a=b", b"")
     assert (asked["authorization"], asked["accept"]) == (headers["Authorization"], "text/csv")
     assert asked["host"] == "leader"
-    assert world.api.state.desk.services.sealer.open(Sealed(asked[FORWARDED].encode())) == {
+    assert world.api.state.context.services.sealer.open(Sealed(asked[FORWARDED].encode())) == {
         "address of a caller": "127.0.0.1"
     }
     assert not {"cookie", "x-forwarded-for"} & set(asked)
@@ -165,8 +165,8 @@ async def test_a_token_that_came_in_a_cookie_is_passed_on_without_the_cookies(wo
     headers = await world.login("ann")
     cookies = {"Cookie": f"token={world.tokens['ann']}; other=secret"}
     async with follower(world, leader) as http:
-        told = await http.get("/prometheus/api/v1/query?query=node_uname_info", headers=cookies)
-    assert told.status_code == 200
+        message = await http.get("/prometheus/api/v1/query?query=node_uname_info", headers=cookies)
+    assert message.status_code == 200
     assert seen[0]["authorization"] == headers["Authorization"]
     assert "cookie" not in seen[0]
 
@@ -176,10 +176,10 @@ async def test_the_leader_writes_down_where_a_deed_came_from_and_believes_nobody
     await world.submit("train")
     async with follower(world) as http:
         http._transport = httpx.ASGITransport(http._transport.app, client=("10.9.8.7", 1))  # type: ignore[attr-defined]
-        wish = {"value": "STOP"}
-        stopped = await http.put("/api/v2/jobs/train/executionType", json=wish, headers=headers)
+        promise = {"value": "STOP"}
+        stopped = await http.put("/api/v2/jobs/train/executionType", json=promise, headers=headers)
         assert stopped.status_code == 202
     forged = {**headers, FORWARDED: "10.1.1.1"}
-    assert (await world.http.put("/api/v2/jobs/train/executionType", json=wish, headers=forged)).status_code == 202
+    assert (await world.http.put("/api/v2/jobs/train/executionType", json=promise, headers=forged)).status_code == 202
     found = (await world.get("/audit", action="job.stop"))["entries"]
     assert [entry["address"] for entry in found] == ["192.0.2.7", "10.9.8.7"]

@@ -174,7 +174,7 @@ async def test_a_manager_looks_after_a_virtual_cluster_and_no_other(world: World
 
 async def test_each_virtual_cluster_has_a_group_from_its_first_promise_to_its_end(tmp_path: Path) -> None:
     async with open_sharing(tmp_path, share="team-a: 1 node") as sharing:
-        services = sharing.house.api.state.desk.services
+        services = sharing.house.api.state.context.services
 
         async def names() -> set[str]:
             return {group["groupname"] for group in await sharing.get("/groups")} - {"default", "admingroup"}
@@ -182,13 +182,13 @@ async def test_each_virtual_cluster_has_a_group_from_its_first_promise_to_its_en
         await ensure_groups(services)
         assert await names() == {"team-a"}
         await sharing.add_user("ann", "team-a")
-        await sharing.put("/virtual-clusters/team-b", {"wish": "1 node"}, status=201)
+        await sharing.put("/virtual-clusters/team-b", {"promise": "1 node"}, status=201)
         await sharing.add_user("bob", "team-b")
         assert await names() == {"team-a", "team-b"}
         assert (await sharing.ask("DELETE", "/virtual-clusters/team-b")).status_code == 200
         assert await names() == {"team-a"}
         assert (await sharing.get("/users/bob"))["virtualCluster"] == ["default"]
-        config = await sharing.put("/cluster/config", {"wishes": "team-c: 1 node"})
+        config = await sharing.put("/cluster/config", {"promises": "team-c: 1 node"})
         assert config["problems"] == []
         assert await names() == {"team-c"}
         assert (await sharing.get("/users/ann"))["virtualCluster"] == ["default"]

@@ -39,7 +39,7 @@ async def test_a_private_job_is_for_its_owner_and_administrators(world: World) -
 
 async def test_nobody_touches_the_jobs_of_others(world: World) -> None:
     await submitted(world)
-    wishes: list[tuple[str, str, dict[str, str]]] = [
+    commands: list[tuple[str, str, dict[str, str]]] = [
         ("PUT", "/executionType", {"value": "STOP"}),
         ("PUT", "/tag", {"value": "mine"}),
         ("DELETE", "/tag", {"value": "mine"}),
@@ -47,7 +47,7 @@ async def test_nobody_touches_the_jobs_of_others(world: World) -> None:
         ("DELETE", "/archive", {}),
         ("DELETE", "", {}),
     ]
-    for method, path, body in wishes:
+    for method, path, body in commands:
         asked = await refused(world, method, f"/jobs/ann~train{path}", "bob", json=body)
         assert asked == (403, "ForbiddenUserError")
     assert (await world.get("/jobs/ann~train", "root"))["name"] == "train"
@@ -62,10 +62,10 @@ async def test_what_quotes_the_log_is_for_those_who_may_read_it(world: World) ->
     await world.started(AttemptKey(id_, 0, "worker", 0, 0))
     await world.exited(AttemptKey(id_, 0, "worker", 0, 0), 1, QUOTE)
     for path in ("", "/attempts/0", "/job-attempts", "/job-attempts/0", TASK):
-        told = {who: (await world.ask("GET", f"/jobs/ann~train{path}", who)).text for who in ("ann", "bob", "root")}
-        assert "hunter2" in told["ann"], path
-        assert "hunter2" in told["root"], path
-        assert "hunter2" not in told["bob"], path
+        message = {who: (await world.ask("GET", f"/jobs/ann~train{path}", who)).text for who in ("ann", "bob", "root")}
+        assert "hunter2" in message["ann"], path
+        assert "hunter2" in message["root"], path
+        assert "hunter2" not in message["bob"], path
     status = (await world.get("/jobs/ann~train", "bob"))["jobStatus"]
     assert status["appExitSpec"]["phrase"] == (await world.get("/jobs/ann~train"))["jobStatus"]["appExitSpec"]["phrase"]
 
@@ -106,9 +106,9 @@ async def test_an_archived_job_leaves_its_name_and_is_reached_by_its_id(world: W
     assert (await world.get("/jobs/train"))["debugId"] == new
     assert (await world.get(f"/jobs/{old}/why"))["waits"] == []
     assert await refused(world, "DELETE", f"/jobs/{old}/archive") == (409, "ConflictJobError")
-    for wish in ("STOP", "START"):
+    for promise in ("STOP", "START"):
         asked = ("PUT", f"/jobs/{old}/executionType")
-        assert await refused(world, *asked, json={"value": wish}) == (403, "ReadOnlyJobError")
+        assert await refused(world, *asked, json={"value": promise}) == (403, "ReadOnlyJobError")
     assert (await world.get("/jobs/train"))["jobStatus"]["state"] == "WAITING"
 
 
@@ -153,7 +153,7 @@ async def test_a_job_runs_again_only_while_its_owner_could_submit_it(tmp_path: P
     (tmp_path / "place").mkdir()
     place = {"name": "sets", "type": "local", "data": {"path": str(tmp_path / "place")}}
     async with open_sharing(tmp_path) as world:
-        await world.put("/cluster/config", {"wishes": "vision: 2 nodes"})
+        await world.put("/cluster/config", {"promises": "vision: 2 nodes"})
         assert (await world.ask("POST", "/storages", json=place)).status_code == 201
         await world.add_user("ann")
         for group, storages in (("seers", ["sets"]), ("lookers", [])):

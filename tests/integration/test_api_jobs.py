@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from openpai.api.deeds import TAGS_MAX
+from openpai.api.job_actions import TAGS_MAX
 from openpai.api.large_jobs import TASKS_OF_SMALL
 from openpai.api.routes import jobs as routes
 from openpai.lifecycle.model import AttemptKey
-from openpai.orchestrator import wishes
+from openpai.orchestrator import commands
 from openpai.ports.settings import CLUSTER
 from openpai.store.settings import SqlSettingsStore
 
@@ -38,7 +38,7 @@ async def test_a_job_file_is_accepted_whatever_it_is_called(world: World, kind: 
         "message": "job ann~train was submitted",
         "user": "ann",
         "name": "train",
-        "id": await world.wishes._find("ann", "train"),
+        "id": await world.commands._find("ann", "train"),
         "warnings": [],
     }
 
@@ -72,7 +72,7 @@ async def test_a_job_file_of_the_greatest_length_keeps_no_other_request_waiting(
     if method == "GET":
         assert (await world.ask("POST", "/jobs", content=text.encode())).status_code == 202
     begun, answered = threading.Event(), threading.Event()
-    module, name = (wishes, "read_job") if method == "POST" else (routes, "masked_yaml")
+    module, name = (commands, "read_job") if method == "POST" else (routes, "masked_yaml")
     real = getattr(module, name)
 
     def patient(*given: Any) -> Any:
@@ -98,8 +98,8 @@ async def test_a_name_is_used_once_by_each_user(world: World) -> None:
 async def test_a_virtual_cluster_that_is_not_there_or_not_ours_is_refused(world: World) -> None:
     submit = {"content": job_file(more="defaults: {virtualCluster: vision}").encode()}
     assert await refused(world, "POST", "/jobs", **submit) == (404, "NoVirtualClusterError")
-    wishes = {"wishes": "vision: 1 nodes"}
-    await SqlSettingsStore(world.database).set_setting(CLUSTER, wishes, by="root", at_ms=world.clock.at_ms)
+    commands = {"promises": "vision: 1 nodes"}
+    await SqlSettingsStore(world.database).set_setting(CLUSTER, commands, by="root", at_ms=world.clock.at_ms)
     assert await refused(world, "POST", "/jobs", **submit) == (403, "ForbiddenUserError")
 
 
@@ -156,8 +156,8 @@ async def test_a_running_job_says_where_its_tasks_are(world: World) -> None:
 @pytest.mark.parametrize("body", [{"value": "stop"}, {"value": 1}, {}, {"value": "STOP", "more": 1}, "STOP"])
 async def test_only_start_and_stop_can_be_wished_for(world: World, body: object) -> None:
     await submitted(world)
-    wish = ("PUT", "/jobs/ann~train/executionType")
-    assert await refused(world, *wish, json=body) == (400, "InvalidParametersError")
+    promise = ("PUT", "/jobs/ann~train/executionType")
+    assert await refused(world, *promise, json=body) == (400, "InvalidParametersError")
 
 
 async def test_the_config_is_yaml_without_secrets(world: World) -> None:
@@ -194,7 +194,7 @@ async def test_a_waiting_job_says_why(world: World) -> None:
     assert (await world.get("/jobs/second/why"))["waits"] == [
         {
             "code": "NOT_ENOUGH_FREE",
-            "told": "2 of 2 GPUs are in use",
+            "message": "2 of 2 GPUs are in use",
             "unblock": "wait for ann~first to end",
             "ahead": ["ann~first"],
             "position": 1,
@@ -212,8 +212,8 @@ async def test_tags_come_and_go(world: World) -> None:
     assert (await world.ask("DELETE", "/jobs/ann~train/tag", json={"value": "best"})).status_code == 200
     assert await refused(world, "DELETE", "/jobs/ann~train/tag", json={"value": "best"}) == (404, "NoTagError")
     for bad in ("a,b", "", "a\x00b", "x" * 256):
-        wish = ("PUT", "/jobs/ann~train/tag")
-        assert await refused(world, *wish, json={"value": bad}) == (400, "InvalidParametersError")
+        promise = ("PUT", "/jobs/ann~train/tag")
+        assert await refused(world, *promise, json={"value": bad}) == (400, "InvalidParametersError")
 
 
 async def test_a_job_has_no_more_tags_than_a_list_can_carry(world: World) -> None:
@@ -234,9 +234,9 @@ async def test_a_file_sent_again_because_the_answer_was_lost_is_one_job(world: W
     assert len(await world.get("/jobs")) == 1
     assert (await world.ask("POST", "/jobs", "bob", content=job_file().encode(), headers=headers)).status_code == 202
     for changed in (job_file("other"), job_file(instances=2), job_file(more="secrets: {word: hush}")):
-        told = await world.ask("POST", "/jobs", content=changed.encode(), headers=headers)
-        assert (told.status_code, told.json()["code"]) == (409, "ConflictJobError")
-        assert "used this idempotency key for another file, which became job ann~train" in told.json()["message"]
+        message = await world.ask("POST", "/jobs", content=changed.encode(), headers=headers)
+        assert (message.status_code, message.json()["code"]) == (409, "ConflictJobError")
+        assert "used this idempotency key for another file, which became job ann~train" in message.json()["message"]
     assert (await world.ask("POST", "/jobs", content=b"no: job", headers=headers)).status_code == 400
     other = await world.ask("POST", "/jobs", content=job_file().encode(), headers={"Idempotency-Key": "another"})
     assert (other.status_code, other.json()["code"]) == (409, "ConflictJobError")
@@ -270,7 +270,7 @@ async def test_nodes_say_how_much_of_them_is_used(world: World) -> None:
             "name": "n1",
             "address": "10.0.0.1",
             "healthy": True,
-            "told": "",
+            "message": "",
             "gpuModel": "H200",
             "cpus": {"total": 4, "used": 1},
             "memoryMB": {"total": 4096, "used": 64},

@@ -42,7 +42,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         await world.submit("beta", "bob", instances=2, more="extras: {hivedScheduler: {jobPriorityClass: prod}}")
         await world.submit("gamma", "ann", more="extras: {hivedScheduler: {jobPriorityClass: oppo}}")
         await world.submit("annex", "bob")
-        await world.wishes.stop("ann", "gamma", "ann")
+        await world.commands.stop("ann", "gamma", "ann")
         for name, tag in (("beta", "red"), ("annex", "red"), ("annex", "blue")):
             await world.ask("PUT", f"/jobs/{name}/tag", "bob", json={"value": tag})
         yield world
@@ -69,6 +69,8 @@ async def test_an_entry_has_openpais_fields(world: World) -> None:
         "createdTime": 1_700_000_001_000,
         "launchedTime": None,
         "completedTime": None,
+        "appLaunchedTime": None,
+        "appCompletedTime": None,
         "appExitCode": None,
         "virtualCluster": "default",
         "totalGpuNumber": 0,

@@ -234,7 +234,7 @@ async def test_the_unforeseen_is_logged_and_told_without_a_word_about_the_inside
     async def broken(user: str, text: bytes) -> Submitted:
         raise kind("the combination of the safe is 1234")
 
-    monkeypatch.setattr(world.wishes, "submit", broken)
+    monkeypatch.setattr(world.commands, "submit", broken)
     with capture_logs() as logs:
         answer = await world.ask("POST", "/jobs", content=b"x")
     assert (answer.status_code, answer.json()["code"]) == (500, "UnknownError")
@@ -247,7 +247,7 @@ async def test_a_store_that_is_away_is_unavailable(world: World, monkeypatch: py
     async def away(user: str, text: bytes) -> Submitted:
         raise Unavailable("the database does not answer")
 
-    monkeypatch.setattr(world.wishes, "submit", away)
+    monkeypatch.setattr(world.commands, "submit", away)
     answer = await world.ask("POST", "/jobs", content=b"x")
     assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "UnavailableError", "1")
 

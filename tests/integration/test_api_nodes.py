@@ -20,7 +20,7 @@ async def world(tmp_path: Path) -> AsyncIterator[Sharing]:
 
 @pytest.fixture
 async def shared(world: Sharing) -> Sharing:
-    await world.put("/cluster/config", {"wishes": SHARED})
+    await world.put("/cluster/config", {"promises": SHARED})
     return world
 
 

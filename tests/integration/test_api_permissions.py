@@ -136,8 +136,8 @@ async def _people(world: World, root: Path) -> dict[str, dict[str, str]]:
     await world.users.add_user(User("max", "", 1, groups=(everyone, leads)))
     (root / "data").mkdir()
     said = {"name": "data", "type": "local", "data": {"path": str(root / "data")}}
-    await world.api.state.desk.services.storages.add(said)
-    open_ = world.api.state.desk.sessions.open
+    await world.api.state.context.services.storages.add(said)
+    open_ = world.api.state.context.sessions.open
     tokens = {name: await open_(name, lifetime_s=9999) for name in ("vera", "bob", "mia", "max", "ann", "root")}
     for name, user, scope in (
         ("app", "ann", "all"),
@@ -192,8 +192,8 @@ async def test_every_route_lets_in_whom_it_should_and_nobody_else(world: World, 
     headers = await _people(world, tmp_path)
     await _job(world, tmp_path)
     copy = Copy(tmp_path / "pai.db")
-    desk = world.api.state.desk
-    world.api.state.desk = replace(desk, services=replace(desk.services, platform=Shut()))
+    desk = world.api.state.context
+    world.api.state.context = replace(desk, services=replace(desk.services, platform=Shut()))
     wrong: list[str] = []
     for route in EXPECTED:
         # First who is to be turned away: they should find what is there, not what others left of it.
@@ -201,11 +201,11 @@ async def test_every_route_lets_in_whom_it_should_and_nobody_else(world: World, 
             answer = await _asked(world, route, headers[who])
             is_let_in = _is_let_in(answer)
             if is_let_in != _is_expected(route, who) or answer.status_code == 500:
-                told = f"{answer.status_code} {answer.text[:100]}"
-                wrong.append(f"{route.method} {route.url} as {who}: let in: {is_let_in}: {told}")
+                message = f"{answer.status_code} {answer.text[:100]}"
+                wrong.append(f"{route.method} {route.url} as {who}: let in: {is_let_in}: {message}")
             if route.method != "GET" and answer.status_code < 400:
                 copy.restore()
-                world.api.state.desk.sessions.forget_all()
+                world.api.state.context.sessions.forget_all()
     assert not wrong, "\n" + "\n".join(wrong)
 
 

@@ -14,7 +14,7 @@ from .sharing_world import JOB, PASSWORD, Sharing, eventually, open_sharing
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[Sharing]:
     async with open_sharing(tmp_path) as world:
-        await world.put("/cluster/config", {"wishes": "vision: 2 nodes, speech: 8 GPUs"})
+        await world.put("/cluster/config", {"promises": "vision: 2 nodes, speech: 8 GPUs"})
         await world.add_user("ann", "vision")
         await world.add_user("max")
         acls = {"managedVirtualClusters": ["vision"]}
@@ -117,10 +117,10 @@ async def test_a_job_that_asks_for_too_many_gpus_is_refused_with_limit_and_use(w
     assert (await submitted(world, "small", gpus=2)).status_code == 202
     answer = await submitted(world, "large", gpus=3)
     assert (answer.status_code, answer.json()["code"]) == (400, "NoEnoughQuotaError")
-    told = answer.json()["message"]
-    assert "3 GPUs" in told
-    assert "2 in one job" in told
-    assert "virtual cluster vision" in told
+    message = answer.json()["message"]
+    assert "3 GPUs" in message
+    assert "2 in one job" in message
+    assert "virtual cluster vision" in message
     assert (await submitted(world, "large", user="admin", vc="default", gpus=3)).status_code == 202
 
 
@@ -161,8 +161,8 @@ async def test_gpus_beyond_what_may_run_at_a_time_wait_and_say_why(world: Sharin
         assert (await submitted(world, name, gpus=4)).status_code == 202
     await world.until("ann~one", "RUNNING")
     wait = await world.until_it_waits("ann~two")
-    assert "ann" in wait["told"]
-    assert "4" in wait["told"]
+    assert "ann" in wait["message"]
+    assert "4" in wait["message"]
     (mine,) = await world.get("/quotas/me", "ann")
     assert (mine["used"]["gpusRunning"], mine["used"]["jobsUnfinished"]) == (4, 2)
     await set_quota(world, virtualCluster="vision", user="ann", gpusRunning=8)

@@ -83,16 +83,16 @@ async def test_a_manager_sees_the_virtual_clusters_they_manage(world: World) -> 
 
 
 @pytest.mark.parametrize(
-    ("by", "told"),
+    ("by", "message"),
     [
         ("vc", {"speech": 3.0, "vision": 12.0}),
         ("day", {"2023-11-14": 10.0, "2023-11-15": 5.0}),
         ("day,vc", {"2023-11-14/vision": 10.0, "2023-11-15/speech": 3.0, "2023-11-15/vision": 2.0}),
     ],
 )
-async def test_hours_are_added_up_by_what_was_asked_for(world: World, by: str, told: dict[str, float]) -> None:
-    assert await hours(world, "root", by=by) == told
-    assert await hours(world, "root", by=by.split(",")) == told
+async def test_hours_are_added_up_by_what_was_asked_for(world: World, by: str, message: dict[str, float]) -> None:
+    assert await hours(world, "root", by=by) == message
+    assert await hours(world, "root", by=by.split(",")) == message
 
 
 async def test_hours_of_somebody_in_two_groups_count_in_both_and_once_in_the_total(world: World) -> None:
@@ -135,7 +135,7 @@ async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(worl
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "message"),
     [
         ({"by": "month"}, "'month' is none of day, user, group, vc"),
         ({"from": "2023-13-01"}, "from: give milliseconds since 1970, or a day such as"),
@@ -148,10 +148,10 @@ async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(worl
         ({"format": "xml"}, "format"),
     ],
 )
-async def test_a_report_that_cannot_be_made_is_refused(world: World, asked: dict[str, str], told: str) -> None:
+async def test_a_report_that_cannot_be_made_is_refused(world: World, asked: dict[str, str], message: str) -> None:
     answer = await world.ask("GET", "/reports/use", "root", params=asked)
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError"), answer.text
-    assert told in answer.json()["message"]
+    assert message in answer.json()["message"]
 
 
 async def test_a_long_report_is_written_while_others_have_their_turn(

@@ -46,7 +46,7 @@ async def test_files_go_in_and_come_out_as_they_were(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "told", "content"),
+    ("asked", "status", "message", "content"),
     [
         ("bytes=2-4", 206, "bytes 2-4/10", b"234"),
         ("bytes=8-", 206, "bytes 8-9/10", b"89"),
@@ -60,10 +60,12 @@ async def test_files_go_in_and_come_out_as_they_were(place: Place) -> None:
         ("lines=1-2", 400, None, None),
     ],
 )
-async def test_parts_of_a_file(place: Place, asked: str, status: int, told: str | None, content: bytes | None) -> None:
+async def test_parts_of_a_file(
+    place: Place, asked: str, status: int, message: str | None, content: bytes | None
+) -> None:
     (place.root / "digits").write_text("0123456789")
     got = await place.ask("GET", "/storages/data/files/digits", headers={"Range": asked})
-    assert (got.status_code, got.headers.get("content-range")) == (status, told)
+    assert (got.status_code, got.headers.get("content-range")) == (status, message)
     if content is not None:
         assert got.content == content
 

@@ -107,14 +107,14 @@ async def test_a_bad_description_is_told_every_fault_and_no_secret(place: Place)
     data = {"bucket": "a b", "endpoint": "ftp://x", "secretAccessKey": {"is": SECRET}, "colour": SECRET}
     answer = await place.add("bad name", "s3", data=data)
     assert answer.status_code == 400
-    told = answer.json()["message"]
+    message = answer.json()["message"]
     for part in ("name: ", "data.bucket: ", "data.endpoint: ", "data.secretAccessKey: ", "data.colour: "):
-        assert part in told
+        assert part in message
     assert SECRET not in answer.text
 
 
 @pytest.mark.parametrize(
-    ("kind", "data", "told"),
+    ("kind", "data", "message"),
     [
         ("local", {"path": "relative"}, "absolute"),
         ("local", {"path": "/data/../etc"}, "'..'"),
@@ -138,10 +138,10 @@ async def test_a_bad_description_is_told_every_fault_and_no_secret(place: Place)
         ("floppy", {}, "type"),
     ],
 )
-async def test_each_type_knows_what_it_may_be_told(place: Place, kind: str, data: Any, told: str) -> None:
+async def test_each_type_knows_what_it_may_be_told(place: Place, kind: str, data: Any, message: str) -> None:
     answer = await place.add("x", kind, data=data)
     assert answer.status_code == 400
-    assert told in answer.json()["message"]
+    assert message in answer.json()["message"]
 
 
 async def test_the_platforms_own_data_can_be_no_storage(place: Place) -> None:
@@ -164,13 +164,13 @@ async def test_a_link_in_the_place_of_a_storage_shows_nothing_of_the_platform(pl
 
 async def test_credentials_are_nowhere_to_be_seen(place: Place) -> None:
     data = {"bucket": "b", "endpoint": "http://127.0.0.1:9", "accessKeyId": "key", "secretAccessKey": SECRET}
-    told = [await place.add("s3", "s3", data=data)]
+    message = [await place.add("s3", "s3", data=data)]
     paths = ("/storages", "/storages/s3", "/storage/server/s3", "/storages/s3/files", "/storages/s3/files/x")
-    told += [await place.ask("GET", path, "root") for path in paths]
-    told.append(await place.ask("POST", "/storages/s3/test", "root"))
-    assert told[-1].json()["ok"] is False
-    assert told[1].status_code == 200
-    assert not [answer.text for answer in told if SECRET in answer.text]
+    message += [await place.ask("GET", path, "root") for path in paths]
+    message.append(await place.ask("POST", "/storages/s3/test", "root"))
+    assert message[-1].json()["ok"] is False
+    assert message[1].status_code == 200
+    assert not [answer.text for answer in message if SECRET in answer.text]
     kept = b"".join(path.read_bytes() for path in Path(place.world.database.url.database).parent.glob("pai.db*"))
     assert b"127.0.0.1:9" in kept
     assert SECRET.encode() not in kept

@@ -19,9 +19,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield world
 
 
-async def new(world: World, user: str = "ann", **wish: Any) -> dict[str, str]:
+async def new(world: World, user: str = "ann", **promise: Any) -> dict[str, str]:
     """Return the headers that go with a new token of an application."""
-    answer = await world.ask("POST", "/tokens/application", user, json=wish)
+    answer = await world.ask("POST", "/tokens/application", user, json=promise)
     assert answer.status_code == 200, answer.text
     return {"Authorization": f"Bearer {answer.json()['token']}"}
 
@@ -105,10 +105,10 @@ async def test_a_scope_is_as_far_as_a_token_reaches(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish", [{"scope": "admin"}, {"expiration": 59}, {"expiration": 10**12}, {"name": "x" * 256}, {"color": 1}, []]
+    "promise", [{"scope": "admin"}, {"expiration": 59}, {"expiration": 10**12}, {"name": "x" * 256}, {"color": 1}, []]
 )
-async def test_a_wish_that_cannot_be_is_refused(world: World, wish: Any) -> None:
-    refused = await world.ask("POST", "/tokens/application", json=wish)
+async def test_a_wish_that_cannot_be_is_refused(world: World, promise: Any) -> None:
+    refused = await world.ask("POST", "/tokens/application", json=promise)
     assert (refused.status_code, refused.json()["code"]) == (400, "InvalidParametersError")
 
 

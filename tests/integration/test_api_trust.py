@@ -76,7 +76,7 @@ async def test_a_login_goes_back_where_it_may(world: World, target: str) -> None
 
 async def test_the_cookie_of_a_login_over_https_travels_over_nothing_else(world: World) -> None:
     sign_on_with(world, Liar(world).provider())
-    desk = world.api.state.desk
+    desk = world.api.state.context
     transport = httpx.ASGITransport(world.api, client=("192.0.2.7", 4711))
     async with httpx.AsyncClient(transport=transport, base_url="https://pai.example.org") as http:
         object.__setattr__(desk.services.sign_on, "public_url", "https://pai.example.org")
@@ -91,7 +91,8 @@ async def test_no_cookie_opens_a_door(world: World) -> None:
     simple = {"Cookie": cookies, "Origin": "https://evil.example", "Content-Type": "text/plain"}
     tried = 0
     for method, path, operation in operations(world):
-        if "security" in operation:
+        # OpenPAI's portal has nothing but its cookie there, and both only read what every user may see.
+        if "security" in operation and path not in ("/prometheus/api/v1/query", "/prometheus/api/v1/query_range"):
             answer = await world.http.request(method, filled(path), headers=simple, content=b"{}")
             assert (answer.status_code, answer.json()["code"]) == (401, "UnauthorizedUserError"), path
             assert not [name for name in answer.headers if name.startswith("access-control-")]
@@ -134,7 +135,7 @@ async def test_no_token_in_an_address_gets_into_the_log(world: World, monkeypatc
     async def broken(digest: str) -> None:
         raise ValueError("the store is beside itself")
 
-    monkeypatch.setattr(world.api.state.desk.sessions, "revoke", broken)
+    monkeypatch.setattr(world.api.state.context.sessions, "revoke", broken)
     with capture_logs() as logged:
         answer = await world.http.delete(f"/api/v2/tokens/{token}", headers=headers)
     assert answer.status_code == 500

@@ -226,16 +226,16 @@ async def test_a_viewer_looks_and_changes_nothing_but_themselves(world: World) -
 
 
 @pytest.mark.parametrize(
-    ("extension", "told"),
+    ("extension", "message"),
     [
         ({"big": "x" * 70_000}, "larger than 64 KiB"),
         ({"deep": json.loads("[" * 40 + "]" * 40)}, "nested more than 32"),
     ],
 )
-async def test_what_clients_keep_with_a_user_is_bounded(world: World, extension: Any, told: str) -> None:
+async def test_what_clients_keep_with_a_user_is_bounded(world: World, extension: Any, message: str) -> None:
     refused = await world.ask("PUT", "/users/ann/extension", json={"extension": extension})
     assert (refused.status_code, refused.json()["code"]) == (400, "InvalidParametersError")
-    assert told in refused.json()["message"]
+    assert message in refused.json()["message"]
 
 
 async def test_an_extension_is_replaced_key_by_key(world: World) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openpai.app.world import SystemClock
+from openpai.app.system import SystemClock
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.kept import KeptDirectories
 
@@ -23,7 +23,7 @@ TASK = "/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/work"
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with open_world(tmp_path) as world:
         kept = KeptDirectories(tmp_path / "kept", SystemClock(), 3_600_000)
-        object.__setattr__(world.api.state.desk.services, "work", kept)
+        object.__setattr__(world.api.state.context.services, "work", kept)
         yield world
 
 

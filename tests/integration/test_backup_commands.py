@@ -30,11 +30,11 @@ from openpai.store.opening import migrate, newest_schema
 from openpai.store.schema import job_details
 from openpai.store.vault import Vault, key_from, new_key
 from tests.newest import fill
-from tests.told import Told, run_pai
+from tests.outcome import Outcome, run_pai
 
 JOBS = 300
 UIDS = '{"person": "ann", "uid": 200001}\n'
-Pai = Callable[..., Told]
+Pai = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ def made(tmp_path: Path, pai: Pai) -> Path:
     """A backup of a SQLite platform with its logs."""
     platform(tmp_path / "data")
     file = tmp_path / "made.tar.gz"
-    told = pai("backup", file, "--data-dir", tmp_path / "data", "--logs", "--json")
-    assert told.code == 0, told.err
+    message = pai("backup", file, "--data-dir", tmp_path / "data", "--logs", "--json")
+    assert message.code == 0, message.err
     return file
 
 
@@ -99,9 +99,9 @@ def test_what_was_backed_up_is_restored(tmp_path: Path, pai: Pai, kept_url: str 
     root, again, file = tmp_path / "data", tmp_path / "again", tmp_path / "b.tar.gz"
     platform(root, kept_url)
     given = ("--database-url", kept_url) if kept_url else ()
-    told = pai("backup", file, "--data-dir", root, *given, "--logs", "--json")
-    assert told.code == 0, told.err
-    found = told.json()
+    message = pai("backup", file, "--data-dir", root, *given, "--logs", "--json")
+    assert message.code == 0, message.err
+    found = message.json()
     assert found["hasKey"]
     assert found["schema"] == newest_schema()
     assert found["size"] == file.stat().st_size
@@ -109,17 +109,17 @@ def test_what_was_backed_up_is_restored(tmp_path: Path, pai: Pai, kept_url: str 
     assert sorted(path.name for path in tmp_path.iterdir() if "b.tar" in path.name) == ["b.tar.gz"]
     target = request.getfixturevalue("empty_url") if kept_url else None
     given = ("--database-url", target) if target else ()
-    told = pai("restore", file, "--data-dir", again, *given, "--json")
-    assert told.code == 0, told.err
+    message = pai("restore", file, "--data-dir", again, *given, "--json")
+    assert message.code == 0, message.err
     assert secrets_of(again, target) == EXPECTED
     assert (again / "task-uids").read_text() == UIDS
     assert (again / "logs" / "a.1.worker.0.1" / "stdout.log").read_text() == "hello\n"
     assert (again / "secret.key").stat().st_mode & 0o777 == 0o600
     assert not (again / "restoring").exists()
     assert all(path.stat().st_mode & 0o077 == 0 for path in (again, *again.rglob("*")))
-    told = pai("check", "--data-dir", again, *given, "--json")
-    assert told.code == 0, told.out
-    states = {finding["what"]: finding["state"] for finding in told.json()["findings"]}
+    message = pai("check", "--data-dir", again, *given, "--json")
+    assert message.code == 0, message.out
+    states = {finding["what"]: finding["state"] for finding in message.json()["findings"]}
     assert states == dict.fromkeys(
         ("directory", "key", "user numbers", "space", "database", "schema", "secrets", "logs"), "ok"
     )
@@ -147,11 +147,11 @@ def test_a_backup_during_writes_is_of_one_moment(tmp_path: Path, pai: Pai, monke
     try:
         while not written[0]:
             time.sleep(0.001)
-        told = pai("backup", file, "--data-dir", root)
+        message = pai("backup", file, "--data-dir", root)
     finally:
         is_over.set()
         writing.join(60)
-    assert told.code == 0, told.err
+    assert message.code == 0, message.err
     assert pai("restore", file, "--data-dir", tmp_path / "again").code == 0
     copy = sqlite3.connect(tmp_path / "again" / "openpai.db")
     ones, twos = (
@@ -169,10 +169,10 @@ def test_a_file_that_is_cut_off_or_changed_is_refused(tmp_path: Path, made: Path
     wrong += [whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :] for at in (11, size // 2, size - 30, size - 6)]
     for content in wrong:
         bad.write_bytes(content)
-        told = pai("restore", bad, "--data-dir", again)
-        assert told.code != 0
-        assert "damaged or not whole" in told.err
-        assert "Traceback" not in told.err
+        message = pai("restore", bad, "--data-dir", again)
+        assert message.code != 0
+        assert "damaged or not whole" in message.err
+        assert "Traceback" not in message.err
         assert sorted(path.name for path in again.iterdir()) == ["lock", "logs", "tasks", "visitors"]
     assert pai("restore", made, "--data-dir", again).code == 0
     assert secrets_of(again) == EXPECTED
@@ -217,9 +217,9 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
 )
 def test_members_that_lead_elsewhere_are_refused(tmp_path: Path, pai: Pai, hostile: tarfile.TarInfo) -> None:
     file = packed(tmp_path / "evil.tar.gz", (hostile, b""))
-    told = pai("restore", file, "--data-dir", tmp_path / "deep" / "again")
-    assert told.code != 0
-    assert "is no backup of openpai" in told.err
+    message = pai("restore", file, "--data-dir", tmp_path / "deep" / "again")
+    assert message.code != 0
+    assert "is no backup of openpai" in message.err
     assert not list(tmp_path.rglob("evil"))
     assert not (tmp_path / "deep" / "again" / "restoring").exists()
 
@@ -227,10 +227,10 @@ def test_members_that_lead_elsewhere_are_refused(tmp_path: Path, pai: Pai, hosti
 def test_what_is_newer_is_refused_in_a_sentence(tmp_path: Path, pai: Pai) -> None:
     for said, words in (({"schema": "9999"}, "newer openpai (schema 9999)"), ({"format": 2}, "newer openpai")):
         file = packed(tmp_path / "new.tar.gz", (member("openpai.db"), b"x"), **said)
-        told = pai("restore", file, "--data-dir", tmp_path / "again")
-        assert told.code != 0
-        assert words in told.err
-        assert len(told.err.splitlines()) == 2
+        message = pai("restore", file, "--data-dir", tmp_path / "again")
+        assert message.code != 0
+        assert words in message.err
+        assert len(message.err.splitlines()) == 2
 
 
 def test_a_directory_that_is_not_empty_is_moved_aside_and_only_on_request(tmp_path: Path, made: Path, pai: Pai) -> None:
@@ -242,9 +242,9 @@ def test_a_directory_that_is_not_empty_is_moved_aside_and_only_on_request(tmp_pa
     (other / "precious").mkdir(parents=True)
     assert "is not the data directory" in pai("restore", made, "--data-dir", other, "--force").err
     assert [path.name for path in other.iterdir()] == ["precious"]
-    told = pai("restore", made, "--data-dir", root, "--force", "--json")
-    assert told.code == 0, told.err
-    aside = Path(told.json()["movedAside"])
+    message = pai("restore", made, "--data-dir", root, "--force", "--json")
+    assert message.code == 0, message.err
+    aside = Path(message.json()["movedAside"])
     assert (aside / "openpai.db").read_bytes() == before
     assert not (aside / "restoring").exists()
     assert secrets_of(root) == EXPECTED
@@ -252,9 +252,9 @@ def test_a_directory_that_is_not_empty_is_moved_aside_and_only_on_request(tmp_pa
 
 def test_a_directory_that_a_server_holds_is_left_alone(tmp_path: Path, made: Path, pai: Pai) -> None:
     server = open_data_dir(tmp_path / "data")
-    told = pai("restore", made, "--data-dir", tmp_path / "data", "--force")
-    assert told.code != 0
-    assert "another server" in told.err
+    message = pai("restore", made, "--data-dir", tmp_path / "data", "--force")
+    assert message.code != 0
+    assert "another server" in message.err
     assert pai("backup", tmp_path / "two.tar.gz", "--data-dir", tmp_path / "data").code == 0
     assert pai("check", "--data-dir", tmp_path / "data").code == 0
     server.close()
@@ -272,15 +272,15 @@ def test_a_backup_goes_nowhere_it_would_do_harm(tmp_path: Path, made: Path, pai:
 
 def test_without_the_key_nothing_opens_the_secrets(tmp_path: Path, made: Path, pai: Pai) -> None:
     file, again = tmp_path / "b.tar.gz", tmp_path / "again"
-    told = pai("backup", file, "--data-dir", tmp_path / "data", "--without-key")
-    assert told.code == 0
-    assert "without the key" in told.err
+    message = pai("backup", file, "--data-dir", tmp_path / "data", "--without-key")
+    assert message.code == 0
+    assert "without the key" in message.err
     key = (tmp_path / "data" / "secret.key").read_bytes()
     assert key not in gzip.decompress(file.read_bytes())
     assert key in gzip.decompress(made.read_bytes())
-    told = pai("restore", file, "--data-dir", again)
-    assert told.code == 0
-    assert "without the key" in told.err
+    message = pai("restore", file, "--data-dir", again)
+    assert message.code == 0
+    assert "without the key" in message.err
     assert pai("check", "--data-dir", again).code == 1
 
 
@@ -288,8 +288,8 @@ def test_check_finds_what_is_wrong(tmp_path: Path, made: Path, pai: Pai) -> None
     root = tmp_path / "data"
 
     def found(what: str) -> tuple[int, str]:
-        told = pai("check", "--data-dir", root, "--json")
-        return told.code, next(each["state"] for each in told.json()["findings"] if each["what"] == what)
+        message = pai("check", "--data-dir", root, "--json")
+        return message.code, next(each["state"] for each in message.json()["findings"] if each["what"] == what)
 
     assert found("secrets") == (0, "ok")
     right = (root / "secret.key").read_text()
@@ -328,9 +328,9 @@ def damage(file: Path) -> None:
 
 def test_a_damaged_database_gives_no_backup(tmp_path: Path, made: Path, pai: Pai) -> None:
     damage(tmp_path / "data" / "openpai.db")
-    told = pai("backup", tmp_path / "b.tar.gz", "--data-dir", tmp_path / "data")
-    assert told.code != 0
-    assert "damaged" in told.err
+    message = pai("backup", tmp_path / "b.tar.gz", "--data-dir", tmp_path / "data")
+    assert message.code != 0
+    assert "damaged" in message.err
     assert not [path for path in tmp_path.iterdir() if "b.tar" in path.name]
 
 
@@ -371,8 +371,8 @@ def test_links_among_the_logs_are_not_followed(tmp_path: Path, pai: Pai) -> None
     (root / "logs" / "a.1.worker.0.1" / "link").symlink_to(tmp_path / "foreign" / "private")
     (root / "logs" / "linked").symlink_to(tmp_path / "foreign")
     os.mkfifo(root / "logs" / "a.1.worker.0.1" / "fifo")
-    told = pai("backup", file, "--data-dir", root, "--logs", "--json")
-    assert [name for name in told.json()["files"] if "logs" in name] == ["logs/a.1.worker.0.1/stdout.log"]
+    message = pai("backup", file, "--data-dir", root, "--logs", "--json")
+    assert [name for name in message.json()["files"] if "logs" in name] == ["logs/a.1.worker.0.1/stdout.log"]
     assert b"private words" not in gzip.decompress(file.read_bytes())
 
 

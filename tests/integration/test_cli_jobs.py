@@ -27,7 +27,7 @@ def finish(pai: Terminal, name: str, user: str = "ann") -> str:
 
     async def live() -> str:
         world = pai.world
-        id_ = await world.wishes._find(user, name)
+        id_ = await world.commands._find(user, name)
         await world.grant()
         key = AttemptKey(id_, 0, "worker", 0, 0)
         await world.started(key)
@@ -42,14 +42,14 @@ def listed(pai: Terminal, *more: str, user: str = "ann") -> list[str]:
 
 
 def test_an_empty_list_says_what_was_searched(pai):
-    told = pai.ok("job", "list", "--user", "bob", "--state", "running", user="ann")
-    assert "No job matches: user bob, state running." in told.out
-    told = pai.ok("job", "list", "--keyword", "x", user="ann")
-    assert "No job of yours matches: keyword x." in told.out
+    message = pai.ok("job", "list", "--user", "bob", "--state", "running", user="ann")
+    assert "No job matches: user bob, state running." in message.out
+    message = pai.ok("job", "list", "--keyword", "x", user="ann")
+    assert "No job of yours matches: keyword x." in message.out
     for flag in ((), ("--json",)):
-        told = pai("job", "list", "--user", "bob,nobody", *flag, user="ann")
-        assert told.code == 3
-        assert "there is no user 'nobody'" in told.err
+        message = pai("job", "list", "--user", "bob,nobody", *flag, user="ann")
+        assert message.code == 3
+        assert "there is no user 'nobody'" in message.err
     # Whoever had jobs and was removed is no user any more, and the jobs are still there.
     submit(pai, "old", user="bob")
     assert "old" in pai.ok("job", "list", "--user", "bob,nobody", user="ann").out
@@ -57,10 +57,10 @@ def test_an_empty_list_says_what_was_searched(pai):
 
 def test_several_jobs_are_stopped_and_each_that_could_not_be_is_told(pai):
     submit(pai, "a", "b", "c")
-    told = pai("job", "stop", "a", "nope", "b", user="ann")
-    assert told.code == 3
-    assert "2 jobs: will stop." in told.out
-    assert "nope" in told.err
+    message = pai("job", "stop", "a", "nope", "b", user="ann")
+    assert message.code == 3
+    assert "2 jobs: will stop." in message.out
+    assert "nope" in message.err
     assert sorted(listed(pai, "--state", "WAITING")) == ["c"]
 
 
@@ -74,13 +74,13 @@ def test_a_job_that_is_over_is_not_said_to_stop(pai):
 def test_all_that_match_are_meant_only_when_one_is_sure(pai):
     submit(pai, "a", "b")
     submit(pai, "c", user="bob")
-    told = pai("job", "stop", "--where", "state=waiting", user="root")
-    assert told.code == 2
-    assert "--yes" in told.err
-    told = pai.ok("job", "stop", "--where", "state=waiting", "--yes", user="root")
-    assert "No job matches" in told.out
-    told = pai.ok("job", "stop", "--where", "state=waiting", "--where", "user=ann,bob", "--yes", user="root")
-    assert "3 jobs: will stop." in told.out
+    message = pai("job", "stop", "--where", "state=waiting", user="root")
+    assert message.code == 2
+    assert "--yes" in message.err
+    message = pai.ok("job", "stop", "--where", "state=waiting", "--yes", user="root")
+    assert "No job matches" in message.out
+    message = pai.ok("job", "stop", "--where", "state=waiting", "--where", "user=ann,bob", "--yes", user="root")
+    assert "3 jobs: will stop." in message.out
 
 
 def test_everybody_is_meant_only_by_name(pai):
@@ -90,7 +90,7 @@ def test_everybody_is_meant_only_by_name(pai):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("stop",), "--where KEY=VALUE"),
         (("stop", "a", "--where", "vc=x"), "--where KEY=VALUE"),
@@ -98,10 +98,10 @@ def test_everybody_is_meant_only_by_name(pai):
         (("list", "--since", "soon"), "no moment"),
     ],
 )
-def test_a_wish_that_means_no_job_is_told(pai, arguments, told):
+def test_a_wish_that_means_no_job_is_told(pai, arguments, message):
     answer = pai("job", *arguments, user="ann")
     assert answer.code == 2
-    assert told in answer.err
+    assert message in answer.err
 
 
 def test_tags_find_jobs(pai):
@@ -118,8 +118,8 @@ def test_tags_find_jobs(pai):
 
 def test_a_finished_job_is_put_away_and_its_name_is_free(pai):
     submit(pai, "train")
-    told = pai("job", "archive", "train", user="ann")
-    assert told.code != 0
+    message = pai("job", "archive", "train", user="ann")
+    assert message.code != 0
     id_ = finish(pai, "train")
     assert "train: in the archive." in pai.ok("job", "archive", "train", user="ann").out
     assert "No jobs yet" in pai.ok("job", "list", user="ann").out
@@ -135,9 +135,9 @@ def test_a_finished_job_is_put_away_and_its_name_is_free(pai):
 
 def test_how_to_reach_a_task_is_told_where_there_is_a_way(pai):
     submit(pai, "plain")
-    told = pai("job", "ssh", "plain", user="ann")
-    assert told.code == 3
-    assert "ssh" in told.err
+    message = pai("job", "ssh", "plain", user="ann")
+    assert message.code == 3
+    assert "ssh" in message.err
 
 
 def test_names_are_offered_to_the_shell(pai, monkeypatch):
@@ -156,9 +156,9 @@ def test_names_are_offered_to_the_shell(pai, monkeypatch):
 def test_a_clone_keeps_its_secrets_and_has_a_name_of_its_own(pai):
     with pai.client("ann") as client:
         client.submit(job_file("first", more="secrets: {word: opensesame}"))
-    told = pai("job", "clone", "first", "--name", "second", user="ann")
-    assert told.code == 0, told.err
-    assert "ann~second" in told.out
+    message = pai("job", "clone", "first", "--name", "second", user="ann")
+    assert message.code == 0, message.err
+    assert "ann~second" in message.out
     made_up = pai.json("job", "clone", "first", user="ann")["name"]
     assert made_up.startswith("first-")
     assert sorted(listed(pai)) == sorted(["first", "second", made_up])
@@ -175,17 +175,17 @@ def test_an_unknown_job_is_not_cloned(pai):
 def test_a_job_is_restarted_alone_and_with_others(pai):
     submit(pai, "a", "b")
     finish(pai, "a")
-    told = pai.ok("job", "restart", "a", "--reason", "new data", user="ann")
-    assert "a will run again from its beginning." in told.out
-    told = pai.ok("job", "show", "a", user="ann").out
-    assert "2 (ann restarted the job: new data" in told
-    assert "retried" not in told
+    message = pai.ok("job", "restart", "a", "--reason", "new data", user="ann")
+    assert "a will run again from its beginning." in message.out
+    message = pai.ok("job", "show", "a", user="ann").out
+    assert "2 (ann restarted the job: new data" in message
+    assert "retried" not in message
     assert "ann restarted the job: new data" in pai.ok("job", "events", "a", user="ann").out
     assert pai("job", "restart", "a", user="ann").code == 5
-    told = pai("job", "restart", "a", "b", user="ann")
-    assert told.code == 5
-    assert "ann~a waits to run already" in told.err
-    assert "1 job: will run again." in told.out or "ann~b: will run again." in told.out
+    message = pai("job", "restart", "a", "b", user="ann")
+    assert message.code == 5
+    assert "ann~a waits to run already" in message.err
+    assert "1 job: will run again." in message.out or "ann~b: will run again." in message.out
     assert pai("job", "restart", "ann~b", user="bob").code == 4
     # Only a server that leads can kill, and here none does.
     assert pai("job", "stop", "--force", "b", user="ann").code == 6

@@ -25,14 +25,14 @@ def test_somebody_who_is_let_in_can_log_in_and_out_again(pai):
     assert "carl@example.org" in pai.ok("user", "list").out
     assert pai.client().login("carl", "new-secret").user == "carl"
     assert "is removed" in pai.ok("user", "remove", "carl", "--yes").out
-    told = pai("user", "show", "carl")
-    assert (told.code, told.out) == (3, "")
+    message = pai("user", "show", "carl")
+    assert (message.code, message.out) == (3, "")
 
 
 def test_a_password_comes_from_a_terminal_or_from_standard_input_only(pai):
-    told = pai("user", "add", "carl")
-    assert told.code == 2
-    assert "--password-stdin" in told.err
+    message = pai("user", "add", "carl")
+    assert message.code == 2
+    assert "--password-stdin" in message.err
 
 
 def test_what_is_not_named_stays(pai):
@@ -46,9 +46,9 @@ def test_what_is_not_named_stays(pai):
 
 
 def test_others_see_no_more_than_names(pai):
-    told = pai.ok("user", "list", user="ann")
-    assert "bob" in told.out
-    assert "ROLE" in told.out
+    message = pai.ok("user", "list", user="ann")
+    assert "bob" in message.out
+    assert "ROLE" in message.out
     assert pai.json("user", "show", "bob", user="ann") == {"username": "bob"}
     assert "shown to them and to administrators" in pai.ok("user", "show", "bob", user="ann").out
     assert "ann" in pai.ok("user", "show", user="ann").out
@@ -56,8 +56,8 @@ def test_others_see_no_more_than_names(pai):
 
 
 def test_ones_own_password_needs_the_old_one_and_somebody_elses_does_not(pai):
-    told = pai("user", "password", "--password-stdin", user="ann", stdin="wrong-one\nnew-secret\n")
-    assert told.code == 4
+    message = pai("user", "password", "--password-stdin", user="ann", stdin="wrong-one\nnew-secret\n")
+    assert message.code == 4
     pai.ok("user", "password", "--password-stdin", user="ann", stdin=f"{PASSWORD}\nnew-secret\n")
     assert pai("job", "list", user="ann").code == 4
     pai.ok("user", "password", "bob", "--password-stdin", stdin="newer-secret\n")
@@ -100,8 +100,8 @@ def test_a_group_grants_and_takes_away(pai):
 
 
 def test_a_token_for_a_program_is_printed_alone_and_does_what_it_is_for(pai):
-    told = pai.ok("token", "create", "--name", "ci", "--scope", "read", "--expires", "12h", user="ann")
-    token = told.out.strip()
+    message = pai.ok("token", "create", "--name", "ci", "--scope", "read", "--expires", "12h", user="ann")
+    token = message.out.strip()
     assert "\n" not in token
     found = pai.client("ann", token).check()
     assert (found.user, found.is_application, found.scope) == ("ann", True, "read")
@@ -125,17 +125,17 @@ def test_tokens_are_revoked_by_kind(pai):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("token", "revoke"), "--logins or --programs"),
-        (("token", "create", "--expires", "soon"), "90d"),
+        (("token", "create", "--expires", "soon"), "1d12h"),
         (("token", "revoke", "no-such"), "no such token"),
     ],
 )
-def test_a_wish_for_tokens_that_means_nothing_is_told(pai, arguments, told):
+def test_a_wish_for_tokens_that_means_nothing_is_told(pai, arguments, message):
     answer = pai(*arguments)
     assert answer.code in (2, 3)
-    assert told in answer.err
+    assert message in answer.err
 
 
 def test_everybody_in_a_file_is_let_in(pai, tmp_path):
@@ -149,23 +149,23 @@ def test_everybody_in_a_file_is_let_in(pai, tmp_path):
     for name in ("vision", "speech"):
         pai.ok("group", "add", name)
     assert "3 users could be let in" in pai.ok("user", "import", str(file), "--dry-run").out
-    told = pai("user", "import", str(file))
-    assert told.code == 2
-    assert "2 added, 0 skipped, 1 refused" in told.out
-    assert "line 4: ann" in told.err
+    message = pai("user", "import", str(file))
+    assert message.code == 2
+    assert "2 added, 0 skipped, 1 refused" in message.out
+    assert "line 4: ann" in message.err
     assert set(pai.json("user", "show", "carl")["grouplist"]) == {"default", "vision", "speech"}
     assert pai.client().login("dora", " secret 2 ").is_admin
     assert pai.json("user", "import", str(file), "--skip-existing")["users"][2]["result"] == "skipped"
     file.write_text("username,password\nCarl,secret-1\n")
-    told = pai("user", "import", str(file), "--skip-existing")
-    assert (told.code, "which looks like 'Carl'" in told.err) == (2, True)
+    message = pai("user", "import", str(file), "--skip-existing")
+    assert (message.code, "which looks like 'Carl'" in message.err) == (2, True)
 
 
 def test_nobody_of_a_file_with_faults_is_let_in_and_every_fault_is_told(pai, tmp_path):
     file = tmp_path / "people.csv"
     file.write_text("username,password,admin\ncarl,secret-1,no\na b,secret-1,\ncarl,short,perhaps\nzo\xeb,secret-1,\n")
-    told = pai("user", "import", str(file))
-    assert told.code == 2
+    message = pai("user", "import", str(file))
+    assert message.code == 2
     for expected in (
         "line 3: username",
         "line 4: username: carl is named twice",
@@ -173,21 +173,21 @@ def test_nobody_of_a_file_with_faults_is_let_in_and_every_fault_is_told(pai, tmp
         "line 4: admin",
         "line 5",
     ):
-        assert expected in told.err
-    assert "short" not in told.err.replace("too short", "")
+        assert expected in message.err
+    assert "short" not in message.err.replace("too short", "")
     assert pai("user", "show", "carl").code == 3
 
 
 def test_nobody_is_let_in_when_somebody_is_granted_what_is_not_there(pai, tmp_path):
     file = tmp_path / "people.csv"
     file.write_text("username,password,groups\ncarl,secret-1,default\ndora,secret-1,visoin\n")
-    told = pai("user", "import", str(file))
-    assert (told.code, "line 3: groups: there is no 'visoin'" in told.err) == (2, True)
+    message = pai("user", "import", str(file))
+    assert (message.code, "line 3: groups: there is no 'visoin'" in message.err) == (2, True)
     assert pai("user", "show", "carl").code == 3
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("username,password,email\ncarl,secret-1,nobody\n", "no e-mail address"),
         ("username\ncarl\n", "password: this column is missing"),
@@ -197,9 +197,9 @@ def test_nobody_is_let_in_when_somebody_is_granted_what_is_not_there(pai, tmp_pa
         ("username,password\ncarl,secret-1,more\n", "more cells"),
     ],
 )
-def test_a_file_that_is_no_list_of_people_is_refused(pai, tmp_path, text, told):
+def test_a_file_that_is_no_list_of_people_is_refused(pai, tmp_path, text, message):
     file = tmp_path / "people.csv"
     file.write_text(text)
     answer = pai("user", "import", str(file))
     assert answer.code == 2
-    assert told in answer.err
+    assert message in answer.err

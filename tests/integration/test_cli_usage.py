@@ -54,7 +54,7 @@ def test_quotas_are_set_seen_by_whom_they_are_for_and_removed(pai):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("quota", "set"), "--gpus-per-job"),
         (("quota", "set", "--gpus", "many"), "whole number"),
@@ -66,10 +66,10 @@ def test_quotas_are_set_seen_by_whom_they_are_for_and_removed(pai):
         (("report", "--by", "colour"), "user, group, vc, day"),
     ],
 )
-def test_a_wish_that_means_nothing_is_told(pai, arguments, told):
+def test_a_wish_that_means_nothing_is_told(pai, arguments, message):
     answer = pai(*arguments)
     assert answer.code == 2
-    assert told in answer.err
+    assert message in answer.err
 
 
 def test_a_report_adds_up_what_was_used(pai, tmp_path, monkeypatch):
@@ -78,10 +78,10 @@ def test_a_report_adds_up_what_was_used(pai, tmp_path, monkeypatch):
     assert "Nothing was used" in pai.ok("report").out
     use_gpus(pai, "one", 3)
     use_gpus(pai, "two", 2, user="bob")
-    told = pai.ok("report", "--by", "user,vc,user").out
-    assert told.split()[:3] == ["USER", "VC", "GPU-HOURS"]
-    assert "GPU-HOURS" in told
-    assert "total" in told
+    message = pai.ok("report", "--by", "user,vc,user").out
+    assert message.split()[:3] == ["USER", "VC", "GPU-HOURS"]
+    assert "GPU-HOURS" in message
+    assert "total" in message
     assert "DAY (UTC)" in pai.ok("report", "--by", "day").out
     found = pai.json("report", "--by", "user")
     assert [(row["user"], round(row["gpuHours"])) for row in found["rows"]] == [("ann", 6), ("bob", 4)]
@@ -97,8 +97,8 @@ def test_a_report_adds_up_what_was_used(pai, tmp_path, monkeypatch):
 
 def test_the_audit_log_tells_who_did_what(pai):
     pai.ok("group", "add", "vision")
-    told = pai.ok("audit", "list").out
-    assert "group.change" in told
+    message = pai.ok("audit", "list").out
+    assert "group.change" in message
     (entry,) = pai.json("audit", "list", "--action", "group.change")["entries"]
     assert (entry["actor"], entry["status"]) == ("root", 201)
     assert pai.json("audit", "list", "--actor", "bob")["entries"] == []
@@ -115,8 +115,8 @@ def test_the_audit_log_tells_who_did_what(pai):
 def test_alerts_tell_what_wants_attention(pai):
     pai.run(pai.world.submit("waits", "ann", gpus=2))
     pai.world.clock.at_ms += 3_600_000
-    told = pai.ok("alert", "list", user="ann").out
-    assert "PaiJobPending" in told
-    assert "pai job why ann~waits" in told
+    message = pai.ok("alert", "list", user="ann").out
+    assert "PaiJobPending" in message
+    assert "pai job why ann~waits" in message
     assert "Nothing wants attention" in pai.ok("alert", "list", user="bob").out
     assert "NodeGpuBad" in {one["labels"]["alertname"] for one in pai.json("alert", "list")}

@@ -39,19 +39,19 @@ async def masked(world: World, name: str = "second") -> str:
 
 
 async def hidden_in(world: World, name: str) -> object:
-    record = await world.store.load(await world.wishes._find("ann", name))
+    record = await world.store.load(await world.commands._find("ann", name))
     assert record is not None
-    return world.wishes._secrets.open(record.sealed)
+    return world.commands._secrets.open(record.sealed)
 
 
 @pytest.mark.parametrize("origin", ["first", "ann~first", "id"])
 async def test_a_clone_has_the_secrets_of_its_origin(world: World, origin: str) -> None:
     if origin == "id":
         origin = (await world.get("/jobs/first"))["debugId"]
-    wish, key = ("POST", f"/jobs?cloneOf={origin}"), {"Idempotency-Key": "a-clone"}
-    answer = await world.ask(*wish, content=(text := (await masked(world)).encode()), headers=key)
+    promise, key = ("POST", f"/jobs?cloneOf={origin}"), {"Idempotency-Key": "a-clone"}
+    answer = await world.ask(*promise, content=(text := (await masked(world)).encode()), headers=key)
     assert answer.status_code == 202, answer.text
-    assert (await world.ask(*wish, content=text, headers=key)).json()["id"] == answer.json()["id"]
+    assert (await world.ask(*promise, content=text, headers=key)).json()["id"] == answer.json()["id"]
     assert "opensesame" not in answer.text
     assert await hidden_in(world, "second") == await hidden_in(world, "first")
     assert "opensesame" not in (await world.ask("GET", "/jobs/second/config")).text

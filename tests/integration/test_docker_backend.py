@@ -22,7 +22,7 @@ from tests.integration.docker_engine import IMAGE
 
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
 
-from openpai.app.world import SystemClock
+from openpai.app.system import SystemClock
 from openpai.backends.docker import engine
 from openpai.backends.docker.backend import DockerBackend
 from openpai.backends.docker.containers import name_of
@@ -136,7 +136,7 @@ SERVER = """
 import asyncio, sys
 from pathlib import Path
 from openpai.backends.docker.backend import DockerBackend
-from openpai.app.world import SystemClock
+from openpai.app.system import SystemClock
 from tests.integration.test_docker_backend import launches_of
 
 async def main(url, root, logs, count):
@@ -269,7 +269,7 @@ async def test_a_silent_engine_is_a_sick_node_and_what_ended_meanwhile_is_heard_
     async with asyncio.timeout(10.0):
         while (await backend.nodes())[0].is_healthy:  # noqa: ASYNC110  # a node's health is asked for, not news
             await asyncio.sleep(0.02)
-    assert "does not answer" in (await backend.nodes())[0].told
+    assert "does not answer" in (await backend.nodes())[0].message
     await harness.tell(a_key())
     await harness.until_gone(a_key())
     await backend.apply([a_launch(harness, a_key(1), "exit 2")])
@@ -292,12 +292,12 @@ async def test_an_engine_that_hangs_is_a_sick_node_until_it_goes_on(
     await backend.open()
     try:
         await asyncio.wait_for(wire.is_listened_to.wait(), 10.0)
-        for flows, told in ((False, "did not answer within"), (True, "")):
+        for flows, message in ((False, "did not answer within"), (True, "")):
             wire.flows.set() if flows else wire.flows.clear()
             async with asyncio.timeout(10.0):
                 while (await backend.nodes())[0].is_healthy is not flows:  # noqa: ASYNC110  # as above
                     await asyncio.sleep(0.02)
-            assert told in (await backend.nodes())[0].told
+            assert message in (await backend.nodes())[0].message
     finally:
         wire.flows.set()
         await backend.close()

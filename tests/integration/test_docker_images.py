@@ -120,8 +120,8 @@ async def test_an_attempt_may_end_while_its_image_is_pulled(harness: DockerHarne
     seen = await observed(backend, a_key())
     assert seen is not None
     assert (seen.started_at_ms, seen.exit) == (None, None)
-    assert (seen.told, seen.step) == (f"pulling image {registry.image}", images.PULLING)
-    assert [(one.step, one.told) for one in await backend.news()] == [(seen.step, seen.told)]
+    assert (seen.message, seen.step) == (f"pulling image {registry.image}", images.PULLING)
+    assert [(one.step, one.message) for one in await backend.news()] == [(seen.step, seen.message)]
     await backend.apply([KillTask(a_key(), 30.0)])
     (report,) = await Watch(backend).until_over(a_key(), patience_s=5.0)
     assert (report.code, report.reason) == (143, ExitReason.EXITED)

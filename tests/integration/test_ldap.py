@@ -190,7 +190,7 @@ async def test_accounts_kept_here_log_in_while_the_directory_is_down(world: Worl
     down = replace(settings_of(server), url=f"ldap://127.0.0.1:{free_port()}")
     sign_on_with(world, None, directory=Directory(down))
     # However often they try: a login that nobody could judge is none that failed.
-    for _ in range(world.api.state.desk.services.settings.login_failures_per_min + 1):
+    for _ in range(world.api.state.context.services.settings.login_failures_per_min + 1):
         answer = await log_in(world, "erin", "erin's word")
         assert (answer.status_code, answer.json()["code"]) == (503, "UnavailableError")
     assert (await log_in(world, "ann", "correct horse")).status_code == 200

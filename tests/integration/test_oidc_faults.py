@@ -210,7 +210,7 @@ async def test_a_code_brings_no_login_back_that_was_ended(world: World, liar: Li
     assert (await browser.redeem(code)).status_code == 401
     assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 401
     # Nor does it at another server over the same database.
-    desk = world.api.state.desk
+    desk = world.api.state.context
     other = create_api(desk.services)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(other), base_url="http://pai") as http:
         again = await http.post("/api/v2/authn/oidc/token", json={"code": code, "verifier": VERIFIER})

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from openpai.app.world import SystemClock
+from openpai.app.system import SystemClock
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.processes import born_at
@@ -66,7 +66,7 @@ import asyncio, structlog, sys
 from pathlib import Path
 from openpai.backends.process.backend import ProcessBackend
 from openpai.ports.backend import LaunchTask
-from openpai.app.world import SystemClock
+from openpai.app.system import SystemClock
 from tests.contracts.seen import a_key
 
 async def serve(directory, first, count, commands):
@@ -297,11 +297,11 @@ async def test_tasks_hear_every_signal_and_no_secret_of_the_server(
     backend = await world.start()
     await backend.apply([a_launch(world, a_key(), "grep SigIgn /proc/self/status\nenv")])
     await Watch(backend).until_over(a_key())
-    told = world.output(a_key())
-    assert "very-secret" not in told
-    assert "PATH=" in told
+    message = world.output(a_key())
+    assert "very-secret" not in message
+    assert "PATH=" in message
     # Beyond 31 are the signals that threads use among themselves.
-    assert int(told.split()[1], 16) & 0x7FFFFFFF == 0
+    assert int(message.split()[1], 16) & 0x7FFFFFFF == 0
 
 
 @pytest.mark.parametrize(

@@ -341,11 +341,11 @@ class TestTasksGoOn:
     async def test_without_namespaces_people_are_still_apart_and_it_is_said(
         self, world: PeopleHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        told: list[str] = []
-        monkeypatch.setattr("openpai.backends.process.backend.log.warning", lambda said, **_: told.append(said))
+        message: list[str] = []
+        monkeypatch.setattr("openpai.backends.process.backend.log.warning", lambda said, **_: message.append(said))
         world.find_namespaces = lambda: None
         backend = await world.begin("ann", "echo secret >file; chmod 777 .")
-        assert [said for said in told if "share /tmp and /dev/shm" in said]
+        assert [said for said in message if "share /tmp and /dev/shm" in said]
         ann = world.directory("ann")
         said = await world.run("bob", f"cd {ann}; cat work/file; cd /; grep -la {ann} /proc/[0-9]*/environ; cd; pwd")
         assert said == f"{world.directory('bob')}/home\n"

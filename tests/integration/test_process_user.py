@@ -15,7 +15,7 @@ import pytest_asyncio
 from openpai.app.backend import make_backend
 from openpai.app.datadir import DataDir, open_data_dir
 from openpai.app.settings import Settings
-from openpai.app.world import SystemClock
+from openpai.app.system import SystemClock
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.confining import find_namespaces
 from openpai.backends.process.dropping import find_user, group_of
@@ -116,8 +116,8 @@ exit 4"""
     await backend.apply([a_launch(world, a_key(), commands)])
     (report,) = await Watch(backend).until_over(a_key())
     found = find_user(USER)
-    told = f"{found.uid} {group_of(a_key().job)} {USER} 1\nsaid\n"
-    assert (report.code, world.output(a_key())) == (4, told)
+    message = f"{found.uid} {group_of(a_key().job)} {USER} 1\nsaid\n"
+    assert (report.code, world.output(a_key())) == (4, message)
     assert (world.logs / a_key().path() / "stderr.log").read_text() == "cried\n"
 
 

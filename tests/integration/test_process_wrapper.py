@@ -63,9 +63,9 @@ class Attempt:
         return self.code()
 
     def code(self) -> int:
-        told = ExitText.parse((self.directory / "exit").read_text())
-        assert told is not None
-        return told.code
+        message = ExitText.parse((self.directory / "exit").read_text())
+        assert message is not None
+        return message.code
 
     def said(self, stream: str = "stdout") -> str:
         path = self.directory / f"{stream}.log"

@@ -17,7 +17,7 @@ from openpai.store.copying import copy_sqlite
 from openpai.store.database import Database
 from openpai.store.vault import new_key
 from tests.newest import fill
-from tests.told import run_pai
+from tests.outcome import run_pai
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from openpai.api.manual.writing import OPERATIONS
+from openpai.api.openapi.writing import OPERATIONS
 
 from .described_world import TOKENS, open_described
 
@@ -89,9 +89,9 @@ async def test_what_is_described_is_so(who: str, tmp_path: Path) -> None:
             cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         try:
-            told = (await process.communicate())[0].decode("utf-8", "replace")
+            message = (await process.communicate())[0].decode("utf-8", "replace")
         finally:
             if process.returncode is None:
                 process.kill()
-    assert process.returncode == 0, told
-    assert f"Tested: {len(OPERATIONS)}" in told
+    assert process.returncode == 0, message
+    assert f"Tested: {len(OPERATIONS)}" in message

@@ -14,7 +14,7 @@ from cryptography.fernet import Fernet
 
 from openpai.ports.storages import Area
 from openpai.protocol.errors import PaiError, Refused
-from openpai.storage.shelf import StorageShelf
+from openpai.storage.service import StorageService
 from openpai.store.database import Database
 from openpai.store.storages import SqlStorageStore
 from openpai.store.vault import Vault
@@ -29,7 +29,7 @@ BIG = os.urandom(11 * 1024 * 1024 + 5)
 class Shelf:
     """A shelf with one storage, `it`."""
 
-    def __init__(self, shelf: StorageShelf, said: dict[str, Any], secret: str) -> None:
+    def __init__(self, shelf: StorageService, said: dict[str, Any], secret: str) -> None:
         self.shelf = shelf
         self.said = said
         self.secret = secret
@@ -48,7 +48,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 async def it(server: Any) -> AsyncIterator[Shelf]:
     database = Database("sqlite://", inline=True)
     fill(database)
-    shelf = StorageShelf(SqlStorageStore(database), Vault(Fernet.generate_key().decode()), HandClock())
+    shelf = StorageService(SqlStorageStore(database), Vault(Fernet.generate_key().decode()), HandClock())
     said, secret = server
     await shelf.add({"name": "it", **said})
     area = await shelf.area("it", "ann")
@@ -115,9 +115,9 @@ async def test_what_breaks_off_changes_nothing(it: Shelf) -> None:
 async def test_what_is_not_there_is_told(it: Shelf, act: str) -> None:
     area = await it.area()
     await area.write("other", pieces(b"x"))
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as message:
         await (all_of(area, "missing") if act == "read" else getattr(area, act)("missing"))
-    assert told.value.code == "NoFileError"
+    assert message.value.code == "NoFileError"
 
 
 async def test_directories_are_not_files_and_files_not_directories(it: Shelf) -> None:
@@ -129,9 +129,9 @@ async def test_directories_are_not_files_and_files_not_directories(it: Shelf) ->
         lambda: area.list("dir/file"),
         lambda: area.remove("dir"),
     ):
-        with pytest.raises(Refused) as told:
+        with pytest.raises(Refused) as message:
             await work()
-        assert told.value.code == "InvalidParametersError"
+        assert message.value.code == "InvalidParametersError"
     with pytest.raises(Refused):
         await area.write("dir/file/below", pieces(b"x"))
     await area.remove("dir", recursive=True)
@@ -206,9 +206,9 @@ async def test_a_wrong_secret_is_told_and_not_said(it: Shelf) -> None:
     await it.shelf.change("it", {**it.said, "data": {**it.said["data"], it.secret: wrong}})
     steps = await it.shelf.check("it")
     assert steps[-1].is_ok is False
-    with pytest.raises(PaiError) as told:
+    with pytest.raises(PaiError) as message:
         await (await it.area()).list("")
-    for text in (steps[-1].told, str(told.value)):
+    for text in (steps[-1].message, str(message.value)):
         assert text
         assert wrong not in text
         assert wrong.replace("=", "%3D") not in text
@@ -223,7 +223,7 @@ async def test_a_server_that_is_gone_is_unavailable(it: Shelf) -> None:
     await it.shelf.change("it", {**it.said, "data": data})
     steps = await it.shelf.check("it")
     assert [(step.what, step.is_ok) for step in steps] == [("connect", False)]
-    assert SECRET not in steps[0].told
+    assert SECRET not in steps[0].message
 
 
 @pytest.mark.parametrize("key", ["bucket", "containerName", "share", "password"])
@@ -237,7 +237,7 @@ async def test_what_is_wrong_is_named(it: Shelf, key: str) -> None:
     await it.shelf.change("it", {**it.said, "data": {**data, it.secret: it.said["data"][it.secret], key: "other"}})
     (step,) = await it.shelf.check("it")
     assert not step.is_ok
-    assert ("password" if key == "password" else "other") in step.told
+    assert ("password" if key == "password" else "other") in step.message
 
 
 async def test_who_has_no_name_is_a_guest(it: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

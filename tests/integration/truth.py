@@ -40,7 +40,7 @@ class Truth:
         if media != "application/json":
             return []
         judge = self._judge(json.dumps(content[media]["schema"]))
-        return [f"{where}: {_told(fault)}" for fault in judge.iter_errors(answer.json())]
+        return [f"{where}: {_describe(fault)}" for fault in judge.iter_errors(answer.json())]
 
     def _operation(self, method: str, path: str) -> dict[str, Any] | None:
         return next(
@@ -58,7 +58,7 @@ def _pattern(path: str) -> str:
     return found.removesuffix("[^/]+") + ".+" if path.endswith(("/{path}", "/affinitygroups/{name}")) else found
 
 
-def _told(fault: Any) -> str:
+def _describe(fault: Any) -> str:
     deepest = min(fault.context, key=lambda each: -len(each.absolute_path)) if fault.context else fault
     return f"{'/'.join(map(str, deepest.absolute_path))}: {deepest.message[:300]}"
 

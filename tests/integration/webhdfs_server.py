@@ -44,8 +44,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _error(self, kind: str, told: str, status: int) -> None:
-        self._json({"RemoteException": {"exception": kind, "message": told}}, status)
+    def _error(self, kind: str, message: str, status: int) -> None:
+        self._json({"RemoteException": {"exception": kind, "message": message}}, status)
 
     def _is_let_in(self, query: dict[str, str]) -> bool:
         if query.get("delegation") == TOKEN:

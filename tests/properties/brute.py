@@ -163,12 +163,12 @@ def insides(chain: Chain, request: GangRequest) -> list[int]:
             for node_cell in chain.node_cells
             if node_cell.name in request.nodes
         )
-    wish = request.topology
-    if wish is None or not wish.is_required:
+    promise = request.topology
+    if promise is None or not promise.is_required:
         return [usable]
-    if wish.cell_type not in chain.spec.types:
+    if promise.cell_type not in chain.spec.types:
         return []
-    level = chain.spec.types.index(wish.cell_type) + 1
+    level = chain.spec.types.index(promise.cell_type) + 1
     return [leaves_of(chain, (level, index)) & usable for index in range(chain.spec.count(level))]
 
 

@@ -223,14 +223,14 @@ class Histories(RuleBasedStateMachine):
         owner = data.draw(st.sampled_from(sorted(core.cluster.shares)))
         pins = [pin for name, pin in core.cluster.pins if name == owner]
         pin = pins[0] if pins and is_pinned and priority >= 0 else None
-        wish, nodes = None, None
+        promise, nodes = None, None
         if has_wish == 0:
             types = sorted({kind for chain in core.cluster.chains.values() for kind in chain.spec.types})
-            wish = Topology(data.draw(st.sampled_from(types)), data.draw(st.booleans()))
+            promise = Topology(data.draw(st.sampled_from(types)), data.draw(st.booleans()))
         elif has_wish == 1:
             nodes = data.draw(st.frozensets(st.sampled_from(sorted(core.cluster.node_cells)), min_size=1))
         self.count += 1
-        request = GangRequest(f"g{self.count}", owner, tuple(members), priority, None, pin, is_lazy, wish, nodes)
+        request = GangRequest(f"g{self.count}", owner, tuple(members), priority, None, pin, is_lazy, promise, nodes)
         before = written(core)
         try:
             decision = core.schedule(request)

@@ -116,10 +116,10 @@ class History:
         priority = dice.choice([-1, 0, 0, 5, 10])
         pins = [pin for name, pin in cluster.pins if name == owner]
         pin = dice.choice(pins) if pins and priority >= 0 and dice.random() < 0.2 else None
-        wish, nodes = None, None
+        promise, nodes = None, None
         if dice.random() < 0.3:
             types = sorted({kind for chain in cluster.chains.values() for kind in chain.spec.types})
-            wish = Topology(dice.choice(types), dice.random() < 0.7)
+            promise = Topology(dice.choice(types), dice.random() < 0.7)
         if dice.random() < 0.1:
             names = sorted(cluster.node_cells)
             nodes = frozenset(dice.sample(names, dice.randint(1, len(names))))
@@ -127,7 +127,7 @@ class History:
         if dice.random() < 0.2:
             leaf_type = dice.choice([chain.spec.leaf_type for chain in cluster.chains.values()])
         is_lazy = dice.random() < 0.4
-        return GangRequest(f"g{self.count}", owner, members, priority, leaf_type, pin, is_lazy, wish, nodes)
+        return GangRequest(f"g{self.count}", owner, members, priority, leaf_type, pin, is_lazy, promise, nodes)
 
     def submit(self) -> None:
         request = self.some_request()
@@ -269,8 +269,8 @@ def play(seed: int, steps: int = STEPS) -> None:
     try:
         history.run(steps)
     except Exception as error:
-        told = "\n".join([f"seed {seed}", history.text, *history.log])
-        raise AssertionError(f"{error}\n{told}") from error
+        message = "\n".join([f"seed {seed}", history.text, *history.log])
+        raise AssertionError(f"{error}\n{message}") from error
 
 
 @pytest.mark.parametrize("seed", range(QUICK))

@@ -143,11 +143,11 @@ class Histories(RuleBasedStateMachine):
         self.now_ms = 0
         self.count = 0
 
-    @rule(data=st.data(), wishes=st.lists(some_wish, min_size=1, max_size=5), is_decided=st.booleans())
-    def add(self, data: st.DataObject, wishes: list[Gang], is_decided: bool) -> None:
-        for wish in wishes:
+    @rule(data=st.data(), commands=st.lists(some_wish, min_size=1, max_size=5), is_decided=st.booleans())
+    def add(self, data: st.DataObject, commands: list[Gang], is_decided: bool) -> None:
+        for promise in commands:
             self.count += 1
-            gang = replace(wish, id=f"g{self.count}", submitted_at_ms=self.now_ms)
+            gang = replace(promise, id=f"g{self.count}", submitted_at_ms=self.now_ms)
             self.gangs[gang.id] = gang
             self.scheduler.add(gang)
         if is_decided:
@@ -318,7 +318,7 @@ class Histories(RuleBasedStateMachine):
                 assert wait is None
                 continue
             assert wait is not None
-            assert wait.told
+            assert wait.message
             assert wait.estimate is not None
             if wait.estimate.earliest_ms is not None and wait.estimate.latest_ms is not None:
                 assert self.now_ms <= wait.estimate.earliest_ms <= wait.estimate.latest_ms
@@ -342,9 +342,9 @@ class Histories(RuleBasedStateMachine):
     def replay_one(self, data: st.DataObject) -> None:
         gang = data.draw(st.sampled_from(sorted(self.gangs.keys() - self.running.keys())))
         snapshot = json.loads(json.dumps(self.scheduler.snapshot()))
-        told = answer(snapshot, gang, self.now_ms)
-        assert json.loads(json.dumps(told)) is not None
-        assert (told["why"] is None) == ("place" in told["decision"])
+        message = answer(snapshot, gang, self.now_ms)
+        assert json.loads(json.dumps(message)) is not None
+        assert (message["why"] is None) == ("place" in message["decision"])
 
     def _guarantees(self) -> dict[str, bool]:
         running = self.scheduler.core.cluster.gangs.items()

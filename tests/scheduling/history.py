@@ -39,14 +39,14 @@ def carry_out(core: Hived, step: Step) -> Answer:
     op = step.get("op") if isinstance(step, Mapping) else None
     read = READERS.get(op) if isinstance(op, str) else None
     if read is None:
-        told = f"there is no step {op!r} in a history; there are {', '.join(READERS)}"
-        raise Refused("InvalidParametersError", told, "correct `op`")
+        message = f"there is no step {op!r} in a history; there are {', '.join(READERS)}"
+        raise Refused("InvalidParametersError", message, "correct `op`")
     try:
         action = read(core, step)
     except UNREADABLE as error:
         problem = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        told = f"a step {op!r} cannot be read: {problem}"
-        raise Refused("InvalidParametersError", told, "write the step as docs/scheduler.md lists it") from error
+        message = f"a step {op!r} cannot be read: {problem}"
+        raise Refused("InvalidParametersError", message, "write the step as docs/scheduler.md lists it") from error
     return action() or {"answer": "done"}
 
 
@@ -125,7 +125,7 @@ def decision_out(decision: Decision) -> Answer:
         "answer": name,
         "gang": decision.gang,
         "code": decision.code.value,
-        "told": decision.told,
+        "message": decision.message,
         "unblock": decision.unblock,
         "counts": dict(decision.counts),
     }

@@ -162,13 +162,13 @@ def _share(chance: Random, document: dict[str, Any], luck: Luck) -> None:
         extras["timeLimitMinutes"] = chance.choice((1, 2, 60))
 
 
-def wishes_text(chance: Random, luck: Luck) -> str:
+def promises_text(chance: Random, luck: Luck) -> str:
     """Return who is to be promised what; often more than there is."""
-    wishes = []
+    promises = []
     for name in CLUSTERS[: luck.virtual_clusters]:
         nodes, gpus = chance.randint(0, luck.nodes), chance.randint(1, luck.gpus * 2)
-        wishes.append(f"{name}: {nodes} nodes" if chance.random() < 0.5 else f"{name}: {gpus} GPUs")
-    return ", ".join(wishes)
+        promises.append(f"{name}: {nodes} nodes" if chance.random() < 0.5 else f"{name}: {gpus} GPUs")
+    return ", ".join(promises)
 
 
 def _role(chance: Random, luck: Luck) -> dict[str, Any]:

@@ -55,10 +55,10 @@ class Checkers:
             self.seen_changes = changes
         if changes != self.seen_changes:
             self.seen_changes = changes
-            for told in self._store():
-                raise Violation(told)
-        for told in self._world():
-            raise Violation(told)
+            for message in self._store():
+                raise Violation(message)
+        for message in self._world():
+            raise Violation(message)
 
     def judge(self, action: Action) -> None:
         """Raise Violation for an action that harms a task attempt which the store wants alive."""
@@ -78,8 +78,8 @@ class Checkers:
     def look_at_the_end(self) -> None:
         """Raise Violation unless every job ended as it should and nothing of any job is left."""
         self.look()
-        for told in (*self._outcomes(), *self._stops_kept(), *self._left()):
-            raise Violation(told)
+        for message in (*self._outcomes(), *self._stops_kept(), *self._left()):
+            raise Violation(message)
 
     def job(self, name: str) -> dict[str, Any] | None:
         """Return a job's row, with its details."""

@@ -41,28 +41,30 @@ class People:
         if name in self._wishing:
             return
         text = job_file(self._chance, name, self._world.luck)
-        self._wish(name, "submit", lambda server: server.wishes.submit(Submitter(USER), text))
+        self._wish(name, "submit", lambda server: server.commands.submit(Submitter(USER), text))
 
     async def stop(self) -> None:
         """Ask for a job's end."""
         if name := self._a_job():
-            self._wish(name, "stop", lambda server: server.wishes.stop(USER, name, USER))
+            self._wish(name, "stop", lambda server: server.commands.stop(USER, name, USER))
 
     async def start(self) -> None:
         """Ask for a job's new start."""
         if name := self._a_job():
             self._promises.stopped.pop(name, None)
-            self._wish(name, "start", lambda server: server.wishes.start(USER, name, USER))
+            self._wish(name, "start", lambda server: server.commands.start(USER, name, USER))
 
     async def hurry(self) -> None:
         """Change how urgent a job is, or its place in the queue."""
         if name := self._a_job():
             if self._chance.random() < 0.5:
                 urgency = self._chance.choice(URGENCIES)
-                self._wish(name, f"be {urgency}", lambda server: server.wishes.set_priority(USER, name, urgency, USER))
+                self._wish(
+                    name, f"be {urgency}", lambda server: server.commands.set_priority(USER, name, urgency, USER)
+                )
             else:
                 rank = self._chance.randint(-2, 2)
-                self._wish(name, f"rank {rank}", lambda server: server.wishes.set_rank(USER, name, rank, "root"))
+                self._wish(name, f"rank {rank}", lambda server: server.commands.set_rank(USER, name, rank, "root"))
 
     def administer(self, what: str, ask: Callable[[Server], Coroutine[Any, Any, Any]]) -> None:
         """Let an administrator ask for something that is no job's; whoever does not lead may refuse."""
@@ -78,9 +80,9 @@ class People:
         self._wishing.add(name)
         server.spawn(self._answered(name, what, ask(server)))
 
-    async def _answered(self, name: str, what: str, wish: Coroutine[Any, Any, Any]) -> None:
+    async def _answered(self, name: str, what: str, promise: Coroutine[Any, Any, Any]) -> None:
         try:
-            await wish
+            await promise
         except PaiError as error:
             self._refused(name, what, error)
         except asyncio.CancelledError:
@@ -133,20 +135,20 @@ class People:
     async def give_up(self) -> None:
         """Stop the jobs that are told they never fit, as their owners would."""
         for server in self._world.servers.values():
-            for name in self._world.checkers.unfinished() if server.wishes.office is not None else ():
-                if any(wait.code in HOPELESS for wait in await server.wishes.why(USER, name)):
-                    await server.wishes.stop(USER, name, USER)
+            for name in self._world.checkers.unfinished() if server.commands.leader is not None else ():
+                if any(wait.code in HOPELESS for wait in await server.commands.why(USER, name)):
+                    await server.commands.stop(USER, name, USER)
 
     async def waits(self) -> str:
         """Return the jobs that have not ended, and why they wait."""
-        told = []
+        message = []
         for name in self._world.checkers.unfinished():
             row = self._world.checkers.job(name) or {}
             waits = [
-                f"{wait.code}: {wait.told}"
+                f"{wait.code}: {wait.message}"
                 for server in self._world.servers.values()
-                if server.wishes.office is not None
-                for wait in await server.wishes.why(USER, name)
+                if server.commands.leader is not None
+                for wait in await server.commands.why(USER, name)
             ]
-            told.append(f"{name} ({row['id']}) is {row['phase']} {waits}")
-        return "\n  ".join(told)
+            message.append(f"{name} ({row['id']}) is {row['phase']} {waits}")
+        return "\n  ".join(message)

@@ -28,13 +28,13 @@ def run(first: int, count: int, workers: int, console: Console) -> list[int]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress, ProcessPoolExecutor(workers) as pool:
         bar = progress.add_task("seeds", total=count)
-        for seed, told in pool.map(attempt, range(first, first + count), chunksize=5):
+        for seed, message in pool.map(attempt, range(first, first + count), chunksize=5):
             progress.advance(bar)
             if not console.is_terminal and (seed - first + 1) % 500 == 0:
                 console.print(f"{seed - first + 1} seeds, {len(failed)} failed")
-            if told:
+            if message:
                 failed.append(seed)
-                console.print(told)
+                console.print(message)
     return failed
 
 
@@ -48,9 +48,9 @@ def main() -> int:
     asked = parser.parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if asked.seed is not None:
-        seed, told = attempt(asked.seed)
-        console.print(told or f"seed {seed}: every promise held")
-        return 1 if told else 0
+        seed, message = attempt(asked.seed)
+        console.print(message or f"seed {seed}: every promise held")
+        return 1 if message else 0
     began_s = time.monotonic()
     failed = run(asked.first, asked.seeds, asked.workers, console)
     console.print(f"{asked.seeds} seeds from {asked.first}: {len(failed)} failed, {time.monotonic() - began_s:.0f} s")

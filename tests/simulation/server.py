@@ -10,7 +10,7 @@ from openpai.app.leadership import Leadership
 from openpai.backends.simulated.backend import SimulatedBackend
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle.model import AttemptKey
-from openpai.orchestrator.wishes import Wishes
+from openpai.orchestrator.commands import PlatformCommands
 from openpai.ports.logs import LogChunk
 from openpai.protocol.errors import Refused
 from openpai.scheduler.queue.scheduler import HivedScheduler
@@ -67,12 +67,12 @@ class Server:
         vault = Vault(KEY)
         settings = through("settings", SqlSettingsStore(database))
         usage = through("usage", SqlUsageStore(database))
-        self.wishes = Wishes(store, vault, clock, names, settings=settings, usage=usage)
+        self.commands = PlatformCommands(store, vault, clock, names, settings=settings, usage=usage)
         self._leadership = Leadership(
             store,
             through("backend", self.backend),
             HivedScheduler,
-            self.wishes,
+            self.commands,
             secrets=vault,
             logs=through("logs", NoLogs()),
             clock=clock,

@@ -19,8 +19,8 @@ import pytest
 
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle import stepping
-from openpai.orchestrator import wishes
-from openpai.orchestrator.office import Office
+from openpai.orchestrator import commands
+from openpai.orchestrator.leader import Leader
 from openpai.store import jobs as store_jobs
 from openpai.store.jobs import SqlJobStore
 from tests.simulation import world
@@ -38,13 +38,13 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 @pytest.mark.slow
 def test_some_seeds_keep_every_promise() -> None:
-    assert [told for seed in range(QUICK) if (told := attempt(seed)[1])] == []
+    assert [message for seed in range(QUICK) if (message := attempt(seed)[1])] == []
 
 
 @pytest.mark.full
 def test_two_hundred_seeds_keep_every_promise() -> None:
     with ProcessPoolExecutor(2) as pool:
-        failed = [told for _, told in pool.map(attempt, range(QUICK, SEEDS), chunksize=5) if told]
+        failed = [message for _, message in pool.map(attempt, range(QUICK, SEEDS), chunksize=5) if message]
     assert not failed, f"{len(failed)} seeds failed; the first: {failed[0]}"
 
 
@@ -82,9 +82,9 @@ def caught(broken: Break, about: str, first: int, monkeypatch: pytest.MonkeyPatc
     for seed in range(first, first + BROKEN_SEEDS):
         with monkeypatch.context() as context:
             broken(context)
-            _, told = attempt(seed)
-        if told:
-            noticed.append(told.splitlines()[0])
+            _, message = attempt(seed)
+        if message:
+            noticed.append(message.splitlines()[0])
             # A seed whose jobs only retry for longer than the calm lasts proves nothing about the broken code.
             if about in noticed[-1] and attempt(seed)[1] == "":
                 return
@@ -159,14 +159,14 @@ def _an_old_leader_ends_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _a_stale_desk_answers_wishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def always(office: Any, known: Any) -> bool:
+    async def always(leader: Any, known: Any) -> bool:
         return True
 
-    monkeypatch.setattr(wishes, "is_newest", always)
+    monkeypatch.setattr(commands, "is_newest", always)
 
 
 def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Office, "must_resync", property(lambda self: False, lambda self, value: None))
+    monkeypatch.setattr(Leader, "must_resync", property(lambda self: False, lambda self, value: None))
 
 
 @pytest.mark.parametrize(

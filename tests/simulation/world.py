@@ -20,14 +20,14 @@ from openpai.app import loops
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.ports.backend import Action
-from openpai.ports.platform import NodeWish
+from openpai.ports.platform import NodeChange
 from openpai.ports.settings import CLUSTER
 from openpai.ports.usage import Quota
 from openpai.store.database import Database
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.usage import SqlUsageStore
 from tests.newest import fill
-from tests.simulation.chance import CLUSTERS, ChanceFaults, Luck, wishes_text
+from tests.simulation.chance import CLUSTERS, ChanceFaults, Luck, promises_text
 from tests.simulation.checkers import Checkers, Violation
 from tests.simulation.loop import Numbered, VirtualClock, VirtualLoop
 from tests.simulation.people import USER, People
@@ -90,15 +90,15 @@ class World:
             self.note(f"{action!r}")
             self.violation = self.violation or violation
 
-    def blame(self, told: str) -> None:
+    def blame(self, message: str) -> None:
         """Remember that something must not have happened."""
-        self.note(told)
-        self.violation = self.violation or Violation(told)
+        self.note(message)
+        self.violation = self.violation or Violation(message)
 
     async def live(self) -> None:
         """Live through the seed's troubles and the calm after them. Raises Violation."""
         if self.luck.virtual_clusters:
-            body = {"wishes": wishes_text(self.chance, self.luck)}
+            body = {"promises": promises_text(self.chance, self.luck)}
             await SqlSettingsStore(self.database).set_setting(CLUSTER, body, by="root", at_ms=0)
         for number in range(self.luck.servers):
             await self.start_server("ab"[number])
@@ -232,17 +232,19 @@ class World:
 
     async def change_node(self) -> None:
         """Drain a node, give it back, or mark devices of it."""
-        name, wish = self._node(), NodeWish(is_drained=self.chance.random() < 0.5)
+        name, promise = self._node(), NodeChange(is_drained=self.chance.random() < 0.5)
         if self.chance.random() < 0.3:
-            wish = NodeWish(bad_devices=frozenset({self.chance.randrange(self.luck.gpus)}))
-        self.people.administer(f"change {name}: {wish}", lambda server: server.wishes.change_node(name, wish, "root"))
+            promise = NodeChange(bad_devices=frozenset({self.chance.randrange(self.luck.gpus)}))
+        self.people.administer(
+            f"change {name}: {promise}", lambda server: server.commands.change_node(name, promise, "root")
+        )
 
     async def promise(self) -> None:
         """Promise the virtual clusters something else."""
-        wishes = wishes_text(self.chance, self.luck)
+        promises = promises_text(self.chance, self.luck)
         self.people.administer(
-            f"promise {wishes}",
-            lambda server: server.wishes.configure(wishes=wishes, hived=None, version=None, by="root"),
+            f"promise {promises}",
+            lambda server: server.commands.configure(promises=promises, hived=None, version=None, by="root"),
         )
 
     async def change_limits(self) -> None:
@@ -250,7 +252,7 @@ class World:
         most = self.chance.choice((None, 0, 1, 3))
         store = SqlUsageStore(self.database)
         await store.set_quota(Quota("", USER, gpus_running=most))
-        self.people.administer(f"limit {most}", lambda server: server.wishes.limits_changed())
+        self.people.administer(f"limit {most}", lambda server: server.commands.limits_changed())
 
     def _node(self) -> str:
         return self.chance.choice([node.name for node in self.cluster.nodes()])
@@ -277,7 +279,7 @@ class World:
         settings, usage = SqlSettingsStore(self.database), SqlUsageStore(self.database)
         notes = await settings.node_notes()
         await settings.set_node_notes(tuple(replace(note, is_drained=False, bad_devices=frozenset()) for note in notes))
-        body = {"wishes": ", ".join(f"{name}: 1 GPU" for name in CLUSTERS[: self.luck.virtual_clusters])}
+        body = {"promises": ", ".join(f"{name}: 1 GPU" for name in CLUSTERS[: self.luck.virtual_clusters])}
         await settings.set_setting(CLUSTER, body, by="root", at_ms=self.clock.now_ms())
         await usage.set_quota(Quota("", USER, gpus_running=None))
 
@@ -294,22 +296,22 @@ class World:
 
     def look_at_offices(self) -> None:
         """Raise Violation unless one server leads and holds nothing."""
-        offices = [server.wishes.office for server in self.servers.values() if server.wishes.office is not None]
+        offices = [server.commands.leader for server in self.servers.values() if server.commands.leader is not None]
         if len(offices) != 1:
             raise Violation(f"{len(offices)} servers lead in calm times")
-        office: Any = offices[0]
+        leader: Any = offices[0]
         held = {
-            "jobs on the desk": office.desk.records,
-            "actions": office.desk.to_act,
-            "ends to forget": office.desk.to_forget,
-            "launches": office.desk.launched,
-            "kills": office.desk.killed,
-            "holdings": office.scheduler.state.running.gangs,
-            "waiting gangs": list(office.scheduler.state.queue.all()),
-            "reserving gangs": office.scheduler.state.reserving,
-            "unclear gangs": office.scheduler.state.unclear,
-            "cells": office.scheduler.core.cluster.gangs,
-            "ports": [ports for ports in office.ports._taken.values() if ports],
+            "jobs on the desk": leader.active.records,
+            "actions": leader.active.to_act,
+            "ends to forget": leader.active.to_forget,
+            "launches": leader.active.launched,
+            "kills": leader.active.killed,
+            "holdings": leader.scheduler.state.running.gangs,
+            "waiting gangs": list(leader.scheduler.state.queue.all()),
+            "reserving gangs": leader.scheduler.state.reserving,
+            "unclear gangs": leader.scheduler.state.unclear,
+            "cells": leader.scheduler.core.cluster.gangs,
+            "ports": [ports for ports in leader.ports._taken.values() if ports],
         }
         for what, left in held.items():
             if left:
@@ -351,11 +353,11 @@ def live_through(seed: int) -> str:
 
 def _listener(world: World) -> Any:
     def listen(_logger: Any, method: str, event: dict[str, Any]) -> Any:
-        told = " ".join(f"{key}={value}" for key, value in event.items() if key != "exc_info")
+        message = " ".join(f"{key}={value}" for key, value in event.items() if key != "exc_info")
         if method in ("error", "exception", "critical"):
-            world.blame(f"{method}: {told} {_traceback(event)}")
+            world.blame(f"{method}: {message} {_traceback(event)}")
         else:
-            world.note(f"log: {told}")
+            world.note(f"log: {message}")
         raise structlog.DropEvent
 
     return listen

@@ -26,7 +26,7 @@ def refusal(who: Principal, action: str, thing: Thing = NOTHING) -> Refused | No
     error = _unfit(who, asked)
     if error is not None or asked.role is Role.GUEST or who.role >= asked.role or _is_related(who, asked, thing):
         return error
-    what = f"{who.name} may not {asked.told}"
+    what = f"{who.name} may not {asked.message}"
     if _is_too_much_for_viewers(who, asked):
         what += ", being a viewer"
     if thing.owner == who.name and not who.owns(thing):
@@ -43,8 +43,8 @@ def _unfit(who: Principal, asked: Action) -> Refused | None:
     if asked.in_person and who.is_application:
         return Refused("ForbiddenUserError", "an application token may not do this", "log in with a password")
     if _REACH[who.scope] < _REACH[asked.scope]:
-        told = f"a token with scope {who.scope.value!r} may not {asked.told}"
-        return Refused("ForbiddenUserError", told, f"use a token with scope {asked.scope.value!r} or wider")
+        message = f"a token with scope {who.scope.value!r} may not {asked.message}"
+        return Refused("ForbiddenUserError", message, f"use a token with scope {asked.scope.value!r} or wider")
     return None
 
 

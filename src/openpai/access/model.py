@@ -35,7 +35,7 @@ class Action:
     """
 
     name: str
-    told: str
+    message: str
     """What it is, for the page of permissions."""
     role: Role
     """The least role that may do it to anything."""

@@ -11,25 +11,25 @@ from typing import Any, Final
 from openpai.access.model import Action, Role, Scope
 
 
-def _open(name: str, told: str) -> Action:
-    return Action(name, told, Role.GUEST, scope=Scope.READ)
+def _open(name: str, message: str) -> Action:
+    return Action(name, message, Role.GUEST, scope=Scope.READ)
 
 
-def _look(name: str, told: str, **more: Any) -> Action:
-    return Action(name, told, Role.VIEWER, scope=Scope.READ, **more)
+def _look(name: str, message: str, **more: Any) -> Action:
+    return Action(name, message, Role.VIEWER, scope=Scope.READ, **more)
 
 
-def _self(name: str, told: str, **more: Any) -> Action:
-    return Action(name, told, Role.VIEWER, in_person=True, **more)
+def _self(name: str, message: str, **more: Any) -> Action:
+    return Action(name, message, Role.VIEWER, in_person=True, **more)
 
 
-def _job(name: str, told: str, **more: Any) -> Action:
+def _job(name: str, message: str, **more: Any) -> Action:
     """Return an action on a job: for its owner, managers of its virtual cluster and administrators."""
-    return Action(name, told, Role.ADMIN, is_open_to_owner=True, **({"scope": Scope.JOBS} | more))
+    return Action(name, message, Role.ADMIN, is_open_to_owner=True, **({"scope": Scope.JOBS} | more))
 
 
-def _admin(name: str, told: str, **more: Any) -> Action:
-    return Action(name, told, Role.ADMIN, **more)
+def _admin(name: str, message: str, **more: Any) -> Action:
+    return Action(name, message, Role.ADMIN, **more)
 
 
 _ACTIONS: Final = (

@@ -12,8 +12,8 @@ from fastapi import Request
 from openpai.access.deciding import refusal
 from openpai.access.model import Scope, Thing
 from openpai.access.table import ACTIONS
-from openpai.api.auditing import about
-from openpai.api.context import Desk, desk
+from openpai.api.audit import about
+from openpai.api.context import ApiContext, context_of
 from openpai.api.sessions import Caller
 from openpai.lifecycle.model import Diagnosis
 from openpai.ports.platform import Holding
@@ -37,21 +37,21 @@ async def job_for(request: Request, caller: Caller, name: str) -> JobRow:
     A name is `user~job`, `job` for one's own, or an id, which is the only way to an archived job. What a job's log
     says is left out of the job for those who may not read its log.
     """
-    row = await find_job(desk(request), caller, name)
+    row = await find_job(context_of(request), caller, name)
     about(request, target=f"{row.user}~{row.name}", owner=row.user)
     check_job(caller, row)
     return row if may_read_logs(caller, row) else _without_quotes(row)
 
 
-async def find_job(here: Desk, caller: Caller, name: str) -> JobRow:
+async def find_job(context: ApiContext, caller: Caller, name: str) -> JobRow:
     """Return the job that `user~job`, `job` or an id names; raise NoJobError. Nothing is checked."""
     owner, tilde, own = name.partition("~")
     user, job = (owner, own) if tilde else (caller.user, name)
     if not _NAME.fullmatch(user) or not _NAME.fullmatch(job):
         raise no_job(name)
-    row = await here.services.jobs.job(user, job)
+    row = await context.services.jobs.job(user, job)
     if row is None and not tilde and _ID.fullmatch(name):
-        row = await here.services.jobs.job_of_id(name)
+        row = await context.services.jobs.job_of_id(name)
     if row is None:
         raise no_job(name)
     return row
@@ -62,8 +62,8 @@ def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:
     caller.check(thing_of(row), action)
     asked = ACTIONS[action or caller.action]
     if row.archived_at_ms is not None and asked.scope is not Scope.READ and asked.name not in _WITH_ARCHIVED:
-        told = f"job {row.user}~{row.name} ({row.id}) is archived"
-        raise Refused("ReadOnlyJobError", told, "take it out of the archive first")
+        message = f"job {row.user}~{row.name} ({row.id}) is archived"
+        raise Refused("ReadOnlyJobError", message, "take it out of the archive first")
 
 
 def thing_of(row: JobRow) -> Thing:

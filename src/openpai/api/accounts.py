@@ -13,10 +13,10 @@ from typing import Final
 from fastapi import Request
 
 from openpai.api.bodies import invalid
-from openpai.api.context import Desk, desk
+from openpai.api.context import ApiContext, context_of
 from openpai.api.memberships import Groups, named, vouched
 from openpai.api.origins import address_of
-from openpai.api.people import UserWish, fulfilled
+from openpai.api.people import UserChange, fulfilled
 from openpai.api.sessions import digest_of
 from openpai.api.shapes.exits import Document
 from openpai.ports.accounts import AccountStore, User
@@ -38,10 +38,10 @@ def no_user(name: str) -> Refused:
     return Refused("NoUserError", f"there is no user named {name!r}", "`pai user list` shows the users there are")
 
 
-async def find_user(here: Desk, name: str) -> User:
+async def find_user(context: ApiContext, name: str) -> User:
     """Return a user; raise NoUserError."""
     # No name has a NUL, and not every database can be asked for one.
-    user = await here.services.users.user(name) if "\x00" not in name else None
+    user = await context.services.users.user(name) if "\x00" not in name else None
     if user is None:
         raise no_user(name)
     return user
@@ -52,49 +52,49 @@ async def all_groups(accounts: AccountStore) -> Groups:
     return {group.name: group for group in await accounts.groups()}
 
 
-async def change_person(here: Desk, name: str, wish: UserWish) -> User:
+async def change_person(context: ApiContext, name: str, change: UserChange) -> User:
     """Change a user; what they may do is different from the next request on."""
-    groups = await all_groups(here.services.users)
-    user = await here.services.users.change_user(name, lambda before: fulfilled(before, wish, groups))
-    here.sessions.forget(name)
+    groups = await all_groups(context.services.users)
+    user = await context.services.users.change_user(name, lambda before: fulfilled(before, change, groups))
+    context.sessions.forget(name)
     return user
 
 
 def check_local(user: User) -> None:
     """Raise for a user whose password is kept elsewhere."""
     if user.source != "local":
-        told = f"{user.name} logs in through {user.source.upper()}; there is no password here to change"
-        raise invalid(told)
+        message = f"{user.name} logs in through {user.source.upper()}; there is no password here to change"
+        raise invalid(message)
 
 
 async def check_password(request: Request, user: User, password: str) -> None:
     """Raise ForbiddenUserError unless this is the user's password; guessing is limited as it is for logins."""
     check_local(user)
-    here, address = desk(request), address_of(request.scope)
+    context, address = context_of(request), address_of(request.scope)
     # An unattended screen must not be enough to take an account over.
-    here.logins.begin(user.name, address)
-    if not await here.passwords.matches(password, user.password_hash):
+    context.logins.begin(user.name, address)
+    if not await context.passwords.matches(password, user.password_hash):
         raise Refused("ForbiddenUserError", "the old password is wrong")
-    here.logins.succeeded(user.name, address)
+    context.logins.succeeded(user.name, address)
 
 
-async def change_password(here: Desk, user: User, password: str) -> None:
+async def change_password(context: ApiContext, user: User, password: str) -> None:
     """Change a password and end the user's logins; tokens of applications stay."""
     check_local(user)
-    await here.services.users.set_password(user.name, await here.passwords.hash(password))
-    here.sessions.forget(user.name)
+    await context.services.users.set_password(user.name, await context.passwords.hash(password))
+    context.sessions.forget(user.name)
 
 
-async def sign_in(desk: Desk, user: User, lifetime_s: int | None = None) -> Document:
+async def sign_in(context: ApiContext, user: User, lifetime_s: int | None = None) -> Document:
     """Return OpenPAI's answer to a login that succeeded, with a new token of the user.
 
     Raises IncorrectPasswordError if the password was changed since it was compared.
     """
-    token = await desk.sessions.open(user.name, lifetime_s=lifetime_s or desk.services.settings.token_lifetime_s)
+    token = await context.sessions.open(user.name, lifetime_s=lifetime_s or context.services.settings.token_lifetime_s)
     # A change of the password ends the logins there are; one that came just after it would outlive it.
-    now = await desk.services.users.user(user.name)
+    now = await context.services.users.user(user.name)
     if now is None or now.password_hash != user.password_hash:
-        await desk.sessions.revoke(digest_of(token))
+        await context.sessions.revoke(digest_of(token))
         raise wrong_password()
     return {"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": "githubPAT" in user.extension}
 
@@ -136,8 +136,8 @@ def _email_of(person: Vouched) -> str:
 
 async def _first_time(accounts: AccountStore, person: Vouched, groups: Groups, now_ms: int) -> User:
     if not _NAME.fullmatch(person.name) or person.name in RESERVED:
-        told = f"the identity provider calls somebody {person.name!r}, which is no user name here"
-        raise Refused("ForbiddenUserError", told, "a user name has up to 128 letters, digits, dots, dashes or _")
+        message = f"the identity provider calls somebody {person.name!r}, which is no user name here"
+        raise Refused("ForbiddenUserError", message, "a user name has up to 128 letters, digits, dots, dashes or _")
     if not person.subject:
         raise Refused("ForbiddenUserError", "the identity provider did not say who this is")
     joined = vouched(groups, named(groups, ()), person.groups)

@@ -15,12 +15,12 @@ from starlette.responses import Response
 from openpai.api import bodies
 from openpai.api.allowances import Allowances
 from openpai.api.answers import refusal, reply
-from openpai.api.auditing import Auditing
-from openpai.api.context import Desk
+from openpai.api.audit import Auditing
+from openpai.api.context import ApiContext
 from openpai.api.forwarding import Forwarder
 from openpai.api.gate import Gate
 from openpai.api.limits import Buckets, Guesses, TooMany
-from openpai.api.manual.writing import complete
+from openpai.api.openapi.writing import complete
 from openpai.api.passwords import Passwords
 from openpai.api.routes import (
     alerts,
@@ -102,7 +102,7 @@ def create_api(services: Services) -> FastAPI:
     # FastAPI keeps what it made, and asks this again for every reader.
     api.openapi = cache(lambda: complete(described()))  # type: ignore[method-assign]
     sessions = Sessions(services.users, services.clock, settings.token_cache_ms)
-    desk = api.state.desk = Desk(
+    context = api.state.context = ApiContext(
         services=services,
         sessions=sessions,
         tickets=Tickets(services.sealer, sessions, services.clock),
@@ -120,13 +120,13 @@ def create_api(services: Services) -> FastAPI:
         api.include_router(module.router)
     api.state.forwarder = Forwarder(services.sealer)
     api.add_exception_handler(NotLeading, _passed_on)
-    api.add_exception_handler(PaiError, _told)
+    api.add_exception_handler(PaiError, _describe)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _no_api)
     api.add_middleware(Auditing, services=services)
     api.add_middleware(
         Gate,
-        sessions=desk.sessions,
+        sessions=context.sessions,
         sealer=services.sealer,
         requests=Buckets(settings.requests, services.clock, _TOO_FAST),
         body_max_bytes=settings.body_max_bytes,
@@ -145,7 +145,7 @@ async def _passed_on(request: Request, error: Exception) -> Response:
         return refusal(unavailable)
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _describe(request: Request, error: Exception) -> Response:
     if isinstance(error, Broken) or not isinstance(error, PaiError):
         # The gate logs what is our fault, with its traceback.
         raise error
@@ -154,7 +154,7 @@ async def _told(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     faults = error.errors() if isinstance(error, RequestValidationError) else ()
-    return refusal(bodies.invalid(bodies.told(faults)))
+    return refusal(bodies.invalid(bodies.describe(faults)))
 
 
 async def _no_api(request: Request, error: Exception) -> Response:

@@ -12,8 +12,8 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from openpai.protocol.characters import unfit_texts
-from openpai.protocol.complaints import complaint
 from openpai.protocol.errors import Refused
+from openpai.protocol.rejections import complaint
 
 FIELDS_MAX: Final = 100
 WHOLE_MAX: Final = 2**53
@@ -38,7 +38,7 @@ async def read_body(request: Request, model: type[B]) -> B:
         # Everything in a form is text; JSON has types, and what is of another one is a mistake.
         asked = model.model_validate(_form(content)) if is_form else _strictly(content, model)
     except ValidationError as error:
-        raise invalid(told(error.errors(include_url=False, include_input=False))) from None
+        raise invalid(describe(error.errors(include_url=False, include_input=False))) from None
     request.state.asked = asked
     return asked
 
@@ -86,7 +86,7 @@ def invalid(message: str) -> Refused:
     return Refused("InvalidParametersError", message, "see /docs for what this request may say")
 
 
-def told(faults: Sequence[Mapping[str, Any]]) -> str:
+def describe(faults: Sequence[Mapping[str, Any]]) -> str:
     """Return Pydantic's faults as one sentence for a person."""
     return "; ".join(f"{_place(fault)}{complaint(fault)}" for fault in faults)
 

@@ -22,7 +22,7 @@ from openpai.api.tickets import Tickets
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ApiContext:
     """Everything the routes of one server share."""
 
     services: Services
@@ -35,9 +35,9 @@ class Desk:
     large_jobs: LargeJobs = field(default_factory=LargeJobs)
 
 
-def desk(request: Request) -> Desk:
+def context_of(request: Request) -> ApiContext:
     """Return the desk of the server a request came to."""
-    return cast("Desk", request.app.state.desk)
+    return cast("ApiContext", request.app.state.context)
 
 
 class Doing(SecurityBase):
@@ -57,7 +57,7 @@ class Doing(SecurityBase):
 
     async def recognise(self, request: Request) -> Caller:
         """Return who sent a request."""
-        return await desk(request).sessions.caller(request.headers.get("authorization"))
+        return await context_of(request).sessions.caller(request.headers.get("authorization"))
 
 
 class DoingByTicket(Doing):
@@ -68,7 +68,7 @@ class DoingByTicket(Doing):
         ticket = request.query_params.get("ticket")
         if ticket is None or "authorization" in request.headers:
             return await super().recognise(request)
-        return await desk(request).tickets.caller(ticket, request.scope["path"])
+        return await context_of(request).tickets.caller(ticket, request.scope["path"])
 
 
 class DoingByCookie(Doing):
@@ -81,7 +81,7 @@ class DoingByCookie(Doing):
             return await super().recognise(request)
         # Cookies are not passed on to a server that leads, this is.
         request.state.authorization = f"Bearer {token}"
-        return await desk(request).sessions.caller(request.state.authorization)
+        return await context_of(request).sessions.caller(request.state.authorization)
 
 
 def doing(action: str) -> Any:

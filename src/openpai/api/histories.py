@@ -8,7 +8,7 @@ from functools import lru_cache
 from fastapi import Request
 
 from openpai.api.access import may_read_logs, readable, unquoted
-from openpai.api.context import Desk, desk
+from openpai.api.context import ApiContext, context_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes.attempts import AttemptView, current_attempt, earlier_attempt
 from openpai.api.shapes.tasks import TaskHistory, histories
@@ -22,7 +22,7 @@ from openpai.runtime.environment import SSH_LABEL
 
 async def earlier_attempts(request: Request, caller: Caller, row: JobRow) -> list[AttemptView]:
     """Return the attempts before the current one, oldest first."""
-    rows = await desk(request).services.jobs.job_attempts(row.id)
+    rows = await context_of(request).services.jobs.job_attempts(row.id)
     earlier = [attempt for attempt in rows if attempt.attempt < row.attempt]
     if not may_read_logs(caller, row):
         earlier = [
@@ -44,24 +44,24 @@ async def attempt_of(request: Request, caller: Caller, row: JobRow, number: int)
 
 async def tasks_of(request: Request, caller: Caller, row: JobRow, attempt: int) -> list[TaskHistory]:
     """Return every task of a job attempt, in the order of the job file."""
-    spec = await spec_of(desk(request), row)
-    found = await desk(request).services.jobs.task_attempts(row.id, attempt)
+    spec = await spec_of(context_of(request), row)
+    found = await context_of(request).services.jobs.task_attempts(row.id, attempt)
     return histories(spec, readable(caller, row, found))
 
 
 async def ssh_roles(request: Request, row: JobRow) -> frozenset[str]:
     """Return the task roles whose tasks listen for SSH: those that ask for a port of that name."""
-    spec = await spec_of(desk(request), row)
+    spec = await spec_of(context_of(request), row)
     return frozenset(role.name for role in spec.task_roles if role.resources.ports.get(SSH_LABEL, 0) > 0)
 
 
 async def task_of(request: Request, caller: Caller, row: JobRow, attempt: int, role: str, index: int) -> TaskHistory:
     """Return one task of a job attempt; raise NoJobError when the job has no such task."""
-    spec = await spec_of(desk(request), row)
+    spec = await spec_of(context_of(request), row)
     if not any(known.name == role and index < known.instances for known in spec.task_roles):
-        told = f"job {row.user}~{row.name} has no task {f'{role}-{index}'!r}"
-        raise Refused("NoJobError", told, "`pai job show` lists its tasks")
-    found = await desk(request).services.jobs.task_attempts(row.id, attempt, TaskId(role, index))
+        message = f"job {row.user}~{row.name} has no task {f'{role}-{index}'!r}"
+        raise Refused("NoJobError", message, "`pai job show` lists its tasks")
+    found = await context_of(request).services.jobs.task_attempts(row.id, attempt, TaskId(role, index))
     return TaskHistory(role, index, readable(caller, row, found))
 
 
@@ -83,9 +83,9 @@ async def task_attempt_of(
     )
 
 
-async def spec_of(here: Desk, row: JobRow) -> JobSpec:
+async def spec_of(context: ApiContext, row: JobRow) -> JobSpec:
     """Return what a job file asked for, without anything secret."""
-    text = await here.services.jobs.spec_text(row.id)
+    text = await context.services.jobs.spec_text(row.id)
     if text is None:
         raise Broken(f"job {row.id} has no specification")
     return _read(text)

@@ -25,7 +25,7 @@ class LargeJobs:
         self._kept: dict[Hashable, tuple[int, bytes]] = {}
         self._turn = asyncio.Lock()
 
-    async def told(self, row: JobRow, what: Hashable, tell: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def describe(self, row: JobRow, what: Hashable, tell: Callable[[], Awaitable[bytes]]) -> bytes:
         """Return what `tell` returns of the tasks of a job, or returned of this version or a later one.
 
         `what` distinguishes what is told about one job, and to whom.
@@ -44,12 +44,12 @@ class LargeJobs:
         return found
 
     def _newest(self, key: Hashable, version: int) -> bytes | None:
-        kept_version, told = self._kept.get(key, (-1, b""))
-        return told if kept_version >= version else None
+        kept_version, message = self._kept.get(key, (-1, b""))
+        return message if kept_version >= version else None
 
-    def _keep(self, key: Hashable, version: int, told: bytes) -> None:
+    def _keep(self, key: Hashable, version: int, message: bytes) -> None:
         self._kept.pop(key, None)
-        self._kept[key] = version, told
+        self._kept[key] = version, message
         while sum(len(each) for _, each in self._kept.values()) > self._bytes_max:
             # The oldest goes first, and what is larger than everything together is not kept at all.
             del self._kept[next(iter(self._kept))]

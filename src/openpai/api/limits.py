@@ -35,10 +35,10 @@ def place_of(address: str) -> str:
 class TooMany(Refused):
     """A client asked for too much; `retry_after_s` says when it may ask again."""
 
-    def __init__(self, told: str, retry_after_s: float, limit: int) -> None:
+    def __init__(self, message: str, retry_after_s: float, limit: int) -> None:
         self.retry_after_s = max(ceil(retry_after_s), 1)
         self.limit = limit
-        super().__init__("TooManyRequestsError", told, f"wait {self.retry_after_s} s and try again")
+        super().__init__("TooManyRequestsError", message, f"wait {self.retry_after_s} s and try again")
 
     def headers(self) -> dict[str, str]:
         """Return the headers that tell a program when to come back."""
@@ -58,10 +58,10 @@ class _Bucket(NamedTuple):
 class Buckets:
     """One bucket per client: it fills at a steady rate and each request takes one drop."""
 
-    def __init__(self, rate: Rate, clock: Clock, told: str) -> None:
+    def __init__(self, rate: Rate, clock: Clock, message: str) -> None:
         self.rate = rate
         self._clock = clock
-        self._told = told
+        self._describe = message
         self._buckets: dict[Hashable, _Bucket] = {}
 
     def take(self, client: Hashable) -> int:
@@ -77,7 +77,7 @@ class Buckets:
             del self._buckets[next(iter(self._buckets))]
         if left < 1:
             self._buckets[client] = _Bucket(left, now_ms)
-            raise TooMany(self._told, (1 - left) / self.rate.per_s, self.rate.burst)
+            raise TooMany(self._describe, (1 - left) / self.rate.per_s, self.rate.burst)
         self._buckets[client] = _Bucket(left - 1, now_ms)
         return int(left - 1)
 

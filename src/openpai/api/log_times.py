@@ -71,15 +71,15 @@ async def stamped(
         offset = at - len(rest)
         at += len(chunk.data)
         *lines, rest = (rest + chunk.data).split(b"\n")
-        told = []
+        message = []
         for line in lines:
             offset += len(line) + 1
-            told.append(_stamp(clock, offset, is_inside) + line + b"\n")
+            message.append(_stamp(clock, offset, is_inside) + line + b"\n")
             is_inside = False
         if len(rest) > _LINE_MAX:
-            told.append(_stamp(clock, at, is_inside) + rest)
+            message.append(_stamp(clock, at, is_inside) + rest)
             rest, is_inside = b"", True
-        yield b"".join(told)
+        yield b"".join(message)
     if rest:
         yield _stamp(clock, at, is_inside) + rest
 

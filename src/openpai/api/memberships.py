@@ -55,8 +55,8 @@ def vouched(groups: Groups, held: Collection[Group], external: Collection[str]) 
     Groups that the provider does not know are kept: they were given here.
     """
     kept = [group.name for group in held if not group.external_name]
-    told = [group.name for group in groups.values() if group.external_name and group.external_name in external]
-    return named(groups, [*kept, *told])
+    message = [group.name for group in groups.values() if group.external_name and group.external_name in external]
+    return named(groups, [*kept, *message])
 
 
 def granted(groups: Iterable[Group]) -> set[str]:
@@ -67,8 +67,8 @@ def granted(groups: Iterable[Group]) -> set[str]:
 def _standing_for(groups: Groups, virtual_cluster: str) -> Group:
     group = groups.get(virtual_cluster)
     if group is None:
-        told = f"there is no virtual cluster {virtual_cluster!r}"
-        raise Refused("NoVirtualClusterError", told, "`pai vc list` shows those there are")
+        message = f"there is no virtual cluster {virtual_cluster!r}"
+        raise Refused("NoVirtualClusterError", message, "`pai vc list` shows those there are")
     if virtual_cluster not in granted([group]):
         raise Refused(
             "ConflictGroupError",

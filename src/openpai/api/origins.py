@@ -31,11 +31,11 @@ def sealed_address(sealer: Sealer, address: str) -> str:
 
 def with_origin(scope: Scope, sealer: Sealer) -> Scope:
     """Return a request as one from whom it was passed on for, if a server of this platform says so."""
-    told: Any = next((value for name, value in scope["headers"] if name == FORWARDED.encode()), None)
-    if told is None:
+    message: Any = next((value for name, value in scope["headers"] if name == FORWARDED.encode()), None)
+    if message is None:
         return scope
     try:
-        address = sealer.open(Sealed(told)).get(_ADDRESS)
+        address = sealer.open(Sealed(message)).get(_ADDRESS)
     except Refused:
         return scope
     return {**scope, "client": (address, 0)} if isinstance(address, str) else scope

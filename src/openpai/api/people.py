@@ -12,7 +12,7 @@ from openpai.ports.accounts import Group, User
 
 
 @dataclass(frozen=True, slots=True)
-class UserWish:
+class UserChange:
     """How a user shall be; None leaves it as it is."""
 
     email: str | None = None
@@ -24,28 +24,28 @@ class UserWish:
     """Keys to be replaced; the others stay."""
 
 
-def fulfilled(user: User, wish: UserWish, groups: Groups) -> User:
+def fulfilled(user: User, change: UserChange, groups: Groups) -> User:
     """Return the user as wished; `groups` are all there are. Raises NoGroupError, NoVirtualClusterError."""
     return replace(
         user,
-        email=user.email if wish.email is None else wish.email,
-        is_viewer=user.is_viewer if wish.is_viewer is None else wish.is_viewer,
-        groups=_joined(user, wish, groups),
-        extension=user.extension if wish.extension is None else _extended(user, wish.extension),
+        email=user.email if change.email is None else change.email,
+        is_viewer=user.is_viewer if change.is_viewer is None else change.is_viewer,
+        groups=_joined(user, change, groups),
+        extension=user.extension if change.extension is None else _extended(user, change.extension),
     )
 
 
-def _joined(user: User, wish: UserWish, groups: Groups) -> tuple[Group, ...]:
-    held = named(groups, (group.name for group in user.groups) if wish.groups is None else wish.groups)
-    if wish.is_admin is not None:
-        held = with_admin(groups, held, wish.is_admin)
-    if wish.virtual_clusters is None:
+def _joined(user: User, change: UserChange, groups: Groups) -> tuple[Group, ...]:
+    held = named(groups, (group.name for group in user.groups) if change.groups is None else change.groups)
+    if change.is_admin is not None:
+        held = with_admin(groups, held, change.is_admin)
+    if change.virtual_clusters is None:
         return held
     # Clients hand an administrator's virtual clusters back as they were shown: all there are.
     everything = granted(groups.values()) | EVERYWHERE
-    if any(group.is_admin for group in held) and everything <= {*wish.virtual_clusters, *EVERYWHERE}:
+    if any(group.is_admin for group in held) and everything <= {*change.virtual_clusters, *EVERYWHERE}:
         return held
-    return with_clusters(groups, held, wish.virtual_clusters)
+    return with_clusters(groups, held, change.virtual_clusters)
 
 
 def _extended(user: User, wished: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -63,8 +63,8 @@ def digest_of(token: str) -> str:
     return sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def _stranger(told: str = "this needs a login") -> Refused:
-    return Refused("UnauthorizedUserError", told, "log in and send `Authorization: Bearer TOKEN`")
+def _stranger(message: str = "this needs a login") -> Refused:
+    return Refused("UnauthorizedUserError", message, "log in and send `Authorization: Bearer TOKEN`")
 
 
 class Sessions:

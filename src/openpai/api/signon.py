@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 from openpai.access.pkce import challenge_of
 from openpai.api.accounts import welcome
-from openpai.api.context import Desk
+from openpai.api.context import ApiContext
 from openpai.api.services import SignOn
 from openpai.api.shapes.exits import Document
 from openpai.api.token_shape import new_token
@@ -48,8 +48,10 @@ def checked_target(target: str, sign_on: SignOn) -> str:
             return target
         if f"{place.scheme}://{place.netloc}".lower() in {origin.rstrip("/").lower() for origin in sign_on.origins}:
             return target
-    told = f"a login may not go back to {target[:200]!r}"
-    raise Refused("InvalidParametersError", told, "use a path such as /, or ask an administrator to allow its origin")
+    message = f"a login may not go back to {target[:200]!r}"
+    raise Refused(
+        "InvalidParametersError", message, "use a path such as /, or ask an administrator to allow its origin"
+    )
 
 
 def onward(target: str, **values: str) -> str:
@@ -59,16 +61,16 @@ def onward(target: str, **values: str) -> str:
     return f"{place}{'&' if '?' in place else '?'}{said}{hash_}{fragment}"
 
 
-async def let_in(desk: Desk, sign_on: SignOn, person: Vouched) -> User:
+async def let_in(context: ApiContext, sign_on: SignOn, person: Vouched) -> User:
     """Return the user behind somebody a provider vouches for; raise ForbiddenUserError if they are not wanted."""
-    users = desk.services.users
+    users = context.services.users
     is_wanted = not sign_on.is_group_required or await _is_in_a_group(users, person)
     # Who was let in before leaves their groups here also when they are turned away: their tokens go on.
     if not is_wanted and await users.user_of_subject(person.source, person.subject) is None:
         raise _unwanted(person)
-    user = await welcome(users, person, desk.services.clock.now_ms())
+    user = await welcome(users, person, context.services.clock.now_ms())
     # Groups may have changed; what their other logins may do changes with them.
-    desk.sessions.forget(user.name)
+    context.sessions.forget(user.name)
     if not is_wanted:
         raise _unwanted(person)
     return user
@@ -80,39 +82,39 @@ async def _is_in_a_group(users: AccountStore, person: Vouched) -> bool:
 
 
 def _unwanted(person: Vouched) -> Refused:
-    told = f"{person.name} is in none of the groups that may use this platform"
-    return Refused("ForbiddenUserError", told, "ask an administrator which group to join")
+    message = f"{person.name} is in none of the groups that may use this platform"
+    return Refused("ForbiddenUserError", message, "ask an administrator which group to join")
 
 
-def code_for(desk: Desk, user: User, challenge: str) -> str:
+def code_for(context: ApiContext, user: User, challenge: str) -> str:
     """Return a code that whoever knows the secret behind `challenge` may turn into a user's token within a minute."""
-    now_ms = desk.services.clock.now_ms()
+    now_ms = context.services.clock.now_ms()
     until_ms = now_ms + CODE_MS
-    lasts_until_ms = now_ms + desk.services.settings.token_lifetime_s * 1000
+    lasts_until_ms = now_ms + context.services.settings.token_lifetime_s * 1000
     token = new_token(user.name, is_application=False, created_at_ms=now_ms, expires_at_ms=lasts_until_ms)
     who = {"user": user.name, "since_ms": user.created_at_ms}
     said = {**who, "token": token, "challenge": challenge, "until_ms": until_ms}
-    sealed = desk.services.sealer.seal({_CODE: said})
+    sealed = context.services.sealer.seal({_CODE: said})
     if sealed is None:
         raise ValueError("nothing was sealed")
     return sealed.data.decode()
 
 
-async def redeem(desk: Desk, code: str, verifier: str) -> Document:
+async def redeem(context: ApiContext, code: str, verifier: str) -> Document:
     """Return OpenPAI's answer to a login for a code and its secret. Raises UnauthorizedUserError for any other code."""
     wrong = Refused("UnauthorizedUserError", "this code is unknown, too old or was used already", "log in again")
-    said = _opened(desk.services.sealer, code)
-    if not said or desk.services.clock.now_ms() >= said["until_ms"]:
+    said = _opened(context.services.sealer, code)
+    if not said or context.services.clock.now_ms() >= said["until_ms"]:
         raise wrong
     if not hmac.compare_digest(challenge_of(verifier), said["challenge"]):
         raise wrong
-    user = await desk.services.users.user(said["user"])
+    user = await context.services.users.user(said["user"])
     if user is None or user.created_at_ms != said.get("since_ms"):
         raise wrong
-    lifetime_s = desk.services.settings.token_lifetime_s
+    lifetime_s = context.services.settings.token_lifetime_s
     try:
         # The token was made up with the code, so a second use of the code is known everywhere.
-        token = await desk.sessions.open(user.name, lifetime_s=lifetime_s, token=said["token"])
+        token = await context.sessions.open(user.name, lifetime_s=lifetime_s, token=said["token"])
     except Refused as error:
         raise wrong from error
     return {"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": "githubPAT" in user.extension}

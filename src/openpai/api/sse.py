@@ -78,8 +78,8 @@ class LogEvents:
         if chunk.offset > characters.end:
             rest = characters.take(b"", is_last=True)
             gap = self._event(chunk.stream, rest)
-            told = Text(rest.end, chunk.offset, cut_out(chunk.offset - rest.end))
-            gap += self._event(chunk.stream, told)
+            message = Text(rest.end, chunk.offset, cut_out(chunk.offset - rest.end))
+            gap += self._event(chunk.stream, message)
             characters = self._characters[chunk.stream] = Characters(chunk.offset)
         return gap + self._event(chunk.stream, characters.take(chunk.data))
 

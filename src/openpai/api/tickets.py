@@ -51,8 +51,8 @@ class Tickets:
         if said is None:
             raise Refused("UnauthorizedUserError", "this ticket is none", "ask where the logs are again, or log in")
         if said.path != path or self._clock.now_ms() >= said.until_ms:
-            told = "this address of a log was for two minutes and for this log only"
-            raise Refused("ForbiddenUserError", told, "ask where the logs are again, or log in")
+            message = "this address of a log was for two minutes and for this log only"
+            raise Refused("ForbiddenUserError", message, "ask where the logs are again, or log in")
         return await self._sessions.holder(said.digest)
 
     def _opened(self, ticket: str) -> _Said | None:

@@ -60,7 +60,7 @@ def reset_password(
 async def _restored(data_dir: Path, database_url: str | None, user: str, password: str) -> bool:
     from openpai.app.datadir import known_data_dir
     from openpai.app.firstrun import restore_admin
-    from openpai.app.world import SystemClock
+    from openpai.app.system import SystemClock
     from openpai.store.accounts import SqlAccountStore
     from openpai.store.database import Database
     from openpai.store.opening import migrate

@@ -120,8 +120,8 @@ def unpack(archive: Path, target: Path) -> dict[str, Any]:
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError) as error:
         raise _damaged(archive, str(error) or "it ends too early") from error
     except OSError as error:
-        told = f"the backup {archive} cannot be unpacked into {target}: {error.strerror or error}"
-        raise Unavailable(told, "mend that, and try again; nothing was changed") from error
+        message = f"the backup {archive} cannot be unpacked into {target}: {error.strerror or error}"
+        raise Unavailable(message, "mend that, and try again; nothing was changed") from error
     if manifest is None:
         raise _damaged(archive, "it has no manifest, so it was cut off or is no backup")
     _compare(archive, manifest, digests)
@@ -138,8 +138,8 @@ def _refuse_unsafe(archive: Path, member: tarfile.TarInfo, known: dict[str, Any]
     is_ours = member.name in (MANIFEST, SQLITE, POSTGRES, KEY, UIDS) or _LOG.fullmatch(member.name)
     if not member.isreg() or not is_ours or member.name in known or is_over:
         what = "is a link or no plain file" if not member.isreg() else "does not belong there"
-        told = f"{archive} is no backup of openpai: {member.name[:200]!r} in it {what}"
-        raise Refused("BadConfigurationError", told, "nothing was changed; give a file of `pai admin backup`")
+        message = f"{archive} is no backup of openpai: {member.name[:200]!r} in it {what}"
+        raise Refused("BadConfigurationError", message, "nothing was changed; give a file of `pai admin backup`")
 
 
 def _written(content: IO[bytes], target: Path) -> dict[str, Any]:
@@ -178,8 +178,8 @@ def _parsed(archive: Path, data: bytes) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(archive, "its manifest cannot be read") from error
     if form > FORMAT:
-        told = f"the backup {archive} was written by a newer openpai ({manifest.get('version', '?')})"
-        raise Refused("BadConfigurationError", told, "install that version or a newer one; nothing was changed")
+        message = f"the backup {archive} was written by a newer openpai ({manifest.get('version', '?')})"
+        raise Refused("BadConfigurationError", message, "install that version or a newer one; nothing was changed")
     if not is_one:
         raise _damaged(archive, "its manifest cannot be read")
     found: dict[str, Any] = manifest
@@ -196,5 +196,5 @@ def _compare(archive: Path, manifest: dict[str, Any], digests: dict[str, dict[st
 
 
 def _damaged(archive: Path, why: str) -> Refused:
-    told = f"the backup {archive} is damaged or not whole: {why}"
-    return Refused("BadConfigurationError", told, "take another backup; nothing was changed")
+    message = f"the backup {archive} is damaged or not whole: {why}"
+    return Refused("BadConfigurationError", message, "take another backup; nothing was changed")

@@ -19,13 +19,13 @@ from openpai.api.services import Settings as Manners
 from openpai.app.backend import make_backend
 from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, visit_data_dir
 from openpai.app.identity import open_sign_on, read_identity
-from openpai.app.leadership import Bystander, Leadership
-from openpai.app.promises import promise, promised_at_start
+from openpai.app.initial_config import promise, promised_at_start
+from openpai.app.leadership import Follower, Leadership
 from openpai.app.readiness import Readiness
 from openpai.app.room import Reserve, Room, RoomGuard, require_room_to_start
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
+from openpai.app.system import SystemClock, SystemIdentities
 from openpai.app.unlocking import unlock
-from openpai.app.world import SystemClock, SystemIdentities
 from openpai.backends.host.directory import KEPT
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.model import TASK_FINAL, AttemptKey
@@ -33,16 +33,16 @@ from openpai.logs.files import FileLogs
 from openpai.logs.kept import KeptDirectories
 from openpai.logs.moments import Moments
 from openpai.logs.retention import Limits, Retention
-from openpai.orchestrator.wishes import Wishes
+from openpai.orchestrator.commands import PlatformCommands
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.scheduler.queue.scheduler import HivedScheduler
-from openpai.storage.shelf import StorageShelf
+from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
+from openpai.store.health import Pulse
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate, require_newest
-from openpai.store.pulse import Pulse
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
@@ -57,11 +57,11 @@ MOMENT_S: Final = 1.0
 
 
 @dataclass(slots=True)
-class House:
+class Server:
     """A server that is wired and not yet serving."""
 
     api: Any
-    leadership: Leadership | Bystander
+    leadership: Leadership | Follower
     hang_up: Callable[[], None]
     """Ends every followed log, so that a server which stops need not wait for those who read it."""
     is_ready: bool = False
@@ -80,7 +80,7 @@ class _Rooms:
     kept: SqlSettingsStore
     usage: SqlUsageStore
     storages: SqlStorageStore
-    wishes: Wishes
+    commands: PlatformCommands
     logs: FileLogs
     work: KeptDirectories
     pulse: Pulse
@@ -88,25 +88,25 @@ class _Rooms:
 
 
 @asynccontextmanager
-async def build(settings: Settings) -> AsyncIterator[House]:
+async def build(settings: Settings) -> AsyncIterator[Server]:
     """Open everything a server needs, and close it afterwards. Raises Refused for whatever cannot work."""
     promised = promised_at_start(settings)
     said = read_identity(settings.identity) if settings.identity is not None else None
     async with AsyncExitStack() as stack:
         rooms = await _open(settings, stack)
-        leadership = Bystander() if settings.api_only else await _leadership(settings, rooms, stack, promised)
-        storages = StorageShelf(rooms.storages, rooms.vault, rooms.clock, keep_out=(rooms.data.root,))
+        leadership = Follower() if settings.api_only else await _leadership(settings, rooms, stack, promised)
+        storages = StorageService(rooms.storages, rooms.vault, rooms.clock, keep_out=(rooms.data.root,))
         stack.callback(storages.close)
         sign_on = None
         if said is not None:
             sign_on, provider = open_sign_on(said, rooms.vault, rooms.clock)
             if provider is not None:
                 stack.push_async_callback(provider.close)
-        house = House(None, leadership, rooms.logs.hang_up)
+        server = Server(None, leadership, rooms.logs.hang_up)
         manners = Manners(version=version("openpai"))
-        house.api = create_api(
+        server.api = create_api(
             Services(
-                rooms.wishes, rooms.queries, rooms.users, rooms.logs, rooms.clock, manners, lambda: house.is_ready,
+                rooms.commands, rooms.queries, rooms.users, rooms.logs, rooms.clock, manners, lambda: server.is_ready,
                 cluster_settings=rooms.kept,
                 usage=rooms.usage,
                 storages=storages,
@@ -117,8 +117,8 @@ async def build(settings: Settings) -> AsyncIterator[House]:
                 work=rooms.work,
             )
         )  # fmt: skip
-        stack.push_async_callback(house.api.state.forwarder.close)
-        yield house
+        stack.push_async_callback(server.api.state.forwarder.close)
+        yield server
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
@@ -141,19 +141,19 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     store, queries, storages = SqlJobStore(database), SqlJobQueries(database), SqlStorageStore(database)
     kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
     vault = await asyncio.to_thread(unlock, data, database, may_make=not settings.api_only)
-    wishes = Wishes(
+    commands = PlatformCommands(
         store, vault, clock, SystemIdentities(),
         settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check,
     )  # fmt: skip
     kept_ms = int(settings.work_retention_hours * 3_600_000)
     work = KeptDirectories(data.tasks / settings.backend / KEPT, clock, kept_ms)
-    logs = FileLogs(data.logs, _IsOver(wishes, queries), kept=work)
+    logs = FileLogs(data.logs, _IsOver(commands, queries), kept=work)
     stack.push_async_callback(logs.close)
     users = SqlAccountStore(database)
     pulse = Pulse(database)
-    readiness = Readiness(database, store, Room(data.root).check, lambda: wishes.office)
+    readiness = Readiness(database, store, Room(data.root).check, lambda: commands.leader)
     return _Rooms(
-        data, clock, store, queries, users, vault, kept, usage, storages, wishes, logs, work, pulse, readiness
+        data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, work, pulse, readiness
     )  # fmt: skip
 
 
@@ -171,7 +171,7 @@ async def _leadership(
         rooms.store,
         backend,
         HivedScheduler,
-        rooms.wishes,
+        rooms.commands,
         secrets=rooms.vault,
         logs=rooms.logs,
         clock=rooms.clock,
@@ -214,13 +214,13 @@ def _watch_moments(rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> No
 class _IsOver:
     """Says whether a task attempt has ended: from the desk while this server leads, else from the store."""
 
-    def __init__(self, wishes: Wishes, queries: SqlJobQueries) -> None:
-        self._wishes = wishes
+    def __init__(self, commands: PlatformCommands, queries: SqlJobQueries) -> None:
+        self._wishes = commands
         self._queries = queries
 
     async def __call__(self, key: AttemptKey) -> bool:
-        office = self._wishes.office
-        found = office.desk.records.get(key.job) if office else None
+        leader = self._wishes.leader
+        found = leader.active.records.get(key.job) if leader else None
         if found is not None:
             return not is_current(found.job, key)
         rows = await self._queries.task_attempts(key.job, key.job_attempt, key.task)

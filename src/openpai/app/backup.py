@@ -54,9 +54,9 @@ def backup(
             _flush(file.parent)
         except OSError as error:
             at = f" ({error.filename})" if error.filename else ""
-            told = f"the backup {file} cannot be written: {error.strerror or error}{at}"
+            message = f"the backup {file} cannot be written: {error.strerror or error}{at}"
             raise Unavailable(
-                told, "mend that, or give a place with room for two copies of the database, and try again"
+                message, "mend that, or give a place with room for two copies of the database, and try again"
             ) from error
     _tell(file, manifest, without_key=without_key, as_json=json)
 
@@ -68,8 +68,8 @@ def _target(file: Path, data: DataDir, *, force: bool) -> Path:
     # What its directory is called otherwise does not matter.
     file = file.parent.resolve() / file.name
     if file.is_relative_to(data.root.resolve()):
-        told = f"{file} lies in the data directory, and would be lost with it"
-        raise Refused("BadConfigurationError", told, "give a file elsewhere, best on another machine")
+        message = f"{file} lies in the data directory, and would be lost with it"
+        raise Refused("BadConfigurationError", message, "give a file elsewhere, best on another machine")
     if file.is_dir() or (os.path.lexists(file) and not force):
         raise Refused(
             "BadConfigurationError", f"{file} is there already", "give another name, or --force to replace it"
@@ -88,16 +88,16 @@ def _workplace(file: Path) -> Iterator[Path]:
         work.mkdir(mode=0o700, exist_ok=True)
         held = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
-        told = f"{file.parent} cannot be written: {error.strerror}"
-        raise Refused("BadConfigurationError", told, "give a file in a directory of yours") from error
+        message = f"{file.parent} cannot be written: {error.strerror}"
+        raise Refused("BadConfigurationError", message, "give a file in a directory of yours") from error
     try:
         if os.fstat(held).st_uid != os.geteuid():
             raise Refused("BadConfigurationError", f"{work} belongs to somebody else", "give a file elsewhere")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            told = f"another backup is being written to {file}"
-            raise Refused("BadConfigurationError", told, "wait until it has ended") from error
+            message = f"another backup is being written to {file}"
+            raise Refused("BadConfigurationError", message, "wait until it has ended") from error
         os.fchmod(held, 0o700)
         for left in work.iterdir():
             left.unlink()

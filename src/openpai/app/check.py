@@ -33,7 +33,7 @@ class Finding:
 
     what: str
     state: Literal["ok", "warning", "fault"]
-    told: str
+    message: str
     advice: str = ""
 
 
@@ -55,7 +55,7 @@ def check(
     else:
         for finding in findings:
             advice = f"; {finding.advice}" if finding.advice else ""
-            say(f"{finding.state:8}{finding.what}: {finding.told}{advice}")
+            say(f"{finding.state:8}{finding.what}: {finding.message}{advice}")
     if any(finding.state == "fault" for finding in findings):
         raise typer.Exit(1)
 
@@ -98,12 +98,12 @@ def _guarded(what: str, look: Callable[[], Finding]) -> Iterator[Finding]:
 
 def _of_directory(data: DataDir) -> Finding:
     mode = data.root.stat().st_mode & 0o777
-    told = f"{data.root} has the mode {mode:o}"
+    message = f"{data.root} has the mode {mode:o}"
     if mode & 0o022:
-        return Finding("directory", "fault", f"{told}: others may put files into it", f"chmod go-w {data.root}")
+        return Finding("directory", "fault", f"{message}: others may put files into it", f"chmod go-w {data.root}")
     if mode & 0o044:
-        return Finding("directory", "warning", f"{told}: others may see what is in it", f"chmod go-r {data.root}")
-    return Finding("directory", "ok", told)
+        return Finding("directory", "warning", f"{message}: others may see what is in it", f"chmod go-r {data.root}")
+    return Finding("directory", "ok", message)
 
 
 def _of_key(data: DataDir) -> Finding:
@@ -113,16 +113,16 @@ def _of_key(data: DataDir) -> Finding:
             return Finding("key", "ok", f"it comes from {ENVIRONMENT}")
         return Finding("key", "fault", f"{file} is missing", f"put it back from a backup, or set {ENVIRONMENT}")
     found = file.stat()
-    told = f"{file} has the mode {found.st_mode & 0o777:o}"
+    message = f"{file} has the mode {found.st_mode & 0o777:o}"
     if found.st_mode & 0o007:
         advice = f"chmod 600 {file}, then run `pai admin rotate-key`"
-        return Finding("key", "fault", f"{told}: everybody on this machine may read or change it", advice)
+        return Finding("key", "fault", f"{message}: everybody on this machine may read or change it", advice)
     if found.st_mode & 0o070:
-        return Finding("key", "warning", f"{told}: its group may read or change it", f"chmod 600 {file}")
+        return Finding("key", "warning", f"{message}: its group may read or change it", f"chmod 600 {file}")
     owner = data.root.stat().st_uid
     if found.st_uid not in (owner, 0):
         return Finding("key", "warning", f"{file} belongs to another user than {data.root}", "chown it")
-    return Finding("key", "ok", told)
+    return Finding("key", "ok", message)
 
 
 def _of_uids(data: DataDir) -> Finding:
@@ -138,20 +138,20 @@ def _of_uids(data: DataDir) -> Finding:
         except (ValueError, KeyError, TypeError):
             return Finding(what, "fault", f"line {number} of {data.task_uids} is damaged", "restore the file")
         if by_uid.setdefault(uid, person) != person:
-            told = f"{person} and {by_uid[uid]} have the same number {uid}, so each gets at the other's files"
-            return Finding(what, "fault", told, f"restore {data.task_uids} from a backup")
+            message = f"{person} and {by_uid[uid]} have the same number {uid}, so each gets at the other's files"
+            return Finding(what, "fault", message, f"restore {data.task_uids} from a backup")
     return Finding(what, "ok", f"{len(by_uid)} people have one")
 
 
 def _of_space(data: DataDir) -> Finding:
     space = space_of(str(data.root))
     least = scarce_below(space.total)
-    told = f"{space.free // _MB} MiB are free; new jobs are taken from {least // _MB} MiB on"
+    message = f"{space.free // _MB} MiB are free; new jobs are taken from {least // _MB} MiB on"
     if space.free < least:
-        return Finding("space", "fault", told, "free some space on the disk of the data directory")
+        return Finding("space", "fault", message, "free some space on the disk of the data directory")
     if space.free < 2 * least:
-        return Finding("space", "warning", told, "free some space on the disk of the data directory")
-    return Finding("space", "ok", told)
+        return Finding("space", "warning", message, "free some space on the disk of the data directory")
+    return Finding("space", "ok", message)
 
 
 def _of_database(checking: Checking) -> Finding:
@@ -179,16 +179,16 @@ def _of_secrets(checking: Checking, data: DataDir) -> Finding:
     found = checking.secrets(Vault(given or key_from(data.key_file)))
     if not found.lost:
         return Finding("secrets", "ok", f"the key opens all {found.total}")
-    told = f"the key opens {len(found.lost)} of {found.total} not: {_named(found.lost)}"
-    return Finding("secrets", "fault", told, "put back the key that belongs to this database")
+    message = f"the key opens {len(found.lost)} of {found.total} not: {_named(found.lost)}"
+    return Finding("secrets", "fault", message, "put back the key that belongs to this database")
 
 
 def _of_logs(checking: Checking, data: DataDir) -> Finding:
     running = [key.path() for key in checking.running()]
     lost = tuple(name for name in running if not (data.logs / name).is_dir())
     if lost:
-        told = f"{len(lost)} of {len(running)} running tasks have no directory in {data.logs}: {_named(lost)}"
-        return Finding("logs", "warning", told, "after a restore they run again; otherwise restore the logs")
+        message = f"{len(lost)} of {len(running)} running tasks have no directory in {data.logs}: {_named(lost)}"
+        return Finding("logs", "warning", message, "after a restore they run again; otherwise restore the logs")
     return Finding("logs", "ok", f"all {len(running)} running tasks have theirs")
 
 

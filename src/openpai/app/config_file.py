@@ -92,10 +92,10 @@ def example(command: Any) -> str:
 
 def _explained(command: Any) -> Iterator[str]:
     for key, option in options_of(command).items():
-        told = option.help or ""
+        message = option.help or ""
         if choices := choices_of(command, option):
-            told += f" One of: {', '.join(choices)}."
-        lines = [f"# {line}" for line in textwrap.wrap(f"{told} Environment: {variable_of(option)}.", _WIDTH)]
+            message += f" One of: {', '.join(choices)}."
+        lines = [f"# {line}" for line in textwrap.wrap(f"{message} Environment: {variable_of(option)}.", _WIDTH)]
         yield "\n".join([*lines, f"# {key}: {written(option.default)}".rstrip()])
 
 
@@ -164,5 +164,5 @@ def _check(context: Any, option: Any, value: Any, where: str) -> None:
 
 def _refuse_readable_password(file: Path, database_url: Any) -> None:
     if database_url and urlsplit(str(database_url)).password and file.stat().st_mode & 0o077:
-        told = f"{file} holds the password of a database, and other users of this machine can read it"
-        raise Refused("BadConfigurationError", told, f"chmod 600 {file}")
+        message = f"{file} holds the password of a database, and other users of this machine can read it"
+        raise Refused("BadConfigurationError", message, f"chmod 600 {file}")

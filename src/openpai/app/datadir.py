@@ -71,16 +71,16 @@ class DataDir:
         known = self._note.read_text(errors="replace") if is_noted else ""
         if known == place or not (is_noted or (self.has_database and not may_move)):
             return
-        told = f"the data directory {self.root} belongs to the database {known or self.database_url}"
+        message = f"the data directory {self.root} belongs to the database {known or self.database_url}"
         advice = f"give that with --database-url; if it was moved, remove {self._note} first"
-        raise Refused("BadConfigurationError", told, advice if is_noted else "leave --database-url away")
+        raise Refused("BadConfigurationError", message, advice if is_noted else "leave --database-url away")
 
     def require_database(self, url: str | None) -> str:
         """Return the URL of the database of this directory. Raises Refused for another one, or when there is none."""
         self.refuse_other_database(url)
         if not url and not self.has_database:
-            told = f"there is no database in {self.root}"
-            raise Refused("BadConfigurationError", told, "give the one its server uses with --database-url")
+            message = f"there is no database in {self.root}"
+            raise Refused("BadConfigurationError", message, "give the one its server uses with --database-url")
         return url or self.database_url
 
     def remember_database(self, url: str | None) -> None:
@@ -130,8 +130,8 @@ def refuse_half_restored(root: Path) -> None:
         if aside := mark.read_text().strip():
             advice += f". What was there before is {aside}"
     left = mark if mark.exists() else stage
-    told = f"a restore of the data directory {root} was cut off, and the directory is not whole"
-    raise Refused("BadConfigurationError", told, f"{advice}. For a new platform, remove {left}")
+    message = f"a restore of the data directory {root} was cut off, and the directory is not whole"
+    raise Refused("BadConfigurationError", message, f"{advice}. For a new platform, remove {left}")
 
 
 def visit_data_dir(root: Path) -> DataDir:
@@ -160,8 +160,8 @@ def known_data_dir(root: Path) -> DataDir:
 
 def _require_signs(root: Path) -> None:
     if not any((root / sign).exists() for sign in _SIGNS):
-        told = f"{root} is not the data directory of a server"
-        raise Refused("BadConfigurationError", told, "give the directory that `pai up` uses with --data-dir")
+        message = f"{root} is not the data directory of a server"
+        raise Refused("BadConfigurationError", message, "give the directory that `pai up` uses with --data-dir")
 
 
 def look_at_data_dir(root: Path) -> DataDir:
@@ -176,8 +176,8 @@ def look_at_data_dir(root: Path) -> DataDir:
         fcntl.flock(shared, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
         shared.close()
-        told = f"`pai admin rotate-key` or `pai admin restore` uses the data directory {root}"
-        raise Refused("BadConfigurationError", told, "wait until it has ended, and try again") from error
+        message = f"`pai admin rotate-key` or `pai admin restore` uses the data directory {root}"
+        raise Refused("BadConfigurationError", message, "wait until it has ended, and try again") from error
     return DataDir(root, shared)
 
 
@@ -230,8 +230,8 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
         _shut(data, may_pass=may_pass)
     except OSError as error:
         data.close()
-        told = f"the data directory {root} cannot be used: {error.filename}: {error.strerror}"
-        raise Refused("BadConfigurationError", told, "mend that, or give another one with --data-dir") from error
+        message = f"the data directory {root} cannot be used: {error.filename}: {error.strerror}"
+        raise Refused("BadConfigurationError", message, "mend that, or give another one with --data-dir") from error
     return data
 
 

@@ -64,8 +64,8 @@ def _check(name: str, password: str) -> None:
     if not re.fullmatch(USER_NAME, name) or name in RESERVED:
         raise Refused("InvalidParametersError", f"{name!r} is no user name", "use letters, digits, dots, dashes and _")
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
-        told = f"the password has {len(password)} characters"
-        raise Refused("InvalidParametersError", told, f"give at least {PASSWORD_MIN}, or let --make-up choose one")
+        message = f"the password has {len(password)} characters"
+        raise Refused("InvalidParametersError", message, f"give at least {PASSWORD_MIN}, or let --make-up choose one")
 
 
 async def ensure_groups(services: Services) -> None:

@@ -21,8 +21,8 @@ from openpai.identity.oidc import Oidc, OidcSettings
 from openpai.identity.provider import Provider
 from openpai.ports.clock import Clock
 from openpai.ports.identity import Sealer
-from openpai.protocol.complaints import complaint
 from openpai.protocol.errors import Refused
+from openpai.protocol.rejections import complaint
 
 _ORIGIN = r"^https?://[^/\s?#@]+/?$"
 Text = Annotated[str, Field(min_length=1, max_length=2048)]
@@ -145,5 +145,7 @@ def _secret(key: str, written: str, variable: str) -> str:
     return os.environ[variable] if variable else written
 
 
-def _refused(path: Path, told: str) -> Refused:
-    return Refused("BadConfigurationError", f"the identity file {path} {told}", "docs/sign-on.md shows what it may say")
+def _refused(path: Path, message: str) -> Refused:
+    return Refused(
+        "BadConfigurationError", f"the identity file {path} {message}", "docs/sign-on.md shows what it may say"
+    )

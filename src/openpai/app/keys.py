@@ -61,9 +61,9 @@ def rotate_key(
         if not given:
             write_keys(data.key_file, keys[1:] if is_wrong else keys[:1])
         if is_wrong:
-            told = f"the key opens none of the {len(done.lost)} secrets there are, so it belongs to another database"
+            message = f"the key opens none of the {len(done.lost)} secrets there are, so it belongs to another database"
             raise Refused(
-                "BadConfigurationError", told, "put back the key that belongs to this one; nothing was changed"
+                "BadConfigurationError", message, "put back the key that belongs to this one; nothing was changed"
             )
     _tell(done, from_environment=bool(given), as_json=json)
 
@@ -79,8 +79,8 @@ def _refuse_servers(database: Database, data: DataDir) -> None:
         time.sleep(_LOOK_S)
         now = leader(database)
         if now is not None and now != found:
-            told = f"the server {now[0]} uses the same database"
-            raise Refused("BadConfigurationError", told, "stop every server of this database, and try again")
+            message = f"the server {now[0]} uses the same database"
+            raise Refused("BadConfigurationError", message, "stop every server of this database, and try again")
 
 
 def _keys_with_new(path: Path) -> list[str]:

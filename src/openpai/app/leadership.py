@@ -10,9 +10,9 @@ from typing import Final
 import structlog
 
 from openpai.app.loops import PAUSE_AFTER_ERROR_S, Resync, lead
+from openpai.orchestrator.commands import PlatformCommands
+from openpai.orchestrator.leader import Leader, Secrets
 from openpai.orchestrator.leading import take_over
-from openpai.orchestrator.office import Office, Secrets
-from openpai.orchestrator.wishes import Wishes
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
@@ -37,7 +37,7 @@ class Leadership:
         store: JobStore,
         backend: Backend,
         new_scheduler: Callable[[], SharingScheduler],
-        wishes: Wishes,
+        commands: PlatformCommands,
         *,
         secrets: Secrets,
         logs: LogReader,
@@ -51,7 +51,7 @@ class Leadership:
         self._store = store
         self._backend = backend
         self._new_scheduler = new_scheduler
-        self._wishes = wishes
+        self._wishes = commands
         self._secrets = secrets
         self._logs = logs
         self._clock = clock
@@ -99,7 +99,7 @@ class Leadership:
                     self._holder = f"{self._process}-{self._terms}"
                     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
         finally:
-            self._wishes.office = None
+            self._wishes.leader = None
             # A lease that cannot be given back runs out.
             with contextlib.suppress(Unavailable):
                 await self._store.release_lease(self._holder)
@@ -110,7 +110,7 @@ class Leadership:
             self.is_settled.set()
             await asyncio.sleep(WATCH_EVERY_S)
             return
-        office = Office(
+        leader = Leader(
             store=self._store,
             backend=self._backend,
             scheduler=self._new_scheduler(),
@@ -123,17 +123,17 @@ class Leadership:
             url=self.url,
             storages=self._storages,
         )
-        await take_over(office)
-        self._wishes.office = office
-        log.info("this server leads", epoch=epoch, jobs=len(office.desk.records), nodes=len(office.nodes))
+        await take_over(leader)
+        self._wishes.leader = leader
+        log.info("this server leads", epoch=epoch, jobs=len(leader.active.records), nodes=len(leader.nodes))
         self.is_settled.set()
         try:
-            await lead(office, self._holder, self._housekeeping)
+            await lead(leader, self._holder, self._housekeeping)
         finally:
-            self._wishes.office = None
+            self._wishes.leader = None
 
 
-class Bystander:
+class Follower:
     """Answers requests and never leads: another server does."""
 
     def __init__(self) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import structlog
 
-from openpai.orchestrator.auditing import audit
+from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.leading import take_in
-from openpai.orchestrator.office import Office
-from openpai.orchestrator.surveying import look_at_nodes
+from openpai.orchestrator.node_sync import look_at_nodes
+from openpai.orchestrator.reconciling import audit
 from openpai.orchestrator.timing import retry_due
 from openpai.orchestrator.turning import turn
 from openpai.ports.store import LEASE_MS, LeaseLost
@@ -35,17 +35,17 @@ class Resync(Exception):
     """The desk cannot be trusted any more: lead again from the store."""
 
 
-async def lead(office: Office, holder: str, housekeeping: Callable[[], Awaitable[object]]) -> None:
+async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable[object]]) -> None:
     """Run every loop until this server leads no longer; raises LeaseLost or Resync."""
     loops = (
-        _turns(office),
-        _timers(office),
-        _news(office),
-        _every(office, AUDIT_EVERY_S, lambda: audit(office)),
-        _every(office, NODES_EVERY_S, lambda: look_at_nodes(office)),
-        _every(office, INBOX_EVERY_S, lambda: take_in(office)),
-        _every(office, RENEW_EVERY_S, lambda: _renew(office, holder)),
-        _every(office, 3600.0, housekeeping),
+        _turns(leader),
+        _timers(leader),
+        _news(leader),
+        _every(leader, AUDIT_EVERY_S, lambda: audit(leader)),
+        _every(leader, NODES_EVERY_S, lambda: look_at_nodes(leader)),
+        _every(leader, INBOX_EVERY_S, lambda: take_in(leader)),
+        _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
+        _every(leader, 3600.0, housekeeping),
     )
     try:
         async with asyncio.TaskGroup() as group:
@@ -64,46 +64,46 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-async def _turns(office: Office) -> None:
+async def _turns(leader: Leader) -> None:
     while True:
-        await office.nudges.work.wait()
-        if await _guarded(office, turn(office)):
-            office.nudges.work.set()
+        await leader.nudges.work.wait()
+        if await _guarded(leader, turn(leader)):
+            leader.nudges.work.set()
             # Others get their turn between two rounds of a long queue.
             await asyncio.sleep(0)
 
 
-async def _news(office: Office) -> None:
+async def _news(leader: Leader) -> None:
     while True:
-        seen = await _guarded(office, office.backend.news())
+        seen = await _guarded(leader, leader.backend.news())
         if seen is not None:
-            office.desk.heard.extend(seen)
-            office.nudges.work.set()
+            leader.active.heard.extend(seen)
+            leader.nudges.work.set()
 
 
-async def _timers(office: Office) -> None:
+async def _timers(leader: Leader) -> None:
     while True:
-        left_ms = await _guarded(office, retry_due(office))
+        left_ms = await _guarded(leader, retry_due(leader))
         wait_s = None if left_ms is None else left_ms / 1000
         with contextlib.suppress(TimeoutError):
             # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with the nudge.
             async with asyncio.timeout(wait_s):
-                await office.nudges.timers.wait()
+                await leader.nudges.timers.wait()
 
 
-async def _every(office: Office, every_s: float, one_pass: Callable[[], Awaitable[Any]]) -> None:
+async def _every(leader: Leader, every_s: float, one_pass: Callable[[], Awaitable[Any]]) -> None:
     while True:
         await asyncio.sleep(every_s)
-        await _guarded(office, one_pass())
+        await _guarded(leader, one_pass())
 
 
-async def _renew(office: Office, holder: str) -> None:
-    epoch = await office.store.lease(holder, office.clock.now_ms(), LEASE_MS, office.url)
-    if epoch != office.epoch:
-        raise LeaseLost(f"epoch {office.epoch} is over")
+async def _renew(leader: Leader, holder: str) -> None:
+    epoch = await leader.store.lease(holder, leader.clock.now_ms(), LEASE_MS, leader.url)
+    if epoch != leader.epoch:
+        raise LeaseLost(f"epoch {leader.epoch} is over")
 
 
-async def _guarded(office: Office, work: Awaitable[Any]) -> Any:
+async def _guarded(leader: Leader, work: Awaitable[Any]) -> Any:
     """Run a pass; None when it failed, after a pause, so that it is tried again."""
     try:
         result = await work
@@ -111,16 +111,16 @@ async def _guarded(office: Office, work: Awaitable[Any]) -> Any:
         raise
     except Unavailable as error:
         log.warning("a pass has to wait", error=error.message)
-        if office.must_resync:
+        if leader.must_resync:
             raise Resync from error
     except ENDINGS:
         raise
     except BaseException as error:
         note_failure("a pass of the leader", error)
     else:
-        if office.must_resync:
+        if leader.must_resync:
             raise Resync
         return result
-    office.nudges.work.set()
+    leader.nudges.work.set()
     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
     return None

@@ -158,8 +158,8 @@ def up(
     ] = None,
 ) -> None:
     """Run the platform here, in the foreground; Ctrl-C ends the server and leaves jobs running."""
+    from openpai.app.console import set_up_logging
     from openpai.app.serve import serve
-    from openpai.app.telling import set_up_logging
 
     settings = Settings(
         data_dir=data_dir.expanduser().absolute(),

@@ -8,7 +8,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.leader import Leader
 from openpai.ports.store import LEASE_MS, JobStore
 from openpai.protocol.errors import PaiError
 from openpai.store.database import Database
@@ -24,12 +24,12 @@ class Readiness:
     """Looks at everything the platform needs, once a second at most, however many ask."""
 
     def __init__(
-        self, database: Database, store: JobStore, check_room: Callable[[], None], office: Callable[[], Office | None]
+        self, database: Database, store: JobStore, check_room: Callable[[], None], leader: Callable[[], Leader | None]
     ) -> None:
         self._database = database
         self._store = store
         self._check_room = check_room
-        self._office = office
+        self._find_leader = leader
         self._looking: asyncio.Task[Mapping[str, str]] | None = None
         self._looked_at_s = 0.0
 
@@ -42,7 +42,7 @@ class Readiness:
 
     async def _look(self) -> Mapping[str, str]:
         parts = {"database": self._database_takes_writes, "disk": self._disk, "leader": self._leader}
-        if self._office() is not None:
+        if self._find_leader() is not None:
             parts["backend"] = self._backend
         found = await asyncio.gather(*(_wrong(part()) for part in parts.values()))
         return dict(zip(parts, found, strict=True))
@@ -56,15 +56,15 @@ class Readiness:
         return ""
 
     async def _leader(self) -> str:
-        if self._office() is not None or await self._store.leader_url(LEASE_MS):
+        if self._find_leader() is not None or await self._store.leader_url(LEASE_MS):
             return ""
         return "no server runs the jobs: what is submitted waits until one does"
 
     async def _backend(self) -> str:
-        office = self._office()
-        if office is None:
+        leader = self._find_leader()
+        if leader is None:
             return ""
-        return "" if await office.backend.nodes() else "the backend has no nodes"
+        return "" if await leader.backend.nodes() else "the backend has no nodes"
 
 
 async def _wrong(look: Awaitable[str]) -> str:

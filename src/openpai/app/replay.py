@@ -23,7 +23,7 @@ REPLAYED_MAX = 20
 
 
 def plan(
-    wishes: Annotated[
+    promises: Annotated[
         str, typer.Argument(metavar="WISHES", help='Who gets how much: "team-a: 3 nodes, team-b: 8 GPUs of A100".')
     ],
     file: Annotated[
@@ -37,13 +37,13 @@ def plan(
     changed on the platform; `pai vc apply` does that.
     """
     from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
-    from openpai.scheduler.config.planning import Wish, read_wishes
+    from openpai.scheduler.config.planning import Promise, read_promises
     from openpai.scheduler.config.planning import plan as planned
     from openpai.scheduler.model import Node
 
-    asked = read_wishes(wishes)
-    if not any(wish.is_rest for wish in asked):
-        asked = (*asked, Wish(DEFAULT_VIRTUAL_CLUSTER, is_rest=True))
+    asked = read_promises(promises)
+    if not any(promise.is_rest for promise in asked):
+        asked = (*asked, Promise(DEFAULT_VIRTUAL_CLUSTER, is_rest=True))
     with session.connect() as pai:
         seen = pai.nodes()
     if not seen:
@@ -81,14 +81,14 @@ def replay(
     waiting = [row["gang"] for row in data.get("waiting", ())]
     named = [each for each in waiting if gang in (None, each["id"], each["job"])]
     if gang is not None and not named:
-        told = f"no gang named {gang!r} waits in {file}"
+        message = f"no gang named {gang!r} waits in {file}"
         some = ", ".join(dict.fromkeys(each["job"] or each["id"] for each in waiting[:5]))
-        raise Refused("NoJobError", told, f"those that wait: {some}" if some else "nothing waits in it")
+        raise Refused("NoJobError", message, f"those that wait: {some}" if some else "nothing waits in it")
     try:
         answers = [answer(data, each["id"]) | {"job": each["job"]} for each in named[:REPLAYED_MAX]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        told = f"{file} is damaged: {type(error).__name__} at {error}"
-        raise Refused("InvalidParametersError", told, "take a new one with `pai scheduler snapshot`") from error
+        message = f"{file} is damaged: {type(error).__name__} at {error}"
+        raise Refused("InvalidParametersError", message, "take a new one with `pai scheduler snapshot`") from error
     if json:
         output.document({"now_ms": data.get("now_ms"), "waiting": len(waiting), "answers": answers})
         return
@@ -117,7 +117,7 @@ def _snapshot(file: Path) -> Mapping[str, Any]:
 def _tell(answer: Mapping[str, Any], now_ms: int) -> None:
     from rich.markup import escape
 
-    from openpai.cli.tables import wait_told
+    from openpai.cli.tables import wait_text
     from openpai.client.model.histories import Wait
 
     output.say_marked_up(f"[bold]{escape(answer['job'] or answer['gang'])}[/]")
@@ -126,13 +126,13 @@ def _tell(answer: Mapping[str, Any], now_ms: int) -> None:
         spots = ", ".join(f"{spot['node']} {spot['devices']}" for spot in decision["place"])
         output.say(f"  is placed: {spots}")
     elif "preempt" in decision:
-        for gang, job, told in zip(decision["preempt"], decision["jobs"], decision["told"], strict=True):
-            output.say(f"  makes {job or gang} leave: {told}")
+        for gang, job, message in zip(decision["preempt"], decision["jobs"], decision["message"], strict=True):
+            output.say(f"  makes {job or gang} leave: {message}")
     elif answer["why"] is not None:
-        output.say_marked_up(f"  waits: {wait_told(Wait.read(_as_told(answer['why'])), now_ms)}")
+        output.say_marked_up(f"  waits: {wait_text(Wait.read(_as_message(answer['why'])), now_ms)}")
 
 
-def _as_told(why: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_message(why: Mapping[str, Any]) -> Mapping[str, Any]:
     estimate = why.get("estimate")
     if estimate is None:
         return why

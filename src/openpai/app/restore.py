@@ -67,8 +67,8 @@ def _entries(root: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        told = f"the data directory {root} cannot be used: {error.strerror}"
-        raise Refused("BadConfigurationError", told, "give another one with --data-dir") from error
+        message = f"the data directory {root} cannot be used: {error.strerror}"
+        raise Refused("BadConfigurationError", message, "give another one with --data-dir") from error
     empty = {name for name in _MADE & names if not any((root / name).iterdir())}
     return sorted(names - _NOTHING - empty)
 
@@ -76,27 +76,27 @@ def _entries(root: Path) -> list[str]:
 def _refuse_full(root: Path, *, force: bool) -> None:
     found = _entries(root)
     if found and not force:
-        told = f"{root} is not empty: it holds {', '.join(found[:5])}"
+        message = f"{root} is not empty: it holds {', '.join(found[:5])}"
         advice = "give a new directory with --data-dir, or --force to move this one aside"
-        raise Refused("BadConfigurationError", told, advice)
+        raise Refused("BadConfigurationError", message, advice)
     if found and root.is_mount():
-        told = f"{root} is a file system of its own, which cannot be moved aside"
-        raise Refused("BadConfigurationError", told, "move what is in it elsewhere, and try again")
+        message = f"{root} is a file system of its own, which cannot be moved aside"
+        raise Refused("BadConfigurationError", message, "move what is in it elsewhere, and try again")
 
 
 def _fill_database(stage: Path, url: str | None) -> None:
     is_sqlite = (stage / archive.SQLITE).exists()
     is_meant = url is None or normal_url(url).get_backend_name() == "sqlite"
     if is_sqlite and url is not None:
-        told = "the backup holds a SQLite database, which lies in the data directory"
-        raise Refused("BadConfigurationError", told, "leave --database-url away; nothing was changed")
+        message = "the backup holds a SQLite database, which lies in the data directory"
+        raise Refused("BadConfigurationError", message, "leave --database-url away; nothing was changed")
     if is_sqlite:
         require_known(schema_of_sqlite(stage / archive.SQLITE))
         return
     if url is None or is_meant:
-        told = "the backup holds a PostgreSQL database"
+        message = "the backup holds a PostgreSQL database"
         advice = "give an empty one with --database-url postgresql://USER:PASSWORD@HOST/DATABASE"
-        raise Refused("BadConfigurationError", told, f"{advice}; nothing was changed")
+        raise Refused("BadConfigurationError", message, f"{advice}; nothing was changed")
     require_empty_postgres(url)
     restore_postgres(url, stage / archive.POSTGRES)
     (stage / archive.POSTGRES).unlink()
@@ -115,8 +115,8 @@ def _installed(data: DataDir, stage: Path, stack: ExitStack, url: str | None, *,
                 mark.write_text(f"{aside}\n")
             root.rename(aside)
         except OSError as error:
-            told = f"{root} cannot be moved aside: {error.strerror}"
-            raise Refused("BadConfigurationError", told, "move what is in it elsewhere, and try again") from error
+            message = f"{root} cannot be moved aside: {error.strerror}"
+            raise Refused("BadConfigurationError", message, "move what is in it elsewhere, and try again") from error
         stage = aside / RESTORE_STAGE
         stack.callback(shutil.rmtree, stage, ignore_errors=True)
         data = open_data_dir(root)
@@ -133,8 +133,8 @@ def _installed(data: DataDir, stage: Path, stack: ExitStack, url: str | None, *,
             # Also that of an earlier run that was cut off.
             restore_mark(root).unlink(missing_ok=True)
     except OSError as error:
-        told = f"{root} cannot be filled: {error.strerror or error}"
-        raise Unavailable(told, "mend that, empty the directory, and try again") from error
+        message = f"{root} cannot be filled: {error.strerror or error}"
+        raise Unavailable(message, "mend that, empty the directory, and try again") from error
     return aside
 
 

@@ -20,11 +20,11 @@ from typing import Final
 
 import uvicorn
 
-from openpai.app.assembly import House, build
+from openpai.app.assembly import Server, build
+from openpai.app.console import Console
 from openpai.app.firstrun import ADMIN, ensure_admin, ensure_groups
-from openpai.app.heads import bounded_heads
+from openpai.app.http_guard import bounded_heads
 from openpai.app.settings import Settings, is_loopback
-from openpai.app.telling import Teller
 from openpai.protocol.errors import Refused
 from openpai.system.supervision import count_what_nobody_catches
 
@@ -47,13 +47,13 @@ def serve(settings: Settings, admin_password: str | None) -> None:
 
 
 async def _serve(settings: Settings, listener: socket.socket, admin_password: str | None) -> None:
-    teller = Teller(settings)
-    async with build(settings) as house:
+    console = Console(settings)
+    async with build(settings) as built:
         # Only now may this process open more files: tasks get what the server was started with.
         heads = bounded_heads(settings.connections_per_address, settings.trusted_proxies or ())
         server = _Server(
             uvicorn.Config(
-                house.api,
+                built.api,
                 http=heads,
                 forwarded_allow_ips=None if settings.trusted_proxies is None else list(settings.trusted_proxies),
                 ws="none",
@@ -63,17 +63,17 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
                 timeout_graceful_shutdown=GOODBYE_S,
                 server_header=False,
             ),
-            house.hang_up,
+            built.hang_up,
         )
         loop = asyncio.get_running_loop()
         count_what_nobody_catches(loop)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.leave)
-        house.leadership.url = _url(_reachable(settings.host), listener)
-        leading = asyncio.create_task(house.leadership.run())
+        built.leadership.url = _url(_reachable(settings.host), listener)
+        leading = asyncio.create_task(built.leadership.run())
         try:
-            await _settled(house, leading)
-            services = house.api.state.desk.services
+            await _settled(built, leading)
+            services = built.api.state.active.services
             await ensure_groups(services)
             # What exists by now exists for good: looking through it again and again finds nothing.
             gc.collect()
@@ -82,21 +82,21 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             # Last of all, and told at once: a start that failed after this would keep the password to itself.
             made_up = None if settings.api_only else await ensure_admin(services.users, services.clock, admin_password)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
-            house.is_ready = True
-            _announce(settings, listener, made_up, teller)
+            built.is_ready = True
+            _announce(settings, listener, made_up, console)
             await asyncio.wait({serving, leading}, return_when=asyncio.FIRST_COMPLETED)
             server.leave()
             await serving
         finally:
-            house.is_ready = False
+            built.is_ready = False
             leading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await leading
-    teller.goodbye()
+    console.goodbye()
 
 
-async def _settled(house: House, leading: asyncio.Task[None]) -> None:
-    settled = asyncio.create_task(house.leadership.is_settled.wait())
+async def _settled(built: Server, leading: asyncio.Task[None]) -> None:
+    settled = asyncio.create_task(built.leadership.is_settled.wait())
     await asyncio.wait({settled, leading}, return_when=asyncio.FIRST_COMPLETED)
     if leading.done():
         settled.cancel()
@@ -131,25 +131,25 @@ def _listen(settings: Settings) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        told = os.strerror(error.errno) if error.errno else str(error)
+        message = os.strerror(error.errno) if error.errno else str(error)
         if error.errno == errno.EADDRINUSE:
-            told = "another program listens there"
+            message = "another program listens there"
         raise Refused(
             "BadConfigurationError",
-            f"cannot listen on {settings.host} port {settings.port}: {told}",
+            f"cannot listen on {settings.host} port {settings.port}: {message}",
             "choose another port with --port, or --port 0 for any free one",
         ) from error
     listener.setblocking(False)
     return listener
 
 
-def _announce(settings: Settings, listener: socket.socket, made_up: str | None, teller: Teller) -> None:
+def _announce(settings: Settings, listener: socket.socket, made_up: str | None, console: Console) -> None:
     url = _url(settings.host, listener)
     if settings.ready_file is not None:
         unfinished = settings.ready_file.with_suffix(".part")
         unfinished.write_text(json.dumps({"url": url, "pid": os.getpid()}))
         unfinished.replace(settings.ready_file)
-    teller.welcome(version("openpai"), url, made_up, ADMIN, is_open=not is_loopback(settings.host))
+    console.welcome(version("openpai"), url, made_up, ADMIN, is_open=not is_loopback(settings.host))
 
 
 def _url(host: str, listener: socket.socket) -> str:

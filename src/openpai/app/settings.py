@@ -103,11 +103,11 @@ class Settings:
         if self.cluster is not None and self.share is not None:
             raise Refused("BadConfigurationError", "--cluster and --share say the same thing twice", "give one of them")
         if self.api_only and (self.cluster is not None or self.share is not None):
-            told = "--api-only leaves sharing the cluster to the server that runs the jobs"
-            raise Refused("BadConfigurationError", told, "give --cluster or --share to that one, or use `pai vc`")
+            message = "--api-only leaves sharing the cluster to the server that runs the jobs"
+            raise Refused("BadConfigurationError", message, "give --cluster or --share to that one, or use `pai vc`")
         if self.connections_per_address < 1:
-            told = f"--connections-per-address {self.connections_per_address} lets nobody in"
-            raise Refused("BadConfigurationError", told, "use 1 or more")
+            message = f"--connections-per-address {self.connections_per_address} lets nobody in"
+            raise Refused("BadConfigurationError", message, "use 1 or more")
         networks(self.trusted_proxies or ())
         if self.has_task_users:
             self._check_task_users()
@@ -121,26 +121,28 @@ class Settings:
 
     def _check_retention(self) -> None:
         if not 0 <= self.work_retention_hours <= DAYS_MAX * 24:
-            told = f"--work-retention-hours {self.work_retention_hours:g} is no number of hours"
-            raise Refused("BadConfigurationError", told, "use 0, which keeps nothing, or more")
+            message = f"--work-retention-hours {self.work_retention_hours:g} is no number of hours"
+            raise Refused("BadConfigurationError", message, "use 0, which keeps nothing, or more")
         if not 0 <= self.work_max_mb <= GB_MAX * 1024:
-            told = f"--work-max-mb {self.work_max_mb} is no size"
-            raise Refused("BadConfigurationError", told, "use 0, which sets no limit, or more")
+            message = f"--work-max-mb {self.work_max_mb} is no size"
+            raise Refused("BadConfigurationError", message, "use 0, which sets no limit, or more")
         if not 0 <= self.audit_retention_days <= DAYS_MAX:
-            told = f"--audit-retention-days {self.audit_retention_days:g} is no number of days"
-            raise Refused("BadConfigurationError", told, "use 0, which keeps entries for ever, or more")
+            message = f"--audit-retention-days {self.audit_retention_days:g} is no number of days"
+            raise Refused("BadConfigurationError", message, "use 0, which keeps entries for ever, or more")
         if not 0 <= self.event_retention_days <= DAYS_MAX:
-            told = f"--event-retention-days {self.event_retention_days:g} is no number of days"
-            raise Refused("BadConfigurationError", told, "use 0, which keeps events as long as their jobs, or more")
+            message = f"--event-retention-days {self.event_retention_days:g} is no number of days"
+            raise Refused("BadConfigurationError", message, "use 0, which keeps events as long as their jobs, or more")
         if not 0 <= self.log_retention_days <= DAYS_MAX:
-            told = f"--log-retention-days {self.log_retention_days:g} is no number of days"
-            raise Refused("BadConfigurationError", told, "use 0, which keeps logs until there are too many, or more")
+            message = f"--log-retention-days {self.log_retention_days:g} is no number of days"
+            raise Refused("BadConfigurationError", message, "use 0, which keeps logs until there are too many, or more")
         if not 0 <= self.log_retention_gb <= GB_MAX:
-            told = f"--log-retention-gb {self.log_retention_gb:g} is no size"
-            raise Refused("BadConfigurationError", told, "use 0, which keeps logs until they are too old, or more")
+            message = f"--log-retention-gb {self.log_retention_gb:g} is no size"
+            raise Refused("BadConfigurationError", message, "use 0, which keeps logs until they are too old, or more")
         if self.log_max_mb and not LOG_MAX_MB_LEAST <= self.log_max_mb <= GB_MAX * 1024:
-            told = f"--log-max-mb {self.log_max_mb} leaves too little of a log to be of use"
-            raise Refused("BadConfigurationError", told, f"use 0, which keeps all of it, or {LOG_MAX_MB_LEAST} or more")
+            message = f"--log-max-mb {self.log_max_mb} leaves too little of a log to be of use"
+            raise Refused(
+                "BadConfigurationError", message, f"use 0, which keeps all of it, or {LOG_MAX_MB_LEAST} or more"
+            )
 
     @property
     def rights(self) -> str:
@@ -164,14 +166,14 @@ class Settings:
     def _check_task_users(self) -> None:
         option = "--task-user" if self.task_user is not None else "--task-uids"
         if self.task_user is not None and self.task_uids is not None:
-            told = "--task-user gives all tasks one user, and --task-uids each person their own"
-            raise Refused("BadConfigurationError", told, "give one of them")
+            message = "--task-user gives all tasks one user, and --task-uids each person their own"
+            raise Refused("BadConfigurationError", message, "give one of them")
         if self.backend != "process":
-            told = f"{option} is for the process backend, and --backend is {self.backend}"
-            raise Refused("BadConfigurationError", told, f"leave {option} away: the image says who runs in it")
+            message = f"{option} is for the process backend, and --backend is {self.backend}"
+            raise Refused("BadConfigurationError", message, f"leave {option} away: the image says who runs in it")
         if os.geteuid() != 0:
-            told = f"only a server that is root can run tasks as {self.task_user or 'other users'}"
-            raise Refused("BadConfigurationError", told, f"leave {option} away, or start the server as root")
+            message = f"only a server that is root can run tasks as {self.task_user or 'other users'}"
+            raise Refused("BadConfigurationError", message, f"leave {option} away, or start the server as root")
 
     def _check_containers(self) -> None:
         """Raise Refused for what cannot be said of containers, or is said though there are none."""
@@ -184,24 +186,24 @@ class Settings:
         }
         if self.backend != "docker":
             for option in (option for option, is_said in said.items() if is_said):
-                told = f"{option} is for the docker backend, and --backend is {self.backend}"
-                raise Refused("BadConfigurationError", told, "leave it away, or say --backend docker")
+                message = f"{option} is for the docker backend, and --backend is {self.backend}"
+                raise Refused("BadConfigurationError", message, "leave it away, or say --backend docker")
         if self.host_network and self.task_subnets is not None:
-            told = "--host-network leaves no networks that --task-subnets could be for"
-            raise Refused("BadConfigurationError", told, "give one of them")
+            message = "--host-network leaves no networks that --task-subnets could be for"
+            raise Refused("BadConfigurationError", message, "give one of them")
         if self.pids_per_task is not None and self.pids_per_task < PIDS_MIN:
-            told = f"--pids-per-task {self.pids_per_task} is too few for the shells that run a task"
-            raise Refused("BadConfigurationError", told, f"use {PIDS_MIN} or more")
+            message = f"--pids-per-task {self.pids_per_task} is too few for the shells that run a task"
+            raise Refused("BadConfigurationError", message, f"use {PIDS_MIN} or more")
         if self.node_address is not None:
             try:
                 ipaddress.ip_address(self.node_address)
             except ValueError:
-                told = f"--node-address {self.node_address} is no IP address"
-                raise Refused("BadConfigurationError", told, "give one such as 192.0.2.7") from None
+                message = f"--node-address {self.node_address} is no IP address"
+                raise Refused("BadConfigurationError", message, "give one such as 192.0.2.7") from None
         subnets = self.task_network
         if subnets is not None and self.node_address and ipaddress.ip_address(self.node_address) in subnets:
-            told = f"--node-address {self.node_address} is inside --task-subnets {subnets}"
-            raise Refused("BadConfigurationError", told, "give tasks a range that nobody uses")
+            message = f"--node-address {self.node_address} is inside --task-subnets {subnets}"
+            raise Refused("BadConfigurationError", message, "give tasks a range that nobody uses")
 
     @property
     def task_network(self) -> ipaddress.IPv4Network | None:
@@ -211,8 +213,8 @@ class Settings:
         try:
             return ipaddress.IPv4Network(self.task_subnets)
         except ValueError as error:
-            told = f"--task-subnets {self.task_subnets} is no range of addresses: {error}"
-            raise Refused("BadConfigurationError", told, "give one such as 10.213.0.0/16") from None
+            message = f"--task-subnets {self.task_subnets} is no range of addresses: {error}"
+            raise Refused("BadConfigurationError", message, "give one such as 10.213.0.0/16") from None
 
 
 def is_loopback(host: str) -> bool:

@@ -107,8 +107,8 @@ def _inputs(
     from openpai.simulator.synthetic import SyntheticSpec, generate
 
     if (trace is None) == (synthetic is None):
-        told = "give either a trace to replay (--trace FILE) or one to make (--synthetic jobs=1000,days=7)"
-        raise Refused("InvalidParametersError", told, "see pai simulate --help")
+        message = "give either a trace to replay (--trace FILE) or one to make (--synthetic jobs=1000,days=7)"
+        raise Refused("InvalidParametersError", message, "see pai simulate --help")
     named = [(path.stem, read_config(_read(path, "configuration"))) for path in configs]
     found: Trace | None = None
     spec: SyntheticSpec | None = None

@@ -42,13 +42,13 @@ def unlock(data: DataDir, database: Database, *, may_make: bool) -> Vault:
 def require_key(file: Path) -> None:
     """Raise Refused when there is no key file."""
     if not file.exists():
-        told = f"the key file {file} is missing, and secrets are sealed with its key"
+        message = f"the key file {file} is missing, and secrets are sealed with its key"
         advice = f"put it back; if it is lost for good, write {NEW_KEY} to it and say all secrets anew"
-        raise Refused("BadConfigurationError", told, advice)
+        raise Refused("BadConfigurationError", message, advice)
 
 
 def _refuse_strangers(file: Path) -> None:
     if file.exists() and file.stat().st_mode & _OTHERS:
-        told = f"every user of this machine may read or change the key file {file}"
+        message = f"every user of this machine may read or change the key file {file}"
         advice = f"chmod 600 {file}; if somebody may have read it, also run `pai admin rotate-key`"
-        raise Refused("BadConfigurationError", told, advice)
+        raise Refused("BadConfigurationError", message, advice)

@@ -79,9 +79,9 @@ def vc_facts(vc: VirtualCluster) -> Table:
         ("CPUs", "cpus", str),
         ("memory", "memory_mb", words.memory),
     )
-    for told, key, put in rows:
+    for message, key, put in rows:
         used, good, total, borrowed = (getattr(each, key) for each in (vc.used, vc.guaranteed, vc.total, vc.borrowed))
-        table.add_row(told, bar(used, good, total, WIDE_BAR // 2), put(used), put(good), put(total), put(borrowed))
+        table.add_row(message, bar(used, good, total, WIDE_BAR // 2), put(used), put(good), put(total), put(borrowed))
     return table
 
 
@@ -111,7 +111,7 @@ def node_state(node: NodeView) -> str:
     """Return how a machine is, as Rich markup."""
     parts = []
     if not node.is_healthy:
-        parts.append(f"[red]{shown(node.told) or 'not healthy'}[/]")
+        parts.append(f"[red]{shown(node.message) or 'not healthy'}[/]")
     if node.is_drained:
         because = f": {shown(node.drained_because)}" if node.drained_because else ""
         parts.append(f"[yellow]drained{because}[/]")

@@ -39,8 +39,8 @@ def seconds(given: str, option: str, *, bare: str = "") -> float:
         )
     total = sum(float(count) * SECONDS[unit] for count, unit in parts)
     if total > LONGEST_S:
-        told = f"{option} {given[:80]!r} is longer than a hundred years"
-        raise Refused("InvalidParametersError", told, f"write it like {FORMS}")
+        message = f"{option} {given[:80]!r} is longer than a hundred years"
+        raise Refused("InvalidParametersError", message, f"write it like {FORMS}")
     return total
 
 

@@ -64,13 +64,13 @@ def meaning(key: str, value: str) -> str | int:
     return ",".join(given)
 
 
-def moment_ms(told: str, now_s: float) -> int:
+def moment_ms(message: str, now_s: float) -> int:
     """Return a moment in milliseconds: `7d` or `1d12h` ago, or a date such as 2026-01-31 or 2026-01-31T08:00."""
     with contextlib.suppress(Refused):
-        return max(0, int((now_s - seconds(told, "")) * 1000))
+        return max(0, int((now_s - seconds(message, "")) * 1000))
     try:
-        return max(0, int(datetime.fromisoformat(told.strip()).astimezone().timestamp() * 1000))
+        return max(0, int(datetime.fromisoformat(message.strip()).astimezone().timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
         raise Refused(
-            "InvalidParametersError", f"{told[:80]!r} is no moment", f"write it like {FORMS} ago, or 2026-01-31"
+            "InvalidParametersError", f"{message[:80]!r} is no moment", f"write it like {FORMS} ago, or 2026-01-31"
         ) from None

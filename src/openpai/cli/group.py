@@ -99,7 +99,7 @@ def show(name: Name, json: output.Json = False) -> None:
     from openpai.cli.listing import facts
 
     known = {} if members is None else {"members": joined(members) or "none"}
-    told = {
+    message = {
         "group": found.name,
         "description": found.description,
         "external name": found.external_name,
@@ -109,7 +109,7 @@ def show(name: Name, json: output.Json = False) -> None:
         "storages": joined(found.storages),
         **known,
     }
-    output.say(facts(told.items()))
+    output.say(facts(message.items()))
     if members is None:
         output.next_step("pai group list")
         return
@@ -199,7 +199,7 @@ def add_user(name: Name, users: Users, json: output.Json = False) -> None:
     """Put users into a group."""
     with session.connect() as pai:
         _each(users, lambda user: pai.add_member(name, user))
-    _told(name, users, "in", json)
+    _describe(name, users, "in", json)
 
 
 def remove_user(name: Name, users: Users, json: output.Json = False) -> None:
@@ -208,7 +208,7 @@ def remove_user(name: Name, users: Users, json: output.Json = False) -> None:
         # Taking somebody out of a group that is not there would be granted, and a misspelt name not noticed.
         pai.group(name)
         _each(users, lambda user: pai.remove_member(name, user))
-    _told(name, users, "no longer in", json)
+    _describe(name, users, "no longer in", json)
 
 
 def _mention_unknown(pai: Client, clusters: Sequence[str]) -> None:
@@ -235,7 +235,7 @@ def _each(users: list[str], change: Callable[[str], object]) -> None:
             raise
 
 
-def _told(name: str, users: list[str], where: str, json: bool) -> None:
+def _describe(name: str, users: list[str], where: str, json: bool) -> None:
     if json:
         output.document({"group": name, "users": users})
         return

@@ -96,10 +96,10 @@ def changed(content: bytes, wanted: Changes) -> Edited:
     return editor.edited()
 
 
-def told(file: str, edited: Edited, refusal: InvalidProtocol) -> str:
+def describe(file: str, edited: Edited, refusal: InvalidProtocol) -> str:
     """Return how many faults a file has and all of them, each with its line in the file."""
     count = "1 fault" if len(refusal.faults) == 1 else f"{len(refusal.faults)} faults"
-    return f"{file} has {count}:\n\n{jobfile.told(edited.text, edited.faults(refusal.faults))}\n"
+    return f"{file} has {count}:\n\n{jobfile.describe(edited.text, edited.faults(refusal.faults))}\n"
 
 
 def _set_parameters(editor: Editor, root: yaml.Node, wanted: Sequence[tuple[str, str]]) -> None:

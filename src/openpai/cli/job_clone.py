@@ -18,7 +18,7 @@ from openpai.cli.job_changes import (
     TimeLimit,
     Vc,
     changed,
-    told,
+    describe,
 )
 from openpai.protocol.errors import InvalidProtocol
 
@@ -50,7 +50,7 @@ def clone(
         try:
             job = pai.submit(edited.content, clone_of=name)
         except InvalidProtocol as refusal:
-            refusal.message = told(f"the file of {name}", edited, refusal)
+            refusal.message = describe(f"the file of {name}", edited, refusal)
             refusal.advice = f"nothing was submitted; `pai job config {name}` prints the file"
             raise
         for warning in job.warnings:

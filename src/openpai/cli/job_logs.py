@@ -83,8 +83,8 @@ def logs(
     """
     since_ms = None if since is None else moment_ms(since, time.time())
     if follow and (timestamps or since is not None):
-        told = "--timestamps and --since do not go with --follow"
-        raise Refused("InvalidParametersError", told, "leave --follow away, or the others")
+        message = "--timestamps and --since do not go with --follow"
+        raise Refused("InvalidParametersError", message, "leave --follow away, or the others")
     if since is not None and tail is not None:
         raise Refused("InvalidParametersError", "--since does not go with --tail", "say one of the two")
     if all_tasks and (index is not None or attempt is not None):
@@ -163,5 +163,5 @@ def _follow(pai: Client, name: str, role: str | None, index: int | None, stream:
         if shown is None and not told_waiting and job.state == "WAITING" and not json:
             told_waiting = True
             waits = pai.why(name)
-            output.aside(f"{name} waits: {waits[0].told}" if waits else f"{name} is about to start")
+            output.aside(f"{name} waits: {waits[0].message}" if waits else f"{name} is about to start")
         time.sleep(LOOK_AGAIN_S)

@@ -113,8 +113,8 @@ def follow_all(pai: Client, name: str, role: str | None, stream: str, *, raw: bo
         job = pai.job(name)
         tasks = [task for task in job.tasks if role in (None, task.role)]
         if len(tasks) > FOLLOWED_MAX:
-            told = f"{words.plural(len(tasks), 'task')} are too many to follow at once; the most is {FOLLOWED_MAX}"
-            raise Refused("InvalidParametersError", told, "name a role, or follow one task: --role ROLE --index I")
+            message = f"{words.plural(len(tasks), 'task')} are too many to follow at once; the most is {FOLLOWED_MAX}"
+            raise Refused("InvalidParametersError", message, "name a role, or follow one task: --role ROLE --index I")
         width = max([width, *(len(task.name) for task in tasks)])
         followed.look_at(job, tasks)
         is_last = job.is_final and followed.is_over

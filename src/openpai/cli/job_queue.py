@@ -32,13 +32,13 @@ def why(name: Name, json: output.Json = False) -> None:
         output.say(f"{name} does not wait: it is {state}.")
         output.next_step(f"pai job show {name}")
         return
-    from openpai.cli.tables import wait_told
+    from openpai.cli.tables import wait_text
 
     now_ms = int(time.time() * 1000)
     alike = _alike(waits)
     for wait, count in alike[:REASONS_SHOWN]:
         more = f" [dim](and {count - 1} more like it)[/]" if count > 1 else ""
-        output.say_marked_up(wait_told(wait, now_ms) + more)
+        output.say_marked_up(wait_text(wait, now_ms) + more)
     if len(alike) > REASONS_SHOWN:
         output.say_marked_up(f"[dim]{len(alike) - REASONS_SHOWN} more reasons; all with --json[/]")
     if held is not None:
@@ -64,7 +64,7 @@ def _alike(waits: tuple[Wait, ...]) -> list[tuple[Wait, int]]:
     """Return each reason once, with how many tasks have it."""
     found: dict[tuple[str, str], list[Wait]] = {}
     for wait in waits:
-        found.setdefault((wait.code, wait.told), []).append(wait)
+        found.setdefault((wait.code, wait.message), []).append(wait)
     return [(same[0], sum(1 + wait.more for wait in same)) for same in found.values()]
 
 

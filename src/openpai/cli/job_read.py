@@ -153,13 +153,13 @@ def show(
 
     output.say(tables.job_facts(job, _now_ms()))
     for wait in waits:
-        output.say_marked_up(tables.wait_told(wait, _now_ms()))
-    if told := tables.diagnosis(job):
-        output.say_marked_up(told)
-    if told := tables.ended_early(job):
-        output.say_marked_up(told)
-    if told := tables.other_failures(job):
-        output.say_marked_up(told)
+        output.say_marked_up(tables.wait_text(wait, _now_ms()))
+    if message := tables.diagnosis(job):
+        output.say_marked_up(message)
+    if message := tables.ended_early(job):
+        output.say_marked_up(message)
+    if message := tables.other_failures(job):
+        output.say_marked_up(message)
     if len(job.roles) > 1 or len(job.tasks) > tables.TASKS_SHOWN:
         output.say()
         output.say(tables.role_list(job))

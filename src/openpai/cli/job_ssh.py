@@ -53,8 +53,8 @@ def _doors(pai: Client, name: str) -> tuple[SshTask, ...]:
         # OpenPAI's answer does not tell a job that does not run yet from one that never will.
         if error.code != "NoJobSshInfoError" or not (job := pai.job(name)).is_final:
             raise
-        told = f"job {job.full_name} is over; no task of it can be reached"
-        raise Refused("FinishedJobError", told, f"start it again first: pai job start {name}") from error
+        message = f"job {job.full_name} is over; no task of it can be reached"
+        raise Refused("FinishedJobError", message, f"start it again first: pai job start {name}") from error
 
 
 def _become(task: SshTask) -> None:

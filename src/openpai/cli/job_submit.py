@@ -19,7 +19,7 @@ from openpai.cli.job_changes import (
     TimeLimit,
     Vc,
     changed,
-    told,
+    describe,
 )
 from openpai.protocol.errors import InvalidProtocol, Refused
 
@@ -92,7 +92,7 @@ def submit(
         try:
             job = pai.submit(edited.content)
         except InvalidProtocol as refusal:
-            refusal.message = told(file, edited, refusal)
+            refusal.message = describe(file, edited, refusal)
             refusal.faults = tuple(edited.faults(refusal.faults))
             refusal.advice = "nothing was submitted; mend the lines named above"
             raise
@@ -149,7 +149,7 @@ def check(
         found = read_job(edited.content)
     except InvalidProtocol as refusal:
         if not json:
-            refusal.message = told(file, edited, refusal)
+            refusal.message = describe(file, edited, refusal)
             refusal.advice = "mend the lines named above and check again"
         refusal.faults = tuple(edited.faults(refusal.faults))
         raise

@@ -39,13 +39,13 @@ class Edited:
         """Return faults of the content with the lines of the author's file."""
         return [replace(fault, line=self._line(fault.line)) for fault in found]
 
-    def remark(self, told: str) -> str:
+    def remark(self, message: str) -> str:
         """Return a sentence that may begin with a line of the content with that line of the author's file."""
-        found = _LINE.match(told)
+        found = _LINE.match(message)
         if found is None:
-            return told
+            return message
         line = self._line(int(found[1]))
-        return told[found.end() :] if line is None else f"line {line}: {told[found.end() :]}"
+        return message[found.end() :] if line is None else f"line {line}: {message[found.end() :]}"
 
     def _line(self, line: int | None) -> int | None:
         return self.lines[line - 1] if line is not None and 0 < line <= len(self.lines) else line
@@ -89,8 +89,8 @@ class Editor:
 
         found = child(node, path[0])
         if found is not None and not node.start_mark.index <= found.start_mark.index <= node.end_mark.index:
-            told = f"{path[0]!r} stands elsewhere in the file and is only referred to here"
-            raise Refused("InvalidParametersError", told, "change it in the file")
+            message = f"{path[0]!r} stands elsewhere in the file and is only referred to here"
+            raise Refused("InvalidParametersError", message, "change it in the file")
         if found is None:
             _nest(self._new.setdefault(node.start_mark.index, (node, {}))[1], path, value)
         elif len(path) == 1:

@@ -37,8 +37,10 @@ def read(file: str) -> bytes:
         with Path(file).open("rb") as opened:
             return opened.read(MAX_JOB_BYTES + 1)
     except (OSError, ValueError) as error:
-        told = getattr(error, "strerror", None) or error
-        raise Refused("InvalidParametersError", f"cannot read {file}: {told}", "give the path of a job file") from error
+        message = getattr(error, "strerror", None) or error
+        raise Refused(
+            "InvalidParametersError", f"cannot read {file}: {message}", "give the path of a job file"
+        ) from error
 
 
 def excerpt(text: str, fault: Fault) -> str:
@@ -74,6 +76,6 @@ def _meant(line: str, path: str) -> tuple[int, int]:
     return len(line) - len(line.lstrip()), len(line.rstrip())
 
 
-def told(text: str, faults: Iterable[Fault]) -> str:
+def describe(text: str, faults: Iterable[Fault]) -> str:
     """Return every fault with the lines it is about, for a person."""
-    return "\n\n".join("\n".join(part for part in (f.told(), excerpt(text, f)) if part) for f in faults)
+    return "\n\n".join("\n".join(part for part in (f.describe(), excerpt(text, f)) if part) for f in faults)

@@ -58,7 +58,7 @@ def lazily(table: Table) -> type[TyperGroup]:
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             given = {name: command for name, command in self.commands.items() if not command.hidden}
             width = formatter.width - 6 - max(map(len, [*table, *given]))
-            rows = [(name, told) for name, (_, told) in table.items()]
+            rows = [(name, message) for name, (_, message) in table.items()]
             rows += [(name, one.get_short_help_str(width)) for name, one in given.items() if name not in table]
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
@@ -66,9 +66,9 @@ def lazily(table: Table) -> type[TyperGroup]:
     return Lazy
 
 
-def group(told: str, table: Table) -> typer.Typer:
+def group(message: str, table: Table) -> typer.Typer:
     """Return a group of commands, each of which is loaded when it is called."""
-    app = typer.Typer(cls=lazily(table), help=told, no_args_is_help=True, rich_markup_mode=None)
+    app = typer.Typer(cls=lazily(table), help=message, no_args_is_help=True, rich_markup_mode=None)
     app.callback()(_nothing)
     return app
 

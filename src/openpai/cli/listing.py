@@ -45,9 +45,9 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, told in pairs:
-        if told:
-            table.add_row(name, shown(told))
+    for name, message in pairs:
+        if message:
+            table.add_row(name, shown(message))
     return table
 
 
@@ -72,6 +72,6 @@ def lines(table: Table) -> Iterator[str]:
 
 
 def _plain(cell: object) -> str:
-    told = str(cell)
+    message = str(cell)
     # Reading markup is slow, and most cells of a long table hold none.
-    return _BREAKS.sub(" ", Text.from_markup(told, emoji=False).plain if "[" in told else told)
+    return _BREAKS.sub(" ", Text.from_markup(message, emoji=False).plain if "[" in message else message)

@@ -25,8 +25,8 @@ def _signed_on(pai: Client, *, has_browser: bool) -> Login:
     from openpai.cli.sign_on import code_from_page
 
     if pai.info().get("authnMethod") != "OIDC":
-        told = "this platform has no single sign-on"
-        raise Refused("InvalidParametersError", told, "log in with `pai login --user NAME`")
+        message = "this platform has no single sign-on"
+        raise Refused("InvalidParametersError", message, "log in with `pai login --user NAME`")
     return pai.redeem(*code_from_page(pai.url, has_browser=has_browser))
 
 

@@ -89,12 +89,12 @@ def _tell(error: PaiError) -> int:
     return exit_for(error)
 
 
-def _misused(told: str, context: typer.Context | None) -> int:
-    if told.startswith("Usage:"):
-        sys.stderr.write(told + "\n")
+def _misused(message: str, context: typer.Context | None) -> int:
+    if message.startswith("Usage:"):
+        sys.stderr.write(message + "\n")
         return Exit.REFUSED
     path = "pai" if context is None else context.command_path
-    return _tell(Refused("InvalidParametersError", told, f"see {path} --help"))
+    return _tell(Refused("InvalidParametersError", message, f"see {path} --help"))
 
 
 def _invoke() -> int:
@@ -111,13 +111,13 @@ def _invoke() -> int:
         return Exit.OK
     except UnicodeEncodeError as error:
         # Python keeps bytes of the command line that are no text, until somebody wants to send them.
-        told = f"{error.object[:80]!r} is no text in this terminal's encoding"
-        return _tell(Refused("InvalidParametersError", told, "use a locale with UTF-8, as in LC_ALL=C.UTF-8"))
+        message = f"{error.object[:80]!r} is no text in this terminal's encoding"
+        return _tell(Refused("InvalidParametersError", message, "use a locale with UTF-8, as in LC_ALL=C.UTF-8"))
     except Exception as error:
         # What the command line library raises for a wrong use is private to it, but all of it can be told.
         usage = getattr(error, "format_message", None)
         if usage is not None:
-            return _misused(misuse.told(error) or usage(), getattr(error, "ctx", None))
+            return _misused(misuse.describe(error) or usage(), getattr(error, "ctx", None))
         if os.environ.get("PAI_DEBUG"):
             raise
         bug = Broken(f"{type(error).__name__}: {error}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from openpai.protocol.complaints import complaint
+from openpai.protocol.rejections import complaint
 
 
-def told(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """Return in a sentence what value of which option is wrong; empty where that is not what is wrong."""
     faults = getattr(error.__cause__, "errors", None)
     param = getattr(error, "param", None)

@@ -87,7 +87,7 @@ def undrain(node: Node, json: output.Json = False) -> None:
     """Let a drained machine take jobs again."""
     with session.connect() as pai:
         found = pai.change_node(node, is_drained=False)
-    _told(found, f"{found.name} takes jobs again.", json)
+    _describe(found, f"{found.name} takes jobs again.", json)
 
 
 def mark_bad(
@@ -106,7 +106,7 @@ def mark_bad(
     with session.connect() as pai:
         found = pai.change_node(node, bad_devices=numbers, reason=reason)
     bad = ", ".join(map(str, found.bad_devices))
-    _told(found, f"Bad GPUs of {found.name}: {bad}." if bad else f"All GPUs of {found.name} are good.", json)
+    _describe(found, f"Bad GPUs of {found.name}: {bad}." if bad else f"All GPUs of {found.name} are good.", json)
 
 
 def forget(node: Node, json: output.Json = False) -> None:
@@ -132,9 +132,9 @@ def _numbers(text: str) -> list[int]:
     return numbers
 
 
-def _told(found: NodeView, told: str, is_json: bool) -> None:
+def _describe(found: NodeView, message: str, is_json: bool) -> None:
     if is_json:
         output.document(found.document)
         return
-    output.say(told)
+    output.say(message)
     output.next_step("pai node list")

@@ -44,7 +44,7 @@ def show(node: Node, json: output.Json = False) -> None:
 def _facts(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
     yield "node", node.name
     yield "address", node.address
-    yield "health", "good" if node.is_healthy else node.told or "not healthy"
+    yield "health", "good" if node.is_healthy else node.message or "not healthy"
     if node.is_drained:
         until = "" if node.drain_deadline_ms is None else f"; jobs leave at {words.clock_time(node.drain_deadline_ms)}"
         yield "drained", (node.drained_because or "yes") + until
@@ -58,11 +58,11 @@ def _facts(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
 def _devices(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
     users = {device: one.job for one in held.jobs for device in one.devices}
     for device in range(node.gpus.total):
-        told = [users[device]] if device in users else []
+        message = [users[device]] if device in users else []
         if device in node.bad_devices:
-            told.append(f"bad{f': {node.bad_because}' if node.bad_because else ''}")
-        if told:
-            yield f"GPU {device}", ", ".join(told)
+            message.append(f"bad{f': {node.bad_because}' if node.bad_because else ''}")
+        if message:
+            yield f"GPU {device}", ", ".join(message)
 
 
 def held_table(jobs: Iterable[Holding], now_ms: int) -> Table:

@@ -132,7 +132,7 @@ def set_(
         pai.change_quota(vc, user, **limits)
         found = [one for one in pai.quotas() if (one.virtual_cluster, one.user) == (vc, user)] if json else []
     if json:
-        output.document(found[0].told() if found else None)
+        output.document(found[0].describe() if found else None)
         return
     output.say(f"The quota of {user or 'each user'} in {vc or 'all virtual clusters together'} is set.")
     output.next_step("pai quota list")

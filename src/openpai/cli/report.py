@@ -43,11 +43,11 @@ def report(
         if day is not None and not re.fullmatch(r"\d{4}-\d\d-\d\d|\d{1,15}", day):
             raise Refused("InvalidParametersError", f"{name}: {day!r} is no day", "write it like 2026-01-31")
     if from_ is not None and from_ == to:
-        told = f"nothing lies between {from_} and {to}: --to is not included"
-        raise Refused("InvalidParametersError", told, "let --to be the day after")
+        message = f"nothing lies between {from_} and {to}: --to is not included"
+        raise Refused("InvalidParametersError", message, "let --to be the day after")
     if json and str(csv) == "-":
-        told = "--csv - and --json both want standard output"
-        raise Refused("InvalidParametersError", told, "say one of them, or name a file for --csv")
+        message = "--csv - and --json both want standard output"
+        raise Refused("InvalidParametersError", message, "say one of them, or name a file for --csv")
     with session.connect() as pai:
         if csv is not None:
             _save(csv, pai.report_csv(by=words, from_=from_, to=to), json)
@@ -62,7 +62,7 @@ def report(
         return
     from openpai.cli.listing import listing
 
-    rows = [(*(_told(row, word) for word in words), *_sums(row)) for row in found.rows]
+    rows = [(*(_describe(row, word) for word in words), *_sums(row)) for row in found.rows]
     rows.append(("total", *("" for _ in words[1:]), *_sums(found.total)))
     numbers = ["GPU-HOURS", "CPU-HOURS", "GB-HOURS", "RUNS"]
     heads = ["DAY (UTC)" if word == "day" else word.upper() for word in words]
@@ -70,9 +70,9 @@ def report(
     output.next_step(f"pai report --by {','.join(words)} --csv report.csv")
 
 
-def _told(row: Use, word: str) -> str:
-    told = {"user": row.user, "group": row.group, "vc": row.virtual_cluster, "day": row.day}[word]
-    return told or "(none)"
+def _describe(row: Use, word: str) -> str:
+    message = {"user": row.user, "group": row.group, "vc": row.virtual_cluster, "day": row.day}[word]
+    return message or "(none)"
 
 
 def _sums(row: Use) -> tuple[str, str, str, str]:

@@ -12,7 +12,7 @@ import typer
 
 from openpai.cli import completing, guesses, output, session, travel, words
 from openpai.cli.exits import Exit
-from openpai.cli.job_changes import Changes, Env, Priority, TimeLimit, Vc, changed, told
+from openpai.cli.job_changes import Changes, Env, Priority, TimeLimit, Vc, changed, describe
 from openpai.cli.job_submit import tell_submitted
 from openpai.protocol.errors import InvalidProtocol, Refused
 
@@ -94,7 +94,7 @@ def run(
             # After any other error the job may have been accepted, and needs its code.
             travel.take_back(pai, way)
             if isinstance(refusal, InvalidProtocol):
-                refusal.message = told("the job", edited, refusal)
+                refusal.message = describe("the job", edited, refusal)
                 refusal.advice = "see pai run --help"
             raise
         steps = () if in_place else (f"pai job fetch {submitted.name}",)
@@ -148,6 +148,6 @@ def _show(job: dict[str, Any], way: Travel, line: str, why: str) -> None:
         "command": line,
         "tasks": f"{role['instances']} with {size}" + (" each" if role["instances"] > 1 else ""),
         "image": f"{job['prerequisites'][0]['uri']} ({why})",
-        "code": way.told,
+        "code": way.message,
     }
     output.say(facts(shown.items()))

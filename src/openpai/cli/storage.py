@@ -66,7 +66,7 @@ def show(name: Name, json: output.Json = False) -> None:
     """Show where a storage is, and who may use it."""
     with session.connect() as pai:
         found = pai.storage(name)
-    _told(found, json)
+    _describe(found, json)
 
 
 def add(
@@ -112,7 +112,7 @@ def add(
             pai.grant_storage(name, each)
         if grant:
             found = pai.storage(name)
-    _told(found, json, f"pai storage test {name}", f"pai storage grant {name} GROUP")
+    _describe(found, json, f"pai storage test {name}", f"pai storage grant {name} GROUP")
 
 
 def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
@@ -138,7 +138,7 @@ def grant(
         for each in groups:
             pai.grant_storage(name, each, default=default)
         found = pai.storage(name)
-    _told(found, json, f"pai storage ls {name}")
+    _describe(found, json, f"pai storage ls {name}")
 
 
 def revoke(name: Name, groups: Groups, json: output.Json = False) -> None:
@@ -147,7 +147,7 @@ def revoke(name: Name, groups: Groups, json: output.Json = False) -> None:
         for each in groups:
             pai.revoke_storage(name, each)
         found = pai.storage(name)
-    _told(found, json, "pai storage list")
+    _describe(found, json, "pai storage list")
 
 
 def check(name: Name, json: output.Json = False) -> int:
@@ -179,8 +179,8 @@ def _values(given: list[str]) -> dict[str, str | int | bool]:
     for pair in given:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            told = f"{pair!r} is not written as KEY=VALUE"
-            raise Refused("InvalidParametersError", told, "write path=/data, or server=nas path=/export")
+            message = f"{pair!r} is not written as KEY=VALUE"
+            raise Refused("InvalidParametersError", message, "write path=/data, or server=nas path=/export")
         values[key] = value
         if key in _NUMBERS and value.isdecimal():
             values[key] = int(value)
@@ -193,7 +193,7 @@ def _rights(one: StorageView) -> str:
     return f"{'read' if one.is_read_only else 'read, write'}{'' if one.is_shared else ', own folder'}"
 
 
-def _told(one: StorageView, is_json: bool, *steps: str) -> None:
+def _describe(one: StorageView, is_json: bool, *steps: str) -> None:
     if is_json:
         output.document(one.document)
         return

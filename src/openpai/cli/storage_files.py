@@ -136,9 +136,9 @@ def this_machine() -> Iterator[None]:
         yield
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        told = f"this machine does not do it: {where}{error.strerror or error}"
+        message = f"this machine does not do it: {where}{error.strerror or error}"
         raise Refused(
-            "InvalidParametersError", told, "look at the path, its rights, and the room on the disk"
+            "InvalidParametersError", message, "look at the path, its rights, and the room on the disk"
         ) from error
 
 

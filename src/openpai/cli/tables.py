@@ -66,7 +66,7 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("job", f"[bold]{shown(job.full_name)}[/]")
-    table.add_row("state", styled(job.state) + _exit_told(job))
+    table.add_row("state", styled(job.state) + _exit_text(job))
     table.add_row("submitted", f"{clock_time(job.submitted_at_ms)} ({ago(job.submitted_at_ms, now_ms)})")
     if job.started_at_ms is not None and job.submitted_at_ms is not None:
         table.add_row("waited", span((job.started_at_ms - job.submitted_at_ms) / 1000))
@@ -92,7 +92,7 @@ def attempt_cause(job: JobDetail, now_ms: int) -> str:
     return f" ({causes})" if causes else ""
 
 
-def _exit_told(job: JobDetail) -> str:
+def _exit_text(job: JobDetail) -> str:
     if not job.is_final or job.exit_code is None:
         return ""
     phrase = f", {shown(job.exit_phrase)}" if job.exit_phrase and job.exit_code != 0 else ""
@@ -117,9 +117,9 @@ def ended_early(job: JobDetail) -> str:
         return ""
     more = f" and {len(ended) - NAMES_SHOWN} more" if len(ended) > NAMES_SHOWN else ""
     was = "was" if len(ended) == 1 else "were"
-    told = f"{shown(', '.join(ended[:NAMES_SHOWN]))}{more} {was} ended early"
+    message = f"{shown(', '.join(ended[:NAMES_SHOWN]))}{more} {was} ended early"
     why = f"{shown(job.trigger_message)}, which decides for the whole job"
-    return f"[yellow]{told}[/]: {why} (`completion` in the job file changes that)"
+    return f"[yellow]{message}[/]: {why} (`completion` in the job file changes that)"
 
 
 def other_failures(job: JobDetail) -> str:
@@ -129,15 +129,15 @@ def other_failures(job: JobDetail) -> str:
         return ""
     first = failed[0]
     lines = [f"[bold]{len(failed)} tasks failed[/], {shown(first.name)} first, at {clock_time(first.ended_at_ms)}:"]
-    told = set(job.exit_diagnostics.splitlines())
+    message = set(job.exit_diagnostics.splitlines())
     causes: dict[str, list[str]] = {}
     for task in failed:
         causes.setdefault(task.exit_diagnostics.strip(), []).append(task.name)
     for text, names in list(causes.items())[:CAUSES_SHOWN]:
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         # Advice that stands above, or under another task, would be said again and again.
-        why = [line for line in text.splitlines() if not line.startswith("advice: ") or line not in told]
-        told.update(why)
+        why = [line for line in text.splitlines() if not line.startswith("advice: ") or line not in message]
+        message.update(why)
         text = "\n".join(why) or "no diagnosis"
         listed = shown(", ".join(names[:NAMES_SHOWN]))
         lines.append(f"  {listed}{more}: {shown(text)}".replace("\n", "\n    "))
@@ -229,9 +229,9 @@ def event_list(events: Sequence[Event]) -> Table:
     return table
 
 
-def wait_told(wait: Wait, now_ms: int) -> str:
+def wait_text(wait: Wait, now_ms: int) -> str:
     """Return one reason to wait as Rich markup: why, what would change it, who is ahead, and when it may start."""
-    lines = [f"[yellow]{shown(wait.told)}[/] [dim]({shown(wait.code)})[/]"]
+    lines = [f"[yellow]{shown(wait.message)}[/] [dim]({shown(wait.code)})[/]"]
     if wait.unblock:
         lines.append(f"  would change it: {shown(wait.unblock)}")
     if wait.position:

@@ -31,5 +31,5 @@ def read_text(file: Path, what: str, *, code: str = "InvalidParametersError", en
     except UnicodeError as error:
         raise Refused(code, f"{str(file)!r} is not UTF-8 text", advice) from error
     except (OSError, ValueError) as error:
-        told = getattr(error, "strerror", None) or error
-        raise Refused(code, f"{str(file)!r} cannot be read: {told}", advice) from error
+        message = getattr(error, "strerror", None) or error
+        raise Refused(code, f"{str(file)!r} cannot be read: {message}", advice) from error

@@ -32,7 +32,7 @@ _ENTER: Final = f'{{ mkdir -p {_CODE} 2>/dev/null && cd {_CODE}; }} || cd "$(mkt
 class Travel:
     """What brings the code there: commands before the job's own, and the storage they need."""
 
-    told: str
+    message: str
     commands: tuple[str, ...] = ()
     storage: str = ""
     path: str = ""
@@ -45,8 +45,8 @@ NONE: Final = Travel("stays here (--no-code)")
 def in_place(url: str, directory: Path) -> Travel:
     """Work in the directory itself; raise Refused for a server that is elsewhere."""
     if urlsplit(url).hostname not in _HERE:
-        told = f"the server {url} is not on this machine, and its tasks cannot work in a directory of it"
-        raise Refused("InvalidParametersError", told, "leave --in-place away, and the code travels with the job")
+        message = f"the server {url} is not on this machine, and its tasks cannot work in a directory of it"
+        raise Refused("InvalidParametersError", message, "leave --in-place away, and the code travels with the job")
     where = directory.expanduser().absolute()
     failed = shlex.quote(f"{where} cannot be entered where the task runs; run it without --in-place")
     return Travel(f"{where}, in place", (f"cd {shlex.quote(str(where))} || {{ echo {failed} >&2; exit 1; }}",))

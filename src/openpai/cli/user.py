@@ -42,8 +42,8 @@ Groups = Annotated[
 def check_name(name: str, what: str) -> None:
     """Raise Refused for what can be no name of a user or group, before anybody types a password for it."""
     if not _NAME.fullmatch(name):
-        told = "use up to 128 letters without accents, digits, _ . and -, and neither . nor - at its beginning"
-        raise Refused("InvalidParametersError", f"{name!r} is not a {what}'s name", told)
+        message = "use up to 128 letters without accents, digits, _ . and -, and neither . nor - at its beginning"
+        raise Refused("InvalidParametersError", f"{name!r} is not a {what}'s name", message)
 
 
 def list_(json: output.Json = False) -> None:

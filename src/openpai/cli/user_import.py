@@ -136,8 +136,8 @@ def read(text: str) -> tuple[Row, ...]:
 
 
 def _refused(faults: list[Fault]) -> PaiError:
-    told = "\n".join(fault.told() for fault in faults)
-    return Refused("InvalidParametersError", told, f"the heading is: {','.join(COLUMNS)}; nobody was let in")
+    message = "\n".join(fault.describe() for fault in faults)
+    return Refused("InvalidParametersError", message, f"the heading is: {','.join(COLUMNS)}; nobody was let in")
 
 
 def _heading_faults(headings: tuple[str, ...]) -> Iterator[Fault]:

@@ -89,7 +89,7 @@ def show(name: Vc, json: output.Json = False) -> None:
 
 def set_(
     name: Vc,
-    wish: Annotated[
+    promise: Annotated[
         str, typer.Argument(metavar="WISH", help='Such as "3 nodes", "8 GPUs of A100" or "8 GPUs of A100 + 2 nodes".')
     ],
     json: output.Json = False,
@@ -99,13 +99,13 @@ def set_(
     It counts at once. Jobs that run are never stopped for it.
     """
     with session.connect() as pai:
-        changed = pai.promise(name, wish)
-    _changed(changed, f"{name} is promised {wish}.", json)
+        changed = pai.promise(name, promise)
+    _changed(changed, f"{name} is promised {promise}.", json)
 
 
 def order(
     name: Vc,
-    wish: Annotated[
+    promise: Annotated[
         str | None, typer.Argument(metavar="ORDER", help="fair, fifo or shortest.", show_default=False)
     ] = None,
     json: output.Json = False,
@@ -115,13 +115,13 @@ def order(
     fair: whoever used less lately. fifo: the oldest job. shortest: the job that should be done soonest, judged by how
     long jobs like it ran; one that has waited long goes before these.
     """
-    if wish is not None and wish not in ORDERS:
-        raise Refused("InvalidParametersError", f"{wish!r} is no order", f"say {', '.join(ORDERS)}")
+    if promise is not None and promise not in ORDERS:
+        raise Refused("InvalidParametersError", f"{promise!r} is no order", f"say {', '.join(ORDERS)}")
     with session.connect() as pai:
         found = pai.orders()
-        if wish is not None:
+        if promise is not None:
             others = {vc: each for vc, each in found["orders"].items() if vc != name}
-            found = pai.set_orders(others | {name: wish}, found["version"])
+            found = pai.set_orders(others | {name: promise}, found["version"])
         else:
             pai.virtual_cluster(name)
     own = found["orders"].get(name, "fair")
@@ -129,7 +129,7 @@ def order(
         output.document({"name": name, "order": own, "version": found["version"]})
         return
     output.say(f"{name}: {own}, {ORDERS[own]}.")
-    if wish is None:
+    if promise is None:
         output.next_step(f"pai vc order {_quoted(name)} {'fair' if own == 'shortest' else 'shortest'}")
 
 
@@ -157,8 +157,8 @@ def config(
         return
     for problem in found.problems:
         output.warn(problem)
-    wishes = "a whole configuration" if found.wishes is None else found.wishes or "everything to default"
-    output.aside(f"version {found.version}; promised: {wishes}")
+    promises = "a whole configuration" if found.promises is None else found.promises or "everything to default"
+    output.aside(f"version {found.version}; promised: {promises}")
     if file is None:
         sys.stdout.write(found.hived)
         return
@@ -170,7 +170,7 @@ def apply(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="Configuration in HiveD's format; - reads it from the input.")
     ] = None,
-    wishes: Annotated[
+    promises: Annotated[
         str | None, typer.Option("--wishes", metavar="TEXT", help='Instead of a file: "team-a: 3 nodes, b: 8 GPUs".')
     ] = None,
     version: Annotated[
@@ -182,11 +182,11 @@ def apply(
 
     It counts at once, or is refused with every fault. Jobs that run are never stopped for it.
     """
-    if (file is None) == (wishes is None):
+    if (file is None) == (promises is None):
         raise Refused("InvalidParametersError", "give either a file or --wishes", "see pai vc apply --help")
     hived = None if file is None else read(file)
     with session.connect() as pai:
-        changed = pai.configure(wishes=wishes, hived=hived, version=version)
+        changed = pai.configure(promises=promises, hived=hived, version=version)
     _changed(changed, "The cluster is shared anew.", json)
 
 
@@ -224,11 +224,11 @@ def inspect(
     output.say_marked_up(f"[dim]{bars.LEGEND}[/]")
 
 
-def _changed(changed: ClusterConfig, told: str, is_json: bool) -> None:
+def _changed(changed: ClusterConfig, message: str, is_json: bool) -> None:
     if is_json:
         output.document(changed.document)
         return
-    output.say(told)
+    output.say(message)
     for problem in changed.problems:
         output.warn(problem)
     if changed.demoted:

@@ -37,7 +37,7 @@ AWAY_MAX_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class WatchState:
     """What is seen of a job at one moment."""
 
     job: JobDetail
@@ -51,9 +51,9 @@ class Glance:
     """What the last line of the log shows so far."""
 
 
-def _glances(pai: Client, name: str) -> Iterator[Glance]:
+def _glances(pai: Client, name: str) -> Iterator[WatchState]:
     tail = Tail(pai, name)
-    last: Glance | None = None
+    last: WatchState | None = None
     seen_at = time.monotonic()
     while True:
         try:
@@ -68,7 +68,7 @@ def _glances(pai: Client, name: str) -> Iterator[Glance]:
         tail.look_at(job)
         has_waited = last is not None and last.job.state == job.state
         lines = tail.finish(job) if job.is_final else tail.lines()
-        last = Glance(job, waits, lines, tail.task, has_waited=has_waited, unfinished=tail.unfinished)
+        last = WatchState(job, waits, lines, tail.task, has_waited=has_waited, unfinished=tail.unfinished)
         yield last
         if job.is_final:
             return
@@ -80,8 +80,8 @@ def _done(job: JobDetail) -> tuple[int, int]:
     return sum(task.is_final for task in job.tasks), len(job.tasks)
 
 
-def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
-    job = glance.job
+def _view(state: WatchState, log: deque[str], now_ms: int) -> RenderableType:
+    job = state.job
     done, total = _done(job)
     head = Table.grid(padding=(0, 2))
     head.add_row(
@@ -94,16 +94,16 @@ def _view(glance: Glance, log: deque[str], now_ms: int) -> RenderableType:
     parts: list[RenderableType] = [head]
     if job.attempt:
         parts.append(f"[yellow]attempt {job.attempt + 1}{tables.attempt_cause(job, now_ms)}[/]")
-    if glance.is_away:
+    if state.is_away:
         parts.append(Text("the platform does not answer; trying again ...", style="red"))
-    parts.extend(tables.wait_told(wait, now_ms) for wait in glance.waits[:3])
+    parts.extend(tables.wait_text(wait, now_ms) for wait in state.waits[:3])
     if 0 < total <= TASKS_LIVE:
         parts.append(tables.task_list(job.tasks, now_ms))
     elif total:
         parts.append(tables.role_list(job))
-    if log or glance.unfinished:
-        parts.append(Text(f"log of {glance.log_of}:", style="dim"))
-        parts.extend(map(_log_line, [*log, *filter(None, [glance.unfinished])]))
+    if log or state.unfinished:
+        parts.append(Text(f"log of {state.log_of}:", style="dim"))
+        parts.extend(map(_log_line, [*log, *filter(None, [state.unfinished])]))
     return Group(*parts)
 
 
@@ -118,14 +118,14 @@ def _log_line(line: str) -> Text:
 def _watch_live(pai: Client, name: str, console: Console) -> JobDetail:
     log: deque[str] = deque(maxlen=LINES_SHOWN)
     with Live(console=console, auto_refresh=False) as live:
-        for glance in _glances(pai, name):
-            log.extend(glance.lines)
-            live.update(_view(glance, log, int(time.time() * 1000)), refresh=True)
-    return glance.job
+        for state in _glances(pai, name):
+            log.extend(state.lines)
+            live.update(_view(state, log, int(time.time() * 1000)), refresh=True)
+    return state.job
 
 
-def _changes(before: Glance | None, glance: Glance) -> Iterator[str]:
-    job = glance.job
+def _changes(before: WatchState | None, state: WatchState) -> Iterator[str]:
+    job = state.job
     of_job = f"[bold]{shown(job.name)}[/] {words.styled(job.state)}"
     has_moved = before is None or before.job.state != job.state
     if before is not None and (job.attempt or 0) > (before.job.attempt or 0):
@@ -135,21 +135,21 @@ def _changes(before: Glance | None, glance: Glance) -> Iterator[str]:
         yield f"[bold]{why}: attempt {(job.attempt or 0) + 1} begins"
     if has_moved and not job.is_final:
         yield of_job
-    if glance.is_away and not (before and before.is_away):
+    if state.is_away and not (before and before.is_away):
         yield "[red]the platform does not answer; trying again ...[/]"
     # Nearly every job waits for the blink of an eye; only what still waits at the second look is worth a line.
-    if not has_moved and before is not None and glance.waits and glance.waits[0].told not in _told(before):
-        yield f"waits: {shown(glance.waits[0].told)}"
+    if not has_moved and before is not None and state.waits and state.waits[0].message not in _describe(before):
+        yield f"waits: {shown(state.waits[0].message)}"
     yield from _task_changes(before, job)
     if has_moved and job.is_final:
         yield of_job
 
 
-def _told(glance: Glance) -> set[str]:
-    return {wait.told for wait in glance.waits} if glance.has_waited else set()
+def _describe(state: WatchState) -> set[str]:
+    return {wait.message for wait in state.waits} if state.has_waited else set()
 
 
-def _task_changes(before: Glance | None, job: JobDetail) -> Iterator[str]:
+def _task_changes(before: WatchState | None, job: JobDetail) -> Iterator[str]:
     if len(job.tasks) > TASKS_LIVE:
         if before is None or _done(before.job) != _done(job):
             yield f"{_done(job)[0]}/{len(job.tasks)} tasks done: {words.counts(task.state for task in job.tasks)}"
@@ -171,9 +171,9 @@ class _Bars:
         self._said = ""
         self._next_at = 0.0
 
-    def due(self, glance: Glance) -> list[str]:
+    def due(self, state: WatchState) -> list[str]:
         """Return the state of the bar that the last line of the log is, if it changed and some time has passed."""
-        text = glance.unfinished.rstrip("\r")
+        text = state.unfinished.rstrip("\r")
         if not text or text == self._said or time.monotonic() < self._next_at:
             return []
         self._said, self._next_at = text, time.monotonic() + BAR_EVERY_S
@@ -181,21 +181,21 @@ class _Bars:
 
 
 def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
-    before: Glance | None = None
+    before: WatchState | None = None
     bars = _Bars()
-    for glance in _glances(pai, name):
-        changes = list(_changes(before, glance))
+    for state in _glances(pai, name):
+        changes = list(_changes(before, state))
         now = words.clock_time(int(time.time() * 1000))
         # The end of a job is told after the last of its log, as it happened.
-        for line in () if glance.job.is_final else changes:
+        for line in () if state.job.is_final else changes:
             console.print(f"{now} {line}", soft_wrap=True)
         # Past Rich, which takes a hundred times as long for a line that needs no styling.
-        console.file.writelines(plain(f"{glance.log_of} | {line}\n") for line in (*glance.lines, *bars.due(glance)))
+        console.file.writelines(plain(f"{state.log_of} | {line}\n") for line in (*state.lines, *bars.due(state)))
         console.file.flush()
-        for line in changes if glance.job.is_final else ():
+        for line in changes if state.job.is_final else ():
             console.print(f"{now} {line}", soft_wrap=True)
-        before = glance
-    return glance.job
+        before = state
+    return state.job
 
 
 def watch(pai: Client, name: str, console: Console) -> JobDetail:

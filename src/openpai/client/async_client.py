@@ -16,13 +16,13 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from openpai.client import credentials as kept
-from openpai.client.asking import Call, Pages, Pause, Steps
 from openpai.client.async_files import AsyncStorageFiles
 from openpai.client.async_logs import AsyncAttemptLogs
 from openpai.client.async_transport import AsyncTransport
+from openpai.client.calls_core import Call, Pages, Pause, Steps
 from openpai.client.model.logs import LogPiece
 from openpai.client.nouns import Nouns
-from openpai.client.trying import TIMEOUT_S
+from openpai.client.retry import TIMEOUT_S
 from openpai.protocol.errors import Unavailable
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterable, AsyncIterator
 
 import httpx
 
-from openpai.client import trying
-from openpai.client.asking import API
+from openpai.client import retry
 from openpai.client.async_transport import AsyncTransport
 from openpai.client.calls.storages import file_path
+from openpai.client.calls_core import API
 from openpai.client.files import Fetched
 
 
@@ -28,7 +28,7 @@ class AsyncStorageFiles:
                 await response.aread()
                 return int(response.json()["size"])
         except httpx.TransportError as error:
-            raise trying.unreachable(self._wire.url, error) from error
+            raise retry.unreachable(self._wire.url, error) from error
 
     async def read(self, path: str) -> AsyncIterator[bytes]:
         """Yield a file of the storage; one that broke off is taken up where it was."""

@@ -9,8 +9,8 @@ import httpx
 
 from openpai.client.async_transport import AsyncTransport
 from openpai.client.following import Follower
+from openpai.client.log_locations import LogPlaces
 from openpai.client.model.logs import LogPiece
-from openpai.client.places import LogPlaces
 from openpai.protocol.errors import Unavailable
 
 

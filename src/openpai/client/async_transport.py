@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
-from openpai.client import trying
-from openpai.client.asking import Call
+from openpai.client import retry
+from openpai.client.calls_core import Call
 
 
 class AsyncTransport:
@@ -23,7 +23,7 @@ class AsyncTransport:
         url: str,
         token: str | None,
         *,
-        timeout_s: float = trying.TIMEOUT_S,
+        timeout_s: float = retry.TIMEOUT_S,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
@@ -31,7 +31,7 @@ class AsyncTransport:
         self.url = url
         self.sleep = sleep
         self._clock = clock
-        self._http = httpx.AsyncClient(**trying.options(url, token, timeout_s), transport=transport)
+        self._http = httpx.AsyncClient(**retry.options(url, token, timeout_s), transport=transport)
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -39,7 +39,7 @@ class AsyncTransport:
 
     async def send(self, call: Call[Any]) -> httpx.Response:
         """Return the response to a request that was granted; raise Refused, Unavailable or Broken otherwise."""
-        deadline = trying.Deadline(call.within_s, self._clock)
+        deadline = retry.Deadline(call.within_s, self._clock)
         for attempt in count():
             try:
                 response = await self._http.request(
@@ -52,13 +52,13 @@ class AsyncTransport:
                     timeout=deadline.timeout(self._http.timeout),
                 )
             except (ValueError, httpx.LocalProtocolError) as error:
-                raise trying.unsendable(call, error) from error
+                raise retry.unsendable(call, error) from error
             except httpx.TransportError as error:
-                await self.sleep(trying.after_failure(self.url, call, attempt, error, left_s=deadline.left_s()))
+                await self.sleep(retry.after_failure(self.url, call, attempt, error, left_s=deadline.left_s()))
                 continue
             if response.is_success:
                 return response
-            await self.sleep(trying.after_refusal(call, attempt, response, left_s=deadline.left_s()))
+            await self.sleep(retry.after_refusal(call, attempt, response, left_s=deadline.left_s()))
         raise AssertionError("counting has no end")
 
     @asynccontextmanager
@@ -76,9 +76,9 @@ class AsyncTransport:
         `content` may be an asynchronous iterable of bytes, which is sent as it comes.
         """
         async with self._http.stream(
-            method, url, params=params, headers=headers, content=content, timeout=trying.STREAM_TIMEOUT
+            method, url, params=params, headers=headers, content=content, timeout=retry.STREAM_TIMEOUT
         ) as response:
             if not response.is_success:
                 await response.aread()
-                raise trying.error_of(response)
+                raise retry.error_of(response)
             yield response

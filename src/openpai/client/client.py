@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import httpx
 
 from openpai.client import credentials as kept
-from openpai.client.asking import Call, Pages, Pause, Steps
+from openpai.client.calls_core import Call, Pages, Pause, Steps
 from openpai.client.nouns import Nouns
+from openpai.client.retry import TIMEOUT_S
 from openpai.client.transport import Transport
-from openpai.client.trying import TIMEOUT_S
 from openpai.protocol.errors import Unavailable
 
 if TYPE_CHECKING:

@@ -82,8 +82,8 @@ def code_of(root: Path) -> Code:
     """Return what of a directory travels with a job; raise Refused when it is no directory or is too much."""
     root = root.expanduser().absolute()
     if root in (Path("/"), Path.home()):
-        told = f"{root} is no directory of a project"
-        raise Refused("InvalidParametersError", told, "go to the project's directory first, or leave the code here")
+        message = f"{root} is no directory of a project"
+        raise Refused("InvalidParametersError", message, "go to the project's directory first, or leave the code here")
     files: list[File] = []
     left_out: list[str] = []
     size = 0
@@ -94,8 +94,8 @@ def code_of(root: Path) -> Code:
             if len(files) > FILES_MAX or size > BYTES_MAX:
                 raise _too_much(Code(root, tuple(files)))
     except OSError as error:
-        told = f"cannot read {error.filename or root}: {error.strerror or error}"
-        raise Refused("InvalidParametersError", told, "name it in .paiignore if the job does not need it") from error
+        message = f"cannot read {error.filename or root}: {error.strerror or error}"
+        raise Refused("InvalidParametersError", message, "name it in .paiignore if the job does not need it") from error
     return Code(root, tuple(sorted(files, key=lambda file: file.name)), tuple(left_out))
 
 
@@ -126,9 +126,9 @@ def _add(archive: tarfile.TarFile, file: File) -> None:
 
 def _too_much(code: Code) -> Refused:
     few = ", ".join(f"{file.name} ({file.size >> 20} MiB)" for file in code.largest() if file.size >> 20)
-    told = f"{code.root} holds more than {FILES_MAX:,} files or {BYTES_MAX >> 20} MiB"
+    message = f"{code.root} holds more than {FILES_MAX:,} files or {BYTES_MAX >> 20} MiB"
     advice = "name what the job does not need in .paiignore, and put data into a storage: pai storage upload"
-    return Refused("RequestTooLargeError", f"{told}{'; the largest: ' if few else ''}{few}", advice)
+    return Refused("RequestTooLargeError", f"{message}{'; the largest: ' if few else ''}{few}", advice)
 
 
 def _walk(root: str, left_out: list[str]) -> Iterator[File]:

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, Final
 
 import httpx
 
-from openpai.client import trying
-from openpai.client.asking import API
+from openpai.client import retry
 from openpai.client.calls.storages import file_path
+from openpai.client.calls_core import API
 from openpai.client.transport import Transport
 from openpai.protocol.errors import Unavailable
 
@@ -49,9 +49,9 @@ class StorageFiles:
                         return int(got.json()["size"])
                 except httpx.TransportError as error:
                     progress(-sending.sent)
-                    if attempt == trying.TRIES - 1:
-                        raise trying.unreachable(self._wire.url, error) from error
-                    self._wire.sleep(trying.pause_s(attempt))
+                    if attempt == retry.TRIES - 1:
+                        raise retry.unreachable(self._wire.url, error) from error
+                    self._wire.sleep(retry.pause_s(attempt))
         raise AssertionError("counting has no end")
 
     def download(self, path: str, goal: Path, progress: Progress = _unheard) -> int:
@@ -105,9 +105,9 @@ class Fetched:
         """Return how long to wait before asking for the rest; raise Unavailable after tries that brought nothing."""
         self._tries = 1 if self.size > self._size_before else self._tries + 1
         self._size_before = self.size
-        if self._tries >= trying.TRIES:
-            raise trying.unreachable(url, error) from error
-        return trying.pause_s(self._tries)
+        if self._tries >= retry.TRIES:
+            raise retry.unreachable(url, error) from error
+        return retry.pause_s(self._tries)
 
     def check(self, response: httpx.Response) -> None:
         """Raise Unavailable when the rest does not belong to what has come."""

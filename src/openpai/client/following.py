@@ -13,8 +13,8 @@ from typing import Any, Final
 import httpx
 
 from openpai.client.model.logs import LogPiece
+from openpai.client.retry import pause_s, unreachable
 from openpai.client.sse import EventReader
-from openpai.client.trying import pause_s, unreachable
 from openpai.protocol.errors import Unavailable
 
 TRIES_IN_A_ROW: Final = 8

@@ -12,8 +12,8 @@ from typing import Final
 import httpx
 
 from openpai.client.following import Follower
+from openpai.client.log_locations import LogPlaces
 from openpai.client.model.logs import LogPiece
-from openpai.client.places import LogPlaces
 from openpai.client.transport import Transport
 from openpai.protocol.errors import Unavailable
 

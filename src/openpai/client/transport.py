@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from openpai.client import trying
-from openpai.client.asking import Call
+from openpai.client import retry
+from openpai.client.calls_core import Call
 
 
 class Transport:
@@ -22,7 +22,7 @@ class Transport:
         url: str,
         token: str | None,
         *,
-        timeout_s: float = trying.TIMEOUT_S,
+        timeout_s: float = retry.TIMEOUT_S,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
@@ -30,7 +30,7 @@ class Transport:
         self.url = url
         self.sleep = sleep
         self._clock = clock
-        self._http = httpx.Client(**trying.options(url, token, timeout_s), transport=transport)
+        self._http = httpx.Client(**retry.options(url, token, timeout_s), transport=transport)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -38,7 +38,7 @@ class Transport:
 
     def send(self, call: Call[Any]) -> httpx.Response:
         """Return the response to a request that was granted; raise Refused, Unavailable or Broken otherwise."""
-        deadline = trying.Deadline(call.within_s, self._clock)
+        deadline = retry.Deadline(call.within_s, self._clock)
         for attempt in count():
             try:
                 response = self._http.request(
@@ -51,13 +51,13 @@ class Transport:
                     timeout=deadline.timeout(self._http.timeout),
                 )
             except (ValueError, httpx.LocalProtocolError) as error:
-                raise trying.unsendable(call, error) from error
+                raise retry.unsendable(call, error) from error
             except httpx.TransportError as error:
-                self.sleep(trying.after_failure(self.url, call, attempt, error, left_s=deadline.left_s()))
+                self.sleep(retry.after_failure(self.url, call, attempt, error, left_s=deadline.left_s()))
                 continue
             if response.is_success:
                 return response
-            self.sleep(trying.after_refusal(call, attempt, response, left_s=deadline.left_s()))
+            self.sleep(retry.after_refusal(call, attempt, response, left_s=deadline.left_s()))
         raise AssertionError("counting has no end")
 
     @contextmanager
@@ -75,9 +75,9 @@ class Transport:
         `content` may be an iterable of bytes, which is sent as it comes.
         """
         with self._http.stream(
-            method, url, params=params, headers=headers, content=content, timeout=trying.STREAM_TIMEOUT
+            method, url, params=params, headers=headers, content=content, timeout=retry.STREAM_TIMEOUT
         ) as response:
             if not response.is_success:
                 response.read()
-                raise trying.error_of(response)
+                raise retry.error_of(response)
             yield response

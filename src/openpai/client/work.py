@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from openpai.client.asking import API
 from openpai.client.calls.jobs import task_path
+from openpai.client.calls_core import API
 from openpai.client.client import Client
 from openpai.client.model.work import WorkKept
 from openpai.protocol.errors import Refused, Unavailable

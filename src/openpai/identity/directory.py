@@ -50,18 +50,18 @@ class LdapSettings:
         """Raise Refused for an address that would send passwords in clear over a network."""
         found = urlsplit(self.url)
         if found.scheme not in ("ldap", "ldaps") or not found.hostname:
-            told = f"the directory's url {self.url!r} is none"
-            raise Refused("BadConfigurationError", told, "write it as ldaps://HOST or ldap://HOST")
+            message = f"the directory's url {self.url!r} is none"
+            raise Refused("BadConfigurationError", message, "write it as ldaps://HOST or ldap://HOST")
         if found.scheme == "ldap" and not self.start_tls and not is_this_machine(found.hostname):
-            told = f"{self.url} would send passwords in clear"
-            raise Refused("BadConfigurationError", told, "use ldaps://, or set startTLS: true")
+            message = f"{self.url} would send passwords in clear"
+            raise Refused("BadConfigurationError", message, "use ldaps://, or set startTLS: true")
         if "{name}" not in self.user_filter:
-            told = f"the directory's user filter {self.user_filter!r} finds the same people whoever logs in"
-            raise Refused("BadConfigurationError", told, "write it as (uid={name})")
+            message = f"the directory's user filter {self.user_filter!r} finds the same people whoever logs in"
+            raise Refused("BadConfigurationError", message, "write it as (uid={name})")
         for pattern in (self.user_filter, self.group_filter):
             if not (pattern.startswith("(") and pattern.endswith(")")):
-                told = f"the directory's filter {pattern!r} is none"
-                raise Refused("BadConfigurationError", told, "write it in parentheses, as in (uid={name})")
+                message = f"the directory's filter {pattern!r} is none"
+                raise Refused("BadConfigurationError", message, "write it in parentheses, as in (uid={name})")
 
 
 def is_this_machine(host: str) -> bool:
@@ -77,8 +77,8 @@ class Directory:
         try:
             import ldap3
         except ImportError as error:
-            told = "logging in through a directory needs the package ldap3"
-            raise Refused("BadConfigurationError", told, "pip install 'openpai[ldap]'") from error
+            message = "logging in through a directory needs the package ldap3"
+            raise Refused("BadConfigurationError", message, "pip install 'openpai[ldap]'") from error
         self._ldap: Any = ldap3
         self._settings = settings
         # Of its own: a directory that does not answer must not take the threads that others need.
@@ -91,8 +91,8 @@ class Directory:
         if not name or not password:
             return None
         if self._asking >= ASKING_MAX:
-            told = f"the directory {self._settings.url} is being asked by {self._asking} others"
-            raise Unavailable(told, "try again in a moment, or log in with a local account")
+            message = f"the directory {self._settings.url} is being asked by {self._asking} others"
+            raise Unavailable(message, "try again in a moment, or log in with a local account")
         self._asking += 1
         asked = asyncio.get_running_loop().run_in_executor(self._threads, self._check, name, password)
         asked.add_done_callback(self._answered)
@@ -105,8 +105,8 @@ class Directory:
         try:
             with self._connected(self._settings.bind_dn, self._settings.bind_password) as searching:
                 if not searching.bound:
-                    told = "the directory does not let the platform search it"
-                    raise Unavailable(told, "an administrator has to mend bind_dn or bind_password")
+                    message = "the directory does not let the platform search it"
+                    raise Unavailable(message, "an administrator has to mend bind_dn or bind_password")
                 entry = self._find(searching, name)
                 # Somebody who is not there is compared too, or the time it takes would tell who is.
                 dn = entry["dn"] if entry is not None else f"cn=nobody,{self._settings.user_base}"
@@ -117,8 +117,8 @@ class Directory:
         except self._ldap.core.exceptions.LDAPExceptionError as error:
             # Whoever logs in need not know more; whoever runs the platform has to, of a certificate above all.
             _log.warning("the directory does not answer as it should", url=self._settings.url, why=str(error)[:1000])
-            told = f"the directory {self._settings.url} does not answer as it should ({type(error).__name__})"
-            raise Unavailable(told, "try again in a moment, or log in with a local account") from error
+            message = f"the directory {self._settings.url} does not answer as it should ({type(error).__name__})"
+            raise Unavailable(message, "try again in a moment, or log in with a local account") from error
 
     @contextmanager
     def _connected(self, dn: str, password: str) -> Iterator[Any]:
@@ -181,8 +181,8 @@ class Directory:
         is_cut_short = became["description"] == "sizeLimitExceeded" and most
         if became["result"] != 0 and not is_cut_short:
             # Nobody found and nobody let to be found look the same otherwise.
-            told = f"the directory {self._settings.url} does not search {base} ({became['description']})"
-            raise Unavailable(told, "an administrator has to mend its bases, or what the platform may read there")
+            message = f"the directory {self._settings.url} does not search {base} ({became['description']})"
+            raise Unavailable(message, "an administrator has to mend its bases, or what the platform may read there")
         return [each for each in connection.response or () if each.get("type") == "searchResEntry"]
 
 

@@ -90,8 +90,8 @@ class Oidc:
         kept = self._kept(answer, keepsake)
         back: Mapping[str, str] = kept["back"]
         if "error" in answer:
-            told = answer.get("error_description") or answer["error"]
-            raise SignOnFailed(f"the identity provider refused the login: {told[:200]}", back)
+            message = answer.get("error_description") or answer["error"]
+            raise SignOnFailed(f"the identity provider refused the login: {message[:200]}", back)
         if not answer.get("code"):
             raise SignOnFailed("the identity provider's answer carries no code", back)
         if "iss" in answer and answer["iss"].rstrip("/") != self._provider.issuer:
@@ -161,8 +161,8 @@ class Oidc:
         if status >= 500:
             raise Unavailable(f"the identity provider {self._provider.issuer} answers {status}")
         if status != 200 or not isinstance(tokens, dict):
-            told = str(tokens.get("error", status))[:200] if isinstance(tokens, dict) else status
-            raise SignOnFailed(f"the identity provider did not accept the login's code ({told})", back)
+            message = str(tokens.get("error", status))[:200] if isinstance(tokens, dict) else status
+            raise SignOnFailed(f"the identity provider did not accept the login's code ({message})", back)
         return tokens
 
     async def _claims(self, id_token: Any, nonce: str, back: Mapping[str, str]) -> dict[str, Any]:
@@ -184,8 +184,8 @@ class Oidc:
                 nonce={"essential": True, "value": nonce},
             ).validate(token.claims)
         except (JoseError, ValueError, TypeError, KeyError) as error:
-            told = f"the identity provider's proof cannot be trusted ({type(error).__name__})"
-            raise SignOnFailed(told, back) from error
+            message = f"the identity provider's proof cannot be trusted ({type(error).__name__})"
+            raise SignOnFailed(message, back) from error
         claims = dict(token.claims)
         subject = claims["sub"]
         if not isinstance(subject, str) or not subject.isprintable() or len(subject) > 255:
@@ -221,8 +221,8 @@ class Oidc:
         elsewhere = claims.get("_claim_names")
         if claim not in claims and isinstance(elsewhere, dict) and claim in elsewhere:
             # Letting them in as a member of nothing would take their rights away.
-            told = "the identity provider leaves out the groups of somebody who is in too many groups"
-            raise SignOnFailed(f"{told}; an administrator can have it tell only those that matter here", back)
+            message = "the identity provider leaves out the groups of somebody who is in too many groups"
+            raise SignOnFailed(f"{message}; an administrator can have it tell only those that matter here", back)
         listed = claims.get(claim)
         groups = listed if isinstance(listed, list) else [listed]
         return frozenset(group for group in groups if isinstance(group, str))

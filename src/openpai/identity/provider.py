@@ -44,8 +44,8 @@ class Provider:
         if not self._about or _apart(now_ms, self._about_at_ms, FRESH_MS):
             found = await self.json("GET", f"{self.issuer}/.well-known/openid-configuration")
             if str(found.get("issuer", "")).rstrip("/") != self.issuer:
-                told = f"{self.issuer} describes itself as {found.get('issuer')!r}"
-                raise Unavailable(told, "the issuer in the identity file must be exactly the provider's own")
+                message = f"{self.issuer} describes itself as {found.get('issuer')!r}"
+                raise Unavailable(message, "the issuer in the identity file must be exactly the provider's own")
             self._about, self._about_at_ms = found, now_ms
         return self._about
 
@@ -73,8 +73,8 @@ class Provider:
         """Return a JSON answer of the provider. Raises Unavailable for anything else."""
         status, document = await self.ask(method, url, **more)
         if status != 200:
-            told = f"the identity provider {self.issuer} answers {status}"
-            raise Unavailable(told, "try again in a moment, or log in with a local account")
+            message = f"the identity provider {self.issuer} answers {status}"
+            raise Unavailable(message, "try again in a moment, or log in with a local account")
         if not isinstance(document, dict):
             raise Unavailable(f"the identity provider {self.issuer} answers with no JSON object", "ask who runs it")
         return document
@@ -90,11 +90,11 @@ class Provider:
                 async for piece in answer.aiter_bytes():
                     content += piece
                     if len(content) > ANSWER_BYTES_MAX:
-                        told = f"the identity provider {self.issuer} answers with more than {ANSWER_BYTES_MAX} bytes"
-                        raise Unavailable(told, "ask who runs it")
+                        message = f"the identity provider {self.issuer} answers with more than {ANSWER_BYTES_MAX} bytes"
+                        raise Unavailable(message, "ask who runs it")
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-            told = f"the identity provider {self.issuer} does not answer as it should ({type(error).__name__})"
-            raise Unavailable(told, "try again in a moment, or log in with a local account") from error
+            message = f"the identity provider {self.issuer} does not answer as it should ({type(error).__name__})"
+            raise Unavailable(message, "try again in a moment, or log in with a local account") from error
         try:
             return answer.status_code, json.loads(content)
         except (ValueError, RecursionError):

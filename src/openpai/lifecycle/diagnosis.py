@@ -55,14 +55,14 @@ def diagnose(report: ExitReport, tail: str = "", rules: Sequence[LogRule] = LOG_
         matched = rule.match(report.code, text)
         if matched is not None:
             return _row(rule.code, matched)
-    told = error.line if error and error.kind is not ErrorKind.LAST_LINE else ""
+    message = error.line if error and error.kind is not ErrorKind.LAST_LINE else ""
     if report.signal is not None and report.code in EXIT_SPECS:
-        return _row(report.code, told if report.code in _OWN_SIGNALS else "")
+        return _row(report.code, message if report.code in _OWN_SIGNALS else "")
     if error is None:
         return replace(_row(UNKNOWN_FAILURE), reason="The program failed and wrote nothing to its log.")
     if error.kind is ErrorKind.LAST_LINE:
         return replace(_row(UNKNOWN_FAILURE, error.line), reason=_NOTHING_TOLD)
-    return _row(UNCAUGHT_EXCEPTION if error.kind is ErrorKind.EXCEPTION else ERROR_REPORTED, told)
+    return _row(UNCAUGHT_EXCEPTION if error.kind is ErrorKind.EXCEPTION else ERROR_REPORTED, message)
 
 
 def without_retry_advice(diagnosis: Diagnosis) -> Diagnosis:
@@ -77,9 +77,9 @@ def needs_log(report: ExitReport) -> bool:
     return report.reason is ExitReason.EXITED and report.code != SUCCEEDED
 
 
-def stop_requested(told: str) -> Diagnosis:
+def stop_requested(message: str) -> Diagnosis:
     """Return the diagnosis of a job that ended because somebody wanted it to, as a sentence says."""
-    return replace(_row(STOP_REQUESTED), reason=f"{told}." if told[-1:].isalnum() else told)
+    return replace(_row(STOP_REQUESTED), reason=f"{message}." if message[-1:].isalnum() else message)
 
 
 def time_limit_reached() -> Diagnosis:

@@ -112,12 +112,12 @@ def last_error(tail: str) -> LastError | None:
         last = next((line.text.strip() for line in reversed(lines) if line.text.strip()), "")
         return LastError(ErrorKind.LAST_LINE, last[:_SHOWN_MAX]) if last else None
     found = [each for each in found if not _PASSED_ON.search(each.line)] or found
-    told = found[-1]
-    if told.kind is ErrorKind.MESSAGE:
-        near = (each for each in reversed(found) if told.begin - each.end <= _WRAPPED_WITHIN)
-        told = next((each for each in near if each.kind is ErrorKind.EXCEPTION), told)
-    is_exception = told.kind is ErrorKind.EXCEPTION
-    return LastError(told.kind, _shown(told), "\n".join((told.line, *told.causes)) if is_exception else "")
+    message = found[-1]
+    if message.kind is ErrorKind.MESSAGE:
+        near = (each for each in reversed(found) if message.begin - each.end <= _WRAPPED_WITHIN)
+        message = next((each for each in near if each.kind is ErrorKind.EXCEPTION), message)
+    is_exception = message.kind is ErrorKind.EXCEPTION
+    return LastError(message.kind, _shown(message), "\n".join((message.line, *message.causes)) if is_exception else "")
 
 
 def _shown(found: _Found) -> str:

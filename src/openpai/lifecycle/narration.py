@@ -55,8 +55,8 @@ def _beginnings(before: Job, last: Job, changed: Sequence[Task]) -> Iterator[Lin
 
 def _retried(before: Job, retried: tuple[Task, ...]) -> Iterator[Line]:
     for task in retried:
-        told = f"{_named(task)} failed and is tried again: {_cause(task)}"
-        yield Line("TaskRetried", told, before.attempt, before.key(task), is_warning=True)
+        message = f"{_named(task)} failed and is tried again: {_cause(task)}"
+        yield Line("TaskRetried", message, before.attempt, before.key(task), is_warning=True)
 
 
 def _task_ends(before: Job, last: Job, changed: Sequence[Task]) -> Iterator[Line]:
@@ -67,8 +67,8 @@ def _task_ends(before: Job, last: Job, changed: Sequence[Task]) -> Iterator[Line
         if task.phase is TaskPhase.SUCCEEDED:
             yield Line("TaskSucceeded", f"{_named(task)} exited with code 0", last.attempt, last.key(task))
         elif task.phase is TaskPhase.FAILED:
-            told = f"{_named(task)} failed: {_cause(task)}"
-            yield Line("TaskFailed", told, last.attempt, last.key(task), is_warning=True)
+            message = f"{_named(task)} failed: {_cause(task)}"
+            yield Line("TaskFailed", message, last.attempt, last.key(task), is_warning=True)
         elif task.phase is TaskPhase.STOPPED:
             yield Line("TaskStopped", f"{_named(task)} was stopped: {_cause(task)}", last.attempt, last.key(task))
 
@@ -85,8 +85,8 @@ def _attempt_end(before: Job, stepped: Stepped) -> Iterator[Line]:
         Verdict.PREEMPTED: "AttemptPreempted",
     }[outcome.verdict]
     is_warning = outcome.verdict in (Verdict.FAILED, Verdict.PREEMPTED)
-    told = f"attempt {_number(last)}: {outcome.message}{_cut_short(last)}"
-    yield Line(reason, told, last.attempt, is_warning=is_warning)
+    message = f"attempt {_number(last)}: {outcome.message}{_cut_short(last)}"
+    yield Line(reason, message, last.attempt, is_warning=is_warning)
 
 
 def _cut_short(last: Job) -> str:
@@ -106,8 +106,8 @@ def _job_moves(before: Job, stepped: Stepped) -> Iterator[Line]:
         yield Line("Restarted", stepped.restarted, after.attempt)
     elif after.attempt > before.attempt:
         counted = f"{after.retries.counted} counted, {after.retries.free} free"
-        told = f"attempt {_number(after)} waits for its turn (retries so far: {counted})"
-        yield Line("Retried", told, after.attempt)
+        message = f"attempt {_number(after)} waits for its turn (retries so far: {counted})"
+        yield Line("Retried", message, after.attempt)
     if after.phase is before.phase:
         return
     if after.phase is JobPhase.BACKING_OFF and after.retry_at_ms is not None:
@@ -145,11 +145,11 @@ def _cause(task: Task) -> str:
     if task.diagnosis is None:
         return "no cause is known"
     code = f" (exit code {task.report.code})" if task.report else ""
-    told = f"{task.diagnosis.phrase}{code}: {task.diagnosis.reason}".rstrip(": ")
+    message = f"{task.diagnosis.phrase}{code}: {task.diagnosis.reason}".rstrip(": ")
     if task.report is None or task.report.reason is ExitReason.EXITED or not task.report.message:
-        return told
+        return message
     # What kept it from running or took it away, in the backend's words: which image, and what its registry answered.
-    return f"{told} {_one_line(task.report.message)}"
+    return f"{message} {_one_line(task.report.message)}"
 
 
 def _one_line(message: str) -> str:

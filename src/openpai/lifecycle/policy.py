@@ -111,15 +111,15 @@ def _fired(role: RolePlan, over: Sequence[Task]) -> Iterator[tuple[int, Outcome]
     succeeded = [task for task in over if task.phase is TaskPhase.SUCCEEDED]
     if 1 <= role.min_failed <= len(failed):
         trigger = sorted(failed, key=_ending)[role.min_failed - 1]
-        told = f"{_tasks(role.min_failed)} of role {role.name} failed (minFailedInstances {role.min_failed})"
+        message = f"{_tasks(role.min_failed)} of role {role.name} failed (minFailedInstances {role.min_failed})"
         code = trigger.report.code if trigger.report else 1
-        yield trigger.ended_at_ms or 0, Outcome(Verdict.FAILED, code, trigger.diagnosis, trigger.id, told)
+        yield trigger.ended_at_ms or 0, Outcome(Verdict.FAILED, code, trigger.diagnosis, trigger.id, message)
     if 1 <= role.min_succeeded <= len(succeeded):
         trigger = sorted(succeeded, key=_ending)[role.min_succeeded - 1]
-        told = (
+        message = (
             f"{_tasks(role.min_succeeded)} of role {role.name} succeeded (minSucceededInstances {role.min_succeeded})"
         )
-        yield trigger.ended_at_ms or 0, Outcome(Verdict.SUCCEEDED, 0, trigger.diagnosis, trigger.id, told)
+        yield trigger.ended_at_ms or 0, Outcome(Verdict.SUCCEEDED, 0, trigger.diagnosis, trigger.id, message)
 
 
 def _ending(task: Task) -> tuple[int, TaskId]:

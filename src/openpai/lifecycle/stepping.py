@@ -202,12 +202,12 @@ class _Draft:
     def _stop(self, fact: StopRequested) -> None:
         if self.job.is_final:
             return
-        told = _message(fact, "restarted" if fact.is_restart else "stopped")
+        message = _message(fact, "restarted" if fact.is_restart else "stopped")
         if not (self.job.is_stop_requested or fact.is_restart):
-            self.stopped = told
+            self.stopped = message
         self.job = replace(self.job, is_stop_requested=True)
         if self.job.outcome is None or self.job.phase is JobPhase.BACKING_OFF:
-            self._conclude(_stopped(told))
+            self._conclude(_stopped(message))
 
     def _start(self, fact: StartRequested) -> None:
         message = _message(fact, "restarted")
@@ -234,8 +234,8 @@ class _Draft:
                 (fact.limit_ms / 60_000, "minute") if fact.limit_ms >= 60_000 else (fact.limit_ms / 1000, "second")
             )
             length = f"{limit:g} {unit}{'' if limit == 1 else 's'}"
-            told = f"it ran for {length}, as long as its time limit allows"
-            self._conclude(Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, time_limit_reached(), message=told))
+            message = f"it ran for {length}, as long as its time limit allows"
+            self._conclude(Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, time_limit_reached(), message=message))
 
     def _retry_due(self, fact: RetryDue) -> None:
         if self.job.phase is JobPhase.BACKING_OFF:
@@ -300,7 +300,7 @@ class _Draft:
         plan = self.job.plan
         retry = again(outcome.diagnosis, self.job.retries, plan.job_retry_count, self.job.id, self.policy)
         if retry is None:
-            self.job = replace(self.job, outcome=_told_used_up(outcome, self.job))
+            self.job = replace(self.job, outcome=_with_retries_used_up(outcome, self.job))
             self._finish(JobPhase.FAILED)
             return
         self.job = replace(self.job, retries=retry.retries)
@@ -364,11 +364,11 @@ def _message(fact: StopRequested | StartRequested, did: str) -> str:
     return f"{fact.by} {did} the job" + (f": {fact.reason}" if fact.reason else "")
 
 
-def _stopped(told: str) -> Outcome:
-    return Outcome(Verdict.STOPPED, STOP_REQUESTED, stop_requested(told), message=told)
+def _stopped(message: str) -> Outcome:
+    return Outcome(Verdict.STOPPED, STOP_REQUESTED, stop_requested(message), message=message)
 
 
-def _told_used_up(outcome: Outcome, job: Job) -> Outcome:
+def _with_retries_used_up(outcome: Outcome, job: Job) -> Outcome:
     """Return how a job's last attempt ended, with a word about its retries if there were any."""
     is_counted = outcome.diagnosis is None or outcome.diagnosis.behavior is Behavior.UNKNOWN
     if not is_counted or job.retries.counted == 0:

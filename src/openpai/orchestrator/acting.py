@@ -16,9 +16,9 @@ import structlog
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Task, TaskId
 from openpai.orchestrator.launching import launches
+from openpai.orchestrator.leader import ActiveJobs, Leader
 from openpai.orchestrator.mounting import known_storages
 from openpai.orchestrator.observing import hear
-from openpai.orchestrator.office import Desk, Office
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen
 from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
@@ -30,75 +30,75 @@ GRACE_S: Final = 30.0
 log: Final = structlog.get_logger(__name__)
 
 
-async def act(office: Office) -> bool:
+async def act(leader: Leader) -> bool:
     """Tell the backend one bounded round of actions; return whether there may be more."""
-    desk = office.desk
-    taken = _take(desk)
+    active = leader.active
+    taken = _take(active)
     try:
-        await _tell(office, taken)
+        await _tell(leader, taken)
     except BaseException:
         for id_, tasks in taken.items():
-            desk.to_act[id_] = {**dict.fromkeys(tasks), **desk.to_act.get(id_, {})}
+            active.to_act[id_] = {**dict.fromkeys(tasks), **active.to_act.get(id_, {})}
         raise
-    for id_ in [id_ for id_ in desk.launchers if id_ not in desk.to_act]:
-        del desk.launchers[id_]
-    return bool(desk.to_act or desk.to_forget)
+    for id_ in [id_ for id_ in active.launchers if id_ not in active.to_act]:
+        del active.launchers[id_]
+    return bool(active.to_act or active.to_forget)
 
 
-def _take(desk: Desk) -> dict[str, list[TaskId]]:
+def _take(active: ActiveJobs) -> dict[str, list[TaskId]]:
     """Take the tasks of one round from the desk; a job with more of them goes behind the others."""
     taken: dict[str, list[TaskId]] = {}
     left = TASKS_PER_PASS
-    for id_ in list(islice(desk.to_act, TASKS_PER_PASS)):
-        waiting = desk.to_act.pop(id_)
+    for id_ in list(islice(active.to_act, TASKS_PER_PASS)):
+        waiting = active.to_act.pop(id_)
         taken[id_] = list(islice(waiting, min(left, TASKS_OF_ONE_JOB)))
         for task in taken[id_]:
             del waiting[task]
         if waiting:
-            desk.to_act[id_] = waiting
+            active.to_act[id_] = waiting
         left -= len(taken[id_])
         if not left:
             break
     return taken
 
 
-async def _tell(office: Office, taken: Mapping[str, Sequence[TaskId]]) -> None:
-    desk = office.desk
-    actions: list[Action] = [ForgetTask(key) for key in islice(desk.to_forget, TASKS_PER_PASS)]
+async def _tell(leader: Leader, taken: Mapping[str, Sequence[TaskId]]) -> None:
+    active = leader.active
+    actions: list[Action] = [ForgetTask(key) for key in islice(active.to_forget, TASKS_PER_PASS)]
     spoilt: list[TaskSeen] = []
-    storages = await known_storages(office.storages, (desk.records[id_] for id_ in taken if id_ in desk.records))
+    storages = await known_storages(leader.storages, (active.records[id_] for id_ in taken if id_ in active.records))
     for id_, tasks in taken.items():
-        record = desk.records.get(id_)
+        record = active.records.get(id_)
         if record is not None:
-            actions.extend(_actions(office, record, tasks, storages, spoilt))
+            actions.extend(_actions(leader, record, tasks, storages, spoilt))
     if actions:
-        _remember(office, actions)
+        _remember(leader, actions)
         try:
-            await office.backend.apply(actions)
+            await leader.backend.apply(actions)
         except BaseException:
-            _unremember(office, actions)
+            _unremember(leader, actions)
             raise
     for action in actions:
         if isinstance(action, ForgetTask):
-            desk.to_forget.pop(action.key, None)
+            active.to_forget.pop(action.key, None)
     if spoilt:
-        await hear(office, spoilt)
+        await hear(leader, spoilt)
 
 
 def _actions(
-    office: Office,
+    leader: Leader,
     record: JobRecord,
     among: Sequence[TaskId],
     storages: Mapping[str, Storage],
     spoilt: list[TaskSeen],
 ) -> list[Action]:
     want = wanted(record.job, among)
-    tasks = [task for task in want.launch if record.job.key(task) not in office.desk.launched]
-    kills: list[Action] = [KillTask(key, GRACE_S) for key in want.kill if key not in office.desk.killed]
+    tasks = [task for task in want.launch if record.job.key(task) not in leader.active.launched]
+    kills: list[Action] = [KillTask(key, GRACE_S) for key in want.kill if key not in leader.active.killed]
     if not tasks:
         return kills
     try:
-        return [*kills, *launches(office, record, tasks, storages)]
+        return [*kills, *launches(leader, record, tasks, storages)]
     except Refused as error:
         refusal: PaiError = error
     except PaiError:
@@ -107,30 +107,30 @@ def _actions(
         # One sick job must not hold up everybody's: it fails, and the log says that the fault is ours.
         log.exception("a job cannot be launched; this is a bug, please report it", job=record.full_name)
         refusal = Broken(f"the task cannot be launched: {type(error).__name__}")
-    spoilt.extend(_refused(office, record, task, refusal) for task in tasks)
+    spoilt.extend(_refused(leader, record, task, refusal) for task in tasks)
     return kills
 
 
-def _refused(office: Office, record: JobRecord, task: Task, error: PaiError) -> TaskSeen:
+def _refused(leader: Leader, record: JobRecord, task: Task, error: PaiError) -> TaskSeen:
     # Nothing was told to the backend, so nobody but us can say that this attempt is over.
     log.error("a task cannot be launched", job=record.full_name, error=error.message)
-    report = ExitReport(1, ExitReason.LAUNCH_REFUSED, error.message, ended_at_ms=office.clock.now_ms())
+    report = ExitReport(1, ExitReason.LAUNCH_REFUSED, error.message, ended_at_ms=leader.clock.now_ms())
     return TaskSeen(record.job.key(task), task.grant or 0, None, report)
 
 
-def _remember(office: Office, actions: list[Action]) -> None:
+def _remember(leader: Leader, actions: list[Action]) -> None:
     for action in actions:
-        if (told := _told(office, action)) is not None:
-            told.add(action.key)
+        if (message := _describe(leader, action)) is not None:
+            message.add(action.key)
 
 
-def _unremember(office: Office, actions: list[Action]) -> None:
+def _unremember(leader: Leader, actions: list[Action]) -> None:
     for action in actions:
-        if (told := _told(office, action)) is not None:
-            told.discard(action.key)
+        if (message := _describe(leader, action)) is not None:
+            message.discard(action.key)
 
 
-def _told(office: Office, action: Action) -> set[AttemptKey] | None:
+def _describe(leader: Leader, action: Action) -> set[AttemptKey] | None:
     if isinstance(action, LaunchTask):
-        return office.desk.launched
-    return office.desk.killed if isinstance(action, KillTask) else None
+        return leader.active.launched
+    return leader.active.killed if isinstance(action, KillTask) else None

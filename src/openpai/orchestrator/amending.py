@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import RACES_MAX, follow, reload
 from openpai.ports.store import Change, Event, JobRecord, JobStore, LeaseLost, Saved
 from openpai.protocol.errors import Unavailable
@@ -17,11 +17,11 @@ Amend = Callable[[JobRecord], JobRecord]
 """Returns the job as it shall be; raises Refused for one that cannot be so."""
 
 
-async def amend(store: JobStore, office: Office | None, id_: str, change: Amend, event: Event | None) -> None:
+async def amend(store: JobStore, leader: Leader | None, id_: str, change: Amend, event: Event | None) -> None:
     """Save a change of a job and tell the rooms. Raises Unavailable when it changes too fast."""
-    if office is not None:
+    if leader is not None:
         try:
-            return await _amend_leading(office, id_, change, event)
+            return await _amend_leading(leader, id_, change, event)
         except LeaseLost:
             pass  # another server leads by now and hears of it in its inbox
     for _ in range(RACES_MAX):
@@ -34,31 +34,31 @@ async def amend(store: JobStore, office: Office | None, id_: str, change: Amend,
     raise Unavailable(f"job {id_} changes too fast to be changed")
 
 
-async def _amend_leading(office: Office, id_: str, change: Amend, event: Event | None) -> None:
-    async with office.gate:
+async def _amend_leading(leader: Leader, id_: str, change: Amend, event: Event | None) -> None:
+    async with leader.gate:
         for _ in range(RACES_MAX):
-            if id_ not in office.desk.records:
+            if id_ not in leader.active.records:
                 # It is over, or another server was told of it and this one has not heard.
-                await reload(office, id_, set())
-            before = office.desk.records.get(id_) or await office.store.load(id_)
+                await reload(leader, id_, set())
+            before = leader.active.records.get(id_) or await leader.store.load(id_)
             made = _change(before, change, event) if before is not None else None
             if made is None:
                 # The desk may not know yet what another server was told.
-                stored = await office.store.load(id_)
+                stored = await leader.store.load(id_)
                 if before is None or stored is None or stored.version == before.version:
                     return
-                await reload(office, id_, set())
+                await reload(leader, id_, set())
                 continue
             try:
-                saved = await office.store.save([made], office.epoch)
+                saved = await leader.store.save([made], leader.epoch)
             except Unavailable:
                 # Perhaps it was saved and only the answer was lost.
-                office.must_resync = True
+                leader.must_resync = True
                 raise
             if saved == (Saved.YES,):
-                follow(office, made.before, made.after)
+                follow(leader, made.before, made.after)
                 return
-            await reload(office, id_, set())
+            await reload(leader, id_, set())
     raise Unavailable(f"job {id_} changes too fast to be changed")
 
 

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import yaml
 
-from openpai.orchestrator.office import Arrangement
+from openpai.orchestrator.leader import Arrangement
 from openpai.ports.backend import NodeSeen
 from openpai.ports.settings import NodeNote
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, VIRTUAL_CLUSTER_NAME
 from openpai.protocol.parsing import cut
 from openpai.scheduler.config.model import HivedConfig
-from openpai.scheduler.config.planning import Wish, plan, read_wishes
+from openpai.scheduler.config.planning import Promise, plan, read_promises
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node
 
@@ -49,16 +49,21 @@ def names_in(body: Mapping[str, Any] | None) -> frozenset[str]:
     if body is not None and body.get("hived") is not None:
         names |= set(read_config(body["hived"]).virtual_clusters)
     elif body is not None:
-        names |= {wish.virtual_cluster for wish in wishes_in(body.get("wishes"))}
+        names |= {promise.virtual_cluster for promise in promises_in(promised_text(body))}
     return frozenset(names)
 
 
-def wishes_in(text: str | None) -> tuple[Wish, ...]:
+def promised_text(body: Mapping[str, Any] | None) -> str | None:
+    """Return what a stored configuration promises, in words; version 0.1 had another key for it."""
+    return None if body is None else body.get("promises", body.get("wishes"))
+
+
+def promises_in(text: str | None) -> tuple[Promise, ...]:
     """Return the wishes of a text, none for an empty one. Raises Refused BadConfigurationError."""
     if not (text or "").strip(" ,"):
         return ()
     try:
-        return read_wishes(text or "")
+        return read_promises(text or "")
     except Refused as error:
         raise Refused("BadConfigurationError", error.message, error.advice) from error
 
@@ -68,35 +73,35 @@ def check(body: Mapping[str, Any], machines: Machines) -> None:
     _check_names(body)
     if body.get("hived") is not None:
         return
-    wishes = _with_rest(wishes_in(body.get("wishes")))
+    promises = _with_rest(promises_in(promised_text(body)))
     if machines:
-        read_config(plan(machines, wishes))
+        read_config(plan(machines, promises))
 
 
 def _check_names(body: Mapping[str, Any]) -> None:
     """Raise for a virtual cluster that no address could name, and no group could be called after."""
     for name in sorted(names_in(body)):
         if not re.fullmatch(VIRTUAL_CLUSTER_NAME, name):
-            told = f"{cut(name, NAME_SHOWN_MAX)!r} cannot be the name of a virtual cluster"
+            message = f"{cut(name, NAME_SHOWN_MAX)!r} cannot be the name of a virtual cluster"
             advice = "use up to 64 letters, digits, dots, dashes, blanks or _, beginning with a letter or a digit"
-            raise Refused("BadConfigurationError", told, advice)
+            raise Refused("BadConfigurationError", message, advice)
 
 
 def arrange(body: Mapping[str, Any] | None, seen: Machines, absent: Machines) -> Arrangement:
     """Return the configuration that follows from a setting and the nodes there are."""
     if body is not None and body.get("hived") is not None:
         return _as_written(body["hived"], seen)
-    wishes = _with_rest(wishes_in(body.get("wishes") if body is not None else None))
+    promises = _with_rest(promises_in(promised_text(body)))
     if not seen and not absent:
-        return Arrangement(virtual_clusters=frozenset(wish.virtual_cluster for wish in wishes))
-    planned = _planned(seen, wishes) if seen else None
+        return Arrangement(virtual_clusters=frozenset(promise.virtual_cluster for promise in promises))
+    planned = _planned(seen, promises) if seen else None
     if planned is not None:
         return planned
-    if absent and (planned := _planned([*seen, *absent], wishes)) is not None:
+    if absent and (planned := _planned([*seen, *absent], promises)) is not None:
         names = [node.name for node, _ in absent]
-        told = f"promises count on nodes that are away and stand for bad hardware: {_listed(names)}"
-        return replace(planned, needed=frozenset(names), problems=(told,))
-    return _what_can_be_kept([*seen, *absent], wishes, frozenset(node.name for node, _ in absent))
+        message = f"promises count on nodes that are away and stand for bad hardware: {_listed(names)}"
+        return replace(planned, needed=frozenset(names), problems=(message,))
+    return _what_can_be_kept([*seen, *absent], promises, frozenset(node.name for node, _ in absent))
 
 
 def _as_written(text: str, seen: Machines) -> Arrangement:
@@ -113,37 +118,37 @@ def _as_written(text: str, seen: Machines) -> Arrangement:
     return _arrangement(config, text, needed=frozenset(away), problems=tuple(problems))
 
 
-def _planned(machines: Machines, wishes: Sequence[Wish]) -> Arrangement | None:
+def _planned(machines: Machines, promises: Sequence[Promise]) -> Arrangement | None:
     try:
-        text = plan(machines, wishes)
+        text = plan(machines, promises)
     except Refused:
         return None
     return _arrangement(read_config(text), text)
 
 
-def _what_can_be_kept(machines: Machines, wishes: Sequence[Wish], absent: frozenset[str]) -> Arrangement:
-    kept: list[Wish] = []
+def _what_can_be_kept(machines: Machines, promises: Sequence[Promise], absent: frozenset[str]) -> Arrangement:
+    kept: list[Promise] = []
     problems: list[str] = []
     unkept: set[str] = set()
-    for wish in wishes:
+    for promise in promises:
         try:
-            plan(machines, [*kept, wish])
+            plan(machines, [*kept, promise])
         except Refused as error:
             problems.append(f"a promise is not kept: {error.message}")
-            unkept.add(wish.virtual_cluster)
+            unkept.add(promise.virtual_cluster)
         else:
-            kept.append(wish)
+            kept.append(promise)
     text = _with_names(plan(machines, kept), unkept)
     return _arrangement(
         read_config(text), text, needed=absent, problems=tuple(problems), unkept=frozenset(unkept)
     )  # fmt: skip
 
 
-def _with_rest(wishes: tuple[Wish, ...]) -> tuple[Wish, ...]:
+def _with_rest(promises: tuple[Promise, ...]) -> tuple[Promise, ...]:
     """Return the wishes with everything left for `default`, unless they say who gets it."""
-    if any(wish.is_rest for wish in wishes):
-        return wishes
-    return (*wishes, Wish(DEFAULT_VIRTUAL_CLUSTER, is_rest=True))
+    if any(promise.is_rest for promise in promises):
+        return promises
+    return (*promises, Promise(DEFAULT_VIRTUAL_CLUSTER, is_rest=True))
 
 
 def _with_names(text: str, names: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.leader import Leader
 from openpai.ports.settings import FAIRNESS, ORDERS, Setting
 from openpai.ports.usage import Quota, UseRow
 from openpai.scheduler.interface import Amount
@@ -21,26 +21,26 @@ _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 
 
-async def learn_limits(office: Office) -> None:
+async def learn_limits(leader: Leader) -> None:
     """Tell the scheduler limits and fairness that changed."""
-    sharing = office.sharing
-    limits = limits_of(await office.usage.quotas()) if office.usage is not None else ()
-    setting = await office.settings.setting(FAIRNESS)
+    sharing = leader.sharing
+    limits = limits_of(await leader.usage.quotas()) if leader.usage is not None else ()
+    setting = await leader.settings.setting(FAIRNESS)
     hours = setting.body.get("halfLifeHours") if setting is not None else HALF_LIFE_MS / _HOUR_MS
     half_life_ms = None if hours is None else round(hours * _HOUR_MS)
-    orders = orders_of(await office.settings.setting(ORDERS))
+    orders = orders_of(await leader.settings.setting(ORDERS))
     if limits != sharing.limits:
-        office.scheduler.set_limits(limits)
+        leader.scheduler.set_limits(limits)
         sharing.limits = limits
-        office.nudges.work.set()
+        leader.nudges.work.set()
     if half_life_ms != sharing.half_life_ms:
-        office.scheduler.set_fairness(half_life_ms)
+        leader.scheduler.set_fairness(half_life_ms)
         sharing.half_life_ms = half_life_ms
-        office.nudges.work.set()
+        leader.nudges.work.set()
     if orders != sharing.orders:
-        office.scheduler.set_orders(orders)
+        leader.scheduler.set_orders(orders)
         sharing.orders = orders
-        office.nudges.work.set()
+        leader.nudges.work.set()
 
 
 def orders_of(setting: Setting | None) -> dict[str, Order]:
@@ -58,33 +58,33 @@ def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:
     )
 
 
-async def learn_use(office: Office) -> None:
+async def learn_use(leader: Leader) -> None:
     """Tell the scheduler what people used before this server led, faded to now."""
-    half_life_ms = office.sharing.half_life_ms
-    if office.usage is None or half_life_ms is None:
+    half_life_ms = leader.sharing.half_life_ms
+    if leader.usage is None or half_life_ms is None:
         return
-    now_ms = office.clock.now_ms()
-    rows = await office.usage.use(now_ms - HALF_LIVES * half_life_ms, now_ms)
-    skus = office.scheduler.sku_types()
+    now_ms = leader.clock.now_ms()
+    rows = await leader.usage.use(now_ms - HALF_LIVES * half_life_ms, now_ms)
+    skus = leader.scheduler.sku_types()
     used: dict[tuple[str, str], float] = {}
     for row in rows:
         owner = row.virtual_cluster, row.user
         used[owner] = used.get(owner, 0.0) + _faded(row, skus, half_life_ms, now_ms)
     for (name, user), device_ms in sorted(used.items()):
-        office.scheduler.learn_use(name, user, device_ms, now_ms)
+        leader.scheduler.learn_use(name, user, device_ms, now_ms)
 
 
-async def learn_run_times(office: Office) -> None:
+async def learn_run_times(leader: Leader) -> None:
     """Tell the scheduler how long jobs ran that were over before this server led."""
-    if office.usage is None:
+    if leader.usage is None:
         return
-    for row in await office.usage.run_times(RUN_TIMES):
+    for row in await leader.usage.run_times(RUN_TIMES):
         asks = (Ask(0, 0, row.gpus),)
         gang = Gang(
             "", asks, row.virtual_cluster, submitted_at_ms=row.submitted_at_ms, user=row.user,
             job=f"{row.user}~{row.name}",
         )  # fmt: skip
-        office.scheduler.learn_run_time(gang, row.ran_ms)
+        leader.scheduler.learn_run_time(gang, row.ran_ms)
 
 
 def _faded(row: UseRow, skus: Mapping[str, Amount], half_life_ms: int, now_ms: int) -> float:

@@ -15,7 +15,7 @@ from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase, Tasks
 from openpai.orchestrator.specs import KEPT_MAX, read_spec
 from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
-from openpai.protocol.placement import NO_WISH, Placement, RoleWish, placement_of
+from openpai.protocol.placement import NO_WISH, Placement, RolePlacement, placement_of
 from openpai.scheduler.model import Ask, Gang, Group, Spot, Topology
 
 
@@ -94,8 +94,8 @@ def holding(record: JobRecord) -> dict[Members, list[Spot | None]]:
 def describe(record: JobRecord, members: Members, spec: JobSpec | None = None) -> Gang:
     """Return a gang as the scheduler wants to know it."""
     needs = _needs_of(record.spec_text) if spec is None else _needs(spec)
-    wish = needs.placement
-    groups = _groups(wish, members.tasks)
+    wanted = needs.placement
+    groups = _groups(wanted, members.tasks)
     alone = groups[0] if len(groups) == 1 else Group(())
     return Gang(
         id=members.gang,
@@ -107,10 +107,10 @@ def describe(record: JobRecord, members: Members, spec: JobSpec | None = None) -
         job=record.full_name,
         sku_type=alone.sku_type,
         pinned_cell=alone.pinned_cell,
-        is_lazily_preemptible=wish.is_lazily_preemptible,
+        is_lazily_preemptible=wanted.is_lazily_preemptible,
         groups=groups if len(groups) > 1 or alone.cell_type or alone.cell_types else (),
-        is_interruptible=wish.is_interruptible,
-        topology=Topology(wish.cell_type, wish.is_cell_required) if wish.cell_type else None,
+        is_interruptible=wanted.is_interruptible,
+        topology=Topology(wanted.cell_type, wanted.is_cell_required) if wanted.cell_type else None,
         rank=record.rank,
         time_limit_ms=record.time_limit_ms,
     )
@@ -126,17 +126,17 @@ def _groups(placement: Placement, tasks: tuple[TaskId, ...]) -> tuple[Group, ...
     """Return the tasks that want the same hardware and belong together; one group when all of them do."""
     if not placement.roles:
         return ()
-    members: dict[RoleWish, list[int]] = {}
+    members: dict[RolePlacement, list[int]] = {}
     for place, task in enumerate(tasks):
-        wish = placement.roles.get(task.role, NO_WISH)
-        members.setdefault(replace(wish, cell_type=None), []).append(place)
-    types = {role: wish.cell_type for role, wish in placement.roles.items() if wish.cell_type is not None}
+        wanted = placement.roles.get(task.role, NO_WISH)
+        members.setdefault(replace(wanted, cell_type=None), []).append(place)
+    types = {role: wanted.cell_type for role, wanted in placement.roles.items() if wanted.cell_type is not None}
     return tuple(
         Group(
-            tuple(found), wish.sku_type, wish.pinned_cell, wish.group,
-            _cell_types([tasks[place].role for place in found], types), wish.group_cell_type,
+            tuple(found), wanted.sku_type, wanted.pinned_cell, wanted.group,
+            _cell_types([tasks[place].role for place in found], types), wanted.group_cell_type,
         )
-        for wish, found in members.items()
+        for wanted, found in members.items()
     )  # fmt: skip
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from openpai.lifecycle.model import Task
-from openpai.orchestrator.hiding import restored
+from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.mounting import mounts
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.secrets import restored
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.backend import LaunchTask, RegistryAuth
 from openpai.ports.storages import Storage
@@ -23,15 +23,15 @@ from openpai.runtime.plugins import with_plugins
 
 
 def launches(
-    office: Office, record: JobRecord, tasks: Sequence[Task], storages: Mapping[str, Storage]
+    leader: Leader, record: JobRecord, tasks: Sequence[Task], storages: Mapping[str, Storage]
 ) -> Iterator[LaunchTask]:
     """Yield the order that starts each of `tasks`.
 
     Raises Refused when the job's secrets cannot be opened, or one of its storages is not among `storages`.
     """
-    launcher = office.desk.launchers.get(record.job.id)
+    launcher = leader.active.launchers.get(record.job.id)
     if launcher is None or not launcher.serves(record):
-        launcher = office.desk.launchers[record.job.id] = Launcher(office, record, storages)
+        launcher = leader.active.launchers[record.job.id] = Launcher(leader, record, storages)
     return (launcher.launch(record, task) for task in tasks)
 
 
@@ -41,12 +41,12 @@ class Launcher:
     Raises Refused when the job's secrets cannot be opened, or one of its storages is not among `storages`.
     """
 
-    def __init__(self, office: Office, record: JobRecord, storages: Mapping[str, Storage]) -> None:
+    def __init__(self, leader: Leader, record: JobRecord, storages: Mapping[str, Storage]) -> None:
         self._attempt = record.job.attempt
         self._slots = record.slots
-        self._spec = restored(spec_of(record), office.secrets.open(record.sealed))
+        self._spec = restored(spec_of(record), leader.secrets.open(record.sealed))
         self._environment = JobEnvironment(_view(record, self._spec))
-        self._mounts = mounts(self._spec, record.user, storages, office.secrets)
+        self._mounts = mounts(self._spec, record.user, storages, leader.secrets)
         self._parts: dict[str, _RoleParts] = {}
 
     def serves(self, record: JobRecord) -> bool:

@@ -10,12 +10,12 @@ import structlog
 
 from openpai.lifecycle.model import TaskPhase
 from openpai.orchestrator import gangs
-from openpai.orchestrator.auditing import audit
 from openpai.orchestrator.fairness import learn_run_times, learn_use
-from openpai.orchestrator.office import Desk, Office
+from openpai.orchestrator.leader import ActiveJobs, Leader
+from openpai.orchestrator.node_sync import forget_unneeded, look_at_nodes
 from openpai.orchestrator.placement_hints import learn_hints, with_hints
+from openpai.orchestrator.reconciling import audit
 from openpai.orchestrator.recording import reload
-from openpai.orchestrator.surveying import forget_unneeded, look_at_nodes
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.scheduler.model import Ask, Gang, Spot
@@ -24,39 +24,39 @@ INBOX_PER_PASS: Final = 500
 log: Final = structlog.get_logger(__name__)
 
 
-async def take_over(office: Office) -> None:
+async def take_over(leader: Leader) -> None:
     """Fill an empty office: nodes, promises, jobs, grants and ports, then compare it with what the backend sees."""
-    office.desk = Desk()
-    await look_at_nodes(office)
-    await forget_unneeded(office)
-    await learn_use(office)
-    await learn_hints(office)
-    await learn_run_times(office)
-    records = await office.store.active()
+    leader.active = ActiveJobs()
+    await look_at_nodes(leader)
+    await forget_unneeded(leader)
+    await learn_use(leader)
+    await learn_hints(leader)
+    await learn_run_times(leader)
+    records = await leader.store.active()
     # Who holds devices that have a number takes them up first; what others hold beside theirs is found around it.
     for record in sorted(records, key=lambda record: (_is_without_devices(record), -record.priority)):
-        _take_up(office, record)
-    office.scheduler.restored()
+        _take_up(leader, record)
+    leader.scheduler.restored()
     for record in records:
-        adopt(office, record)
-    await audit(office)
+        adopt(leader, record)
+    await audit(leader)
 
 
 def _is_without_devices(record: JobRecord) -> bool:
     return not any(slot.devices for slot in record.slots.values())
 
 
-def _take_up(office: Office, record: JobRecord) -> None:
+def _take_up(leader: Leader, record: JobRecord) -> None:
     """Tell the scheduler what a job holds."""
     for members, spots in gangs.holding(record).items():
         gang = gangs.describe(record, members)
         try:
-            office.scheduler.restore(gang, with_hints(office, gang.id, spots), _since_ms(record, members))
+            leader.scheduler.restore(gang, with_hints(leader, gang.id, spots), _since_ms(record, members))
         except Refused as error:
             log.warning("a gang cannot be taken up exactly as it was", job=record.full_name, error=error.message)
-            _take_up_roughly(office, gang, spots)
+            _take_up_roughly(leader, gang, spots)
         if record.checkpoint_at_ms is not None:
-            office.scheduler.checkpointed(gang.id, record.checkpoint_at_ms)
+            leader.scheduler.checkpointed(gang.id, record.checkpoint_at_ms)
 
 
 def _since_ms(record: JobRecord, members: gangs.Members) -> int | None:
@@ -66,39 +66,39 @@ def _since_ms(record: JobRecord, members: gangs.Members) -> int | None:
     return record.job.attempt_started_at_ms or min(times, default=None)
 
 
-def _take_up_roughly(office: Office, gang: Gang, spots: Sequence[Spot | None]) -> None:
+def _take_up_roughly(leader: Leader, gang: Gang, spots: Sequence[Spot | None]) -> None:
     """Take up a gang with its numbered devices only: where all else fails, the store still guards those."""
     bare = replace(gang, asks=tuple(Ask(0, 0, ask.gpus) for ask in gang.asks))
     try:
-        office.scheduler.restore(bare, [spot and spot._replace(placement_hint="") for spot in spots])
+        leader.scheduler.restore(bare, [spot and spot._replace(placement_hint="") for spot in spots])
     except Refused as error:
         log.warning("a running gang is not in the scheduler's books", job=gang.job, error=error.message)
 
 
-def adopt(office: Office, record: JobRecord) -> None:
+def adopt(leader: Leader, record: JobRecord) -> None:
     """Put a job on the desk, with what of it waits."""
     job = record.job
-    office.desk.records[job.id] = record
-    office.desk.act_on(job)
-    office.nudges.work.set()
+    leader.active.records[job.id] = record
+    leader.active.act_on(job)
+    leader.nudges.work.set()
     for members in gangs.waiting(job):
-        office.scheduler.add(gangs.describe(record, members))
+        leader.scheduler.add(gangs.describe(record, members))
     for slot in record.slots.values():
-        office.ports.mark(slot.address, [port for ports in slot.ports.values() for port in ports])
+        leader.ports.mark(slot.address, [port for ports in slot.ports.values() for port in ports])
     is_backing_off = any(task.phase is TaskPhase.BACKING_OFF for task in job.tasks.values())
     if job.retry_at_ms or is_backing_off or record.time_limit_ms:
-        office.nudges.timers.set()
+        leader.nudges.timers.set()
 
 
-async def take_in(office: Office) -> bool:
+async def take_in(leader: Leader) -> bool:
     """Take jobs that other servers touched onto the desk; return whether there may be more."""
     try:
-        touched = await office.store.take_inbox(INBOX_PER_PASS, office.epoch)
-        async with office.gate:
+        touched = await leader.store.take_inbox(INBOX_PER_PASS, leader.epoch)
+        async with leader.gate:
             for id_ in touched:
-                await reload(office, id_, set())
+                await reload(leader, id_, set())
     except Unavailable:
         # The inbox may be empty by now and nobody knows what was in it.
-        office.must_resync = True
+        leader.must_resync = True
         raise
     return len(touched) == INBOX_PER_PASS

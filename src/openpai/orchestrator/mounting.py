@@ -67,8 +67,8 @@ async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None
     _check_paths(asked)
     for use in asked:
         if use.name not in known or (by.storages is not None and use.name not in by.storages):
-            told = f"there is no storage {use.name!r} that {by.user} is granted"
-            raise Refused("NoStorageError", told, "`pai storage list` shows the storages you may use")
+            message = f"there is no storage {use.name!r} that {by.user} is granted"
+            raise Refused("NoStorageError", message, "`pai storage list` shows the storages you may use")
         _check_mountable(use, known[use.name])
     listed = [{"name": use.name, "mountPath": use.mount_path} for use in asked]
     return replace(spec, extras={**spec.extras, "storages": listed})
@@ -129,14 +129,14 @@ def _from_afar(storage: Storage, use: Use, filesystem: str, source: str, options
 
 def _check_mountable(use: Use, storage: Storage) -> None:
     if storage.kind not in _MOUNTABLE:
-        told = f"the storage {use.name!r} is of type {storage.kind} and cannot be mounted"
+        message = f"the storage {use.name!r} is of type {storage.kind} and cannot be mounted"
         advice = f"let the job's commands fetch what it needs: pai storage download {use.name} PATH"
     elif not storage.is_shared and storage.kind != "local" and not storage.data.get("mountedAt"):
-        told = f"the storage {use.name!r} has a folder for each user, which can be mounted only from a directory"
+        message = f"the storage {use.name!r} has a folder for each user, which can be mounted only from a directory"
         advice = "an administrator can mount it on the machines and say where with data.mountedAt"
     else:
         return
-    raise InvalidProtocol((Fault(use.where, f"{told}; {advice}"),))
+    raise InvalidProtocol((Fault(use.where, f"{message}; {advice}"),))
 
 
 def _check_paths(asked: Sequence[Use]) -> None:

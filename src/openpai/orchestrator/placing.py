@@ -12,7 +12,7 @@ from typing import Final
 
 from openpai.lifecycle.model import Preempted, TaskId, TasksGranted
 from openpai.orchestrator import gangs
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import TASKS_AT_ONCE, News
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.store import JobRecord, Slot
@@ -33,67 +33,67 @@ class Proposal:
     has_more: bool = False
     """Whether there is more to decide as soon as this is saved."""
 
-    async def propose(self, office: Office, busy: Collection[str]) -> Mapping[str, News]:
+    async def propose(self, leader: Leader, busy: Collection[str]) -> Mapping[str, News]:
         """Return the scheduler's decisions as news. A job that is `busy` has its turn next time."""
-        now_ms = office.clock.now_ms()
-        decisions = office.scheduler.decide(now_ms, DECISIONS_MAX)
+        now_ms = leader.clock.now_ms()
+        decisions = leader.scheduler.decide(now_ms, DECISIONS_MAX)
         self.has_more = len(decisions) == DECISIONS_MAX
         news: dict[str, News] = {}
         for decision in decisions:
             if isinstance(decision, Preempt):
-                self._preempt(office, decision, now_ms, busy, news)
+                self._preempt(leader, decision, now_ms, busy, news)
                 continue
             job = gangs.job_of(decision.gang)
             is_busy = job in busy or any(job in jobs for jobs in self.leaving.values())
-            slots = None if is_busy else await _slots(office, decision)
+            slots = None if is_busy else await _slots(leader, decision)
             if slots is None:
-                office.scheduler.reject(decision.gang)
+                leader.scheduler.reject(decision.gang)
                 self.has_more = self.has_more or is_busy
                 continue
             self.placed[decision.gang] = slots
             grants = {id_: slot.grant for id_, slot in slots.items()}
-            told = News((TasksGranted(office.desk.records[job].job.attempt, grants, now_ms),), slots)
-            news[job] = _joined(news[job], told) if job in news else told
+            message = News((TasksGranted(leader.active.records[job].job.attempt, grants, now_ms),), slots)
+            news[job] = _joined(news[job], message) if job in news else message
         return news
 
     def _preempt(
-        self, office: Office, decision: Preempt, now_ms: int, busy: Collection[str], news: dict[str, News]
+        self, leader: Leader, decision: Preempt, now_ms: int, busy: Collection[str], news: dict[str, News]
     ) -> None:
         """Let the victims leave, unless there is something else to save of one of them first."""
         jobs = {gangs.job_of(victim): why for victim, why in zip(decision.victims, decision.whys, strict=True)}
         if any(job in busy or job in news for job in jobs):
-            office.scheduler.reject(decision.gang)
+            leader.scheduler.reject(decision.gang)
             self.has_more = True
             return
         self.leaving[decision.gang] = tuple(jobs)
         for job, why in jobs.items():
-            found = office.desk.records.get(job)
+            found = leader.active.records.get(job)
             if found is not None:
                 news[job] = News((Preempted(found.job.attempt, now_ms, why),))
 
-    def settle(self, office: Office, changed: Mapping[str, JobRecord]) -> None:
+    def settle(self, leader: Leader, changed: Mapping[str, JobRecord]) -> None:
         """Tell the scheduler which placements became facts, and take back the ports of those that did not."""
         for gang, slots in self.placed.items():
             job = gangs.job_of(gang)
             held = changed[job].slots if job in changed else {}
             if any(held.get(id_) == slot for id_, slot in slots.items()):
-                office.scheduler.commit(gang)
+                leader.scheduler.commit(gang)
                 continue
-            office.scheduler.reject(gang)
-            _give_back(office, slots.values())
-            found = office.desk.records.get(job)
+            leader.scheduler.reject(gang)
+            _give_back(leader, slots.values())
+            found = leader.active.records.get(job)
             if found is None or gangs.waiting_as(found.job, gang) is None:
-                office.scheduler.cancel(gang)
-                office.nudges.work.set()
+                leader.scheduler.cancel(gang)
+                leader.nudges.work.set()
         for gang, jobs in self.leaving.items():
-            if any(_stays(office, job) for job in jobs):
-                office.scheduler.reject(gang)
-                office.nudges.work.set()
+            if any(_stays(leader, job) for job in jobs):
+                leader.scheduler.reject(gang)
+                leader.nudges.work.set()
         self.placed, self.leaving = {}, {}
 
 
-def _stays(office: Office, job: str) -> bool:
-    found = office.desk.records.get(job)
+def _stays(leader: Leader, job: str) -> bool:
+    found = leader.active.records.get(job)
     return found is not None and bool(found.slots) and found.job.outcome is None
 
 
@@ -101,9 +101,9 @@ def _joined(one: News, other: News) -> News:
     return News((*one.facts, *other.facts), {**(one.slots or {}), **(other.slots or {})})
 
 
-async def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
+async def _slots(leader: Leader, decision: Place) -> dict[TaskId, Slot] | None:
     """Return what each member gets, with ports set aside; None when the job or the ports are not there."""
-    found = office.desk.records.get(gangs.job_of(decision.gang))
+    found = leader.active.records.get(gangs.job_of(decision.gang))
     members = gangs.waiting_as(found.job, decision.gang) if found else None
     if found is None or members is None:
         return None
@@ -114,19 +114,19 @@ async def _slots(office: Office, decision: Place) -> dict[TaskId, Slot] | None:
         if number % TASKS_AT_ONCE == 0:
             # A gang of thousands: requests have their turn between its parts.
             await asyncio.sleep(0)
-        address = office.nodes[spot.node].address
-        ports = office.ports.take(address, labels[task.role])
+        address = leader.nodes[spot.node].address
+        ports = leader.ports.take(address, labels[task.role])
         if ports is None:
-            _give_back(office, slots.values())
+            _give_back(leader, slots.values())
             return None
         need = needs[task.role]
         slots[task] = Slot(
-            spot.node, address, spot.devices, ports, office.next_grant(),
+            spot.node, address, spot.devices, ports, leader.next_grant(),
             spot.placement_hint, max(need.gpus, len(spot.devices)), need.cpus, need.memory_mb,
         )  # fmt: skip
     return slots
 
 
-def _give_back(office: Office, slots: Iterable[Slot]) -> None:
+def _give_back(leader: Leader, slots: Iterable[Slot]) -> None:
     for slot in slots:
-        office.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])
+        leader.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])

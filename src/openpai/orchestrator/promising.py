@@ -7,61 +7,61 @@ from typing import Any, Final
 
 import yaml
 
-from openpai.orchestrator.arranging import wishes_in
+from openpai.orchestrator.arranging import promised_text, promises_in
 from openpai.protocol.errors import Refused
 from openpai.protocol.findings import listed
 from openpai.scheduler.config.model import ChainSpec, HivedConfig, parse_text
-from openpai.scheduler.config.planning import Wish
+from openpai.scheduler.config.planning import Promise
 from openpai.scheduler.config.reading import read_config
 
 NUMBERS: Final = ("childCellNumber", "cellNumber", "gpu", "cpu")
 """Keys whose values are numbers."""
 
 
-def changed(body: Mapping[str, Any] | None, name: str, wish: str | None) -> dict[str, Any]:
+def changed(body: Mapping[str, Any] | None, name: str, promise: str | None) -> dict[str, Any]:
     """Return the setting with another promise to one virtual cluster; None promises it nothing and removes it.
 
     Raises NoVirtualClusterError when there is none to remove, and BadConfigurationError for what cannot be understood.
     """
     if body is not None and body.get("hived") is not None:
-        return {"hived": _changed_config(body["hived"], name, wish)}
-    return {"wishes": _changed_wishes((body or {}).get("wishes") or "", name, wish)}
+        return {"hived": _changed_config(body["hived"], name, promise)}
+    return {"promises": _changed_promises(promised_text(body) or "", name, promise)}
 
 
-def _changed_wishes(text: str, name: str, wish: str | None) -> str:
+def _changed_promises(text: str, name: str, promise: str | None) -> str:
     pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
     others = [piece for piece in pieces if piece.partition(":")[0].strip() != name]
-    if wish is None and len(others) == len(pieces):
+    if promise is None and len(others) == len(pieces):
         raise no_virtual_cluster(name)
-    mine = [f"{name}: {part}" for part in _parts(wish)]
+    mine = [f"{name}: {part}" for part in _parts(promise)]
     return ", ".join([*others, *mine])
 
 
-def _parts(wish: str | None) -> list[str]:
+def _parts(promise: str | None) -> list[str]:
     """Return the parts of a wish such as `3 nodes + 8 GPUs of V100`."""
-    if wish is None:
+    if promise is None:
         return []
-    parts = [part.strip() for part in wish.split("+")]
+    parts = [part.strip() for part in promise.split("+")]
     try:
-        if "," not in wish and ":" not in wish:
-            wishes_in(", ".join(f"it: {part}" for part in parts))
+        if "," not in promise and ":" not in promise:
+            promises_in(", ".join(f"it: {part}" for part in parts))
             return parts
     except Refused:
         pass
     advice = "write it as `3 nodes`, `3 nodes + 8 GPUs of V100`, `16 CPUs` or `rest`"
-    raise Refused("BadConfigurationError", f"{wish!r} cannot be understood", advice)
+    raise Refused("BadConfigurationError", f"{promise!r} cannot be understood", advice)
 
 
 def no_virtual_cluster(name: str) -> Refused:
     """Return the error for a virtual cluster that does not exist."""
-    told = f"there is no virtual cluster {name!r}"
-    return Refused("NoVirtualClusterError", told, "`pai vc list` shows the virtual clusters there are")
+    message = f"there is no virtual cluster {name!r}"
+    return Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters there are")
 
 
-def _changed_config(text: str, name: str, wish: str | None) -> str:
+def _changed_config(text: str, name: str, promise: str | None) -> str:
     document: Any = parse_text(text)
     clusters: dict[str, Any] = document["virtualClusters"]
-    if wish is None:
+    if promise is None:
         if name not in clusters:
             raise no_virtual_cluster(name)
         del clusters[name]
@@ -70,8 +70,8 @@ def _changed_config(text: str, name: str, wish: str | None) -> str:
     pinned = (clusters.get(name) or {}).get("pinnedCells")
     mine: dict[str, Any] = {"virtualCells": [], **({"pinnedCells": pinned} if pinned else {})}
     clusters[name] = mine
-    for part in _parts(wish):
-        _grant(document, mine["virtualCells"], wishes_in(f"{name}: {part}")[0], config)
+    for part in _parts(promise):
+        _grant(document, mine["virtualCells"], promises_in(f"{name}: {part}")[0], config)
     return _written(document)
 
 
@@ -90,18 +90,20 @@ def _with_numbers(value: Any, key: str = "") -> Any:
     return {"true": True, "false": False}.get(value, value) if key == "isNodeLevel" else value
 
 
-def _grant(document: Any, cells: list[dict[str, Any]], wish: Wish, config: HivedConfig) -> None:
+def _grant(document: Any, cells: list[dict[str, Any]], promise: Promise, config: HivedConfig) -> None:
     """Add the cells that grant a wish; the first chain that still has them is taken."""
     kinds = {chain.leaf_type for chain in config.chains.values()} | set(config.chains)
-    chains = [chain for chain in config.chains.values() if wish.kind in (None, chain.leaf_type, chain.name)]
-    if wish.is_rest or not chains:
-        told = (
-            f"{wish.kind!r} is no kind of machine" if not chains else "`rest` cannot be said of a whole configuration"
+    chains = [chain for chain in config.chains.values() if promise.kind in (None, chain.leaf_type, chain.name)]
+    if promise.is_rest or not chains:
+        message = (
+            f"{promise.kind!r} is no kind of machine"
+            if not chains
+            else "`rest` cannot be said of a whole configuration"
         )
-        raise Refused("BadConfigurationError", told, f"name one of: {listed(sorted(kinds))}")
+        raise Refused("BadConfigurationError", message, f"name one of: {listed(sorted(kinds))}")
     refused: Refused | None = None
     for chain in chains:
-        more = list(_cells(chain, wish, config))
+        more = list(_cells(chain, promise, config))
         cells.extend(more)
         try:
             read_config(yaml.safe_dump(document, sort_keys=False))
@@ -114,15 +116,15 @@ def _grant(document: Any, cells: list[dict[str, Any]], wish: Wish, config: Hived
         raise refused
 
 
-def _cells(chain: ChainSpec, wish: Wish, config: HivedConfig) -> Iterator[dict[str, Any]]:
+def _cells(chain: ChainSpec, promise: Promise, config: HivedConfig) -> Iterator[dict[str, Any]]:
     """Yield the cells of a chain that come to so many nodes, GPUs or CPUs, the largest first, none above a node."""
     sku = config.skus.get(chain.leaf_type)
-    if wish.nodes:
-        left = wish.nodes * chain.leaves(chain.node_level)
-    elif wish.cpus:
-        left = -(-wish.cpus // max(1, sku.cpus if sku is not None else 1))
+    if promise.nodes:
+        left = promise.nodes * chain.leaves(chain.node_level)
+    elif promise.cpus:
+        left = -(-promise.cpus // max(1, sku.cpus if sku is not None else 1))
     else:
-        left = -(-wish.gpus // max(1, sku.gpus if sku is not None else 1))
+        left = -(-promise.gpus // max(1, sku.gpus if sku is not None else 1))
     for level in range(chain.node_level, 0, -1):
         count, left = divmod(left, chain.leaves(level))
         if count:

@@ -19,7 +19,7 @@ from openpai.lifecycle.narration import narrate
 from openpai.lifecycle.stepping import Stepped, step
 from openpai.lifecycle.table import ImpossibleFact
 from openpai.orchestrator import gangs
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.leader import Leader
 from openpai.ports.store import Change, Event, JobRecord, Saved, Slot
 from openpai.ports.usage import Quota
 from openpai.protocol.errors import Unavailable
@@ -44,11 +44,11 @@ class News:
     """What the store checks when the facts let a final job run again."""
 
 
-Proposing = Callable[["Office", Collection[str]], Awaitable[Mapping[str, News]]]
+Proposing = Callable[["Leader", Collection[str]], Awaitable[Mapping[str, News]]]
 """Returns grants to save with the rest; is told which jobs already have something to save."""
 
 
-async def record(office: Office, news: Mapping[str, News], propose: Proposing | None = None) -> dict[str, JobRecord]:
+async def record(leader: Leader, news: Mapping[str, News], propose: Proposing | None = None) -> dict[str, JobRecord]:
     """Turn facts into saved changes; return each job that changed, as it is now.
 
     What the facts set free is free for `propose`, whose grants are saved in the same transaction. Old news changes
@@ -57,14 +57,14 @@ async def record(office: Office, news: Mapping[str, News], propose: Proposing | 
     """
     changed: dict[str, JobRecord] = {}
     freed: set[tuple[str, int]] = set()
-    async with office.gate:
+    async with leader.gate:
         left = dict(news)
         for _ in range(RACES_MAX):
             try:
-                left = await _record_once(office, left, changed, freed, propose)
+                left = await _record_once(leader, left, changed, freed, propose)
             except Unavailable:
                 # Perhaps it was saved and only the answer was lost, or what follows from it was half done.
-                office.must_resync = True
+                leader.must_resync = True
                 raise
             propose = None
             if not left:
@@ -73,44 +73,44 @@ async def record(office: Office, news: Mapping[str, News], propose: Proposing | 
 
 
 async def _record_once(
-    office: Office,
+    leader: Leader,
     news: Mapping[str, News],
     changed: dict[str, JobRecord],
     freed: set[tuple[str, int]],
     propose: Proposing | None,
 ) -> dict[str, News]:
     """Save what can be saved; return the news of jobs that somebody else changed meanwhile."""
-    changes = await _changes(office, news)
+    changes = await _changes(leader, news)
     for change in changes:
-        _let_go(office, change.before, change.after, freed, _changed(change))
+        _let_go(leader, change.before, change.after, freed, _changed(change))
     if propose is not None:
-        granted = await propose(office, {change.after.job.id for change in changes})
+        granted = await propose(leader, {change.after.job.id for change in changes})
         news = {**news, **granted}
-        changes += await _changes(office, granted)
+        changes += await _changes(leader, granted)
     if not changes:
         return {}
-    answers = await office.store.save(changes, office.epoch)
+    answers = await leader.store.save(changes, leader.epoch)
     stale: dict[str, News] = {}
     for change, saved in zip(changes, answers, strict=True):
         id_ = change.after.job.id
         if saved is Saved.YES:
             changed[id_] = change.after
-            follow(office, change.before, change.after, _changed(change))
+            follow(leader, change.before, change.after, _changed(change))
         elif saved is Saved.STALE:
             stale[id_] = news[id_]
-            await reload(office, id_, freed)
+            await reload(leader, id_, freed)
         elif Saved.STALE not in answers:
             # With a stale change in the group, the device may be one that this change was about to free.
             log.error("a device was granted twice", job=id_, granted=change.granted)
-            office.must_resync = True
+            leader.must_resync = True
     return stale
 
 
-async def _changes(office: Office, news: Mapping[str, News]) -> list[Change]:
+async def _changes(leader: Leader, news: Mapping[str, News]) -> list[Change]:
     changes = []
-    for id_, told in news.items():
-        before = office.desk.records.get(id_) or await office.store.load(id_)
-        change = change_of(before, told, office) if before else None
+    for id_, message in news.items():
+        before = leader.active.records.get(id_) or await leader.store.load(id_)
+        change = change_of(before, message, leader) if before else None
         if change is not None:
             changes.append(change)
             if len(change.tasks) > TASKS_AT_ONCE:
@@ -118,30 +118,30 @@ async def _changes(office: Office, news: Mapping[str, News]) -> list[Change]:
     return changes
 
 
-async def reload(office: Office, id_: str, freed: set[tuple[str, int]]) -> None:
+async def reload(leader: Leader, id_: str, freed: set[tuple[str, int]]) -> None:
     """Replace a job on the desk by what the store holds, and tell the rooms what that changes."""
-    before = office.desk.records.get(id_)
-    after = await office.store.load(id_)
+    before = leader.active.records.get(id_)
+    after = await leader.store.load(id_)
     if after is None:
         return
     if before is None:
         before = replace(after, job=replace(after.job, phase=JobPhase.STOPPED, tasks={}), slots={})
-    _let_go(office, before, after, freed)
-    follow(office, before, after)
+    _let_go(leader, before, after, freed)
+    follow(leader, before, after)
 
 
-async def is_newest(office: Office, known: JobRecord) -> bool:
+async def is_newest(leader: Leader, known: JobRecord) -> bool:
     """Return whether the store knows no later version of a job; if it does, so does the desk afterwards."""
-    async with office.gate:
-        stored = await office.store.load(known.job.id)
+    async with leader.gate:
+        stored = await leader.store.load(known.job.id)
         if stored is None or stored.version == known.version:
             return True
-        await reload(office, known.job.id, set())
+        await reload(leader, known.job.id, set())
         return False
 
 
 def _let_go(
-    office: Office,
+    leader: Leader,
     before: JobRecord,
     after: JobRecord,
     freed: set[tuple[str, int]],
@@ -161,28 +161,28 @@ def _let_go(
         freed.add((job_id, slot.grant))
         gang, place = gangs.gang_of(before.job, before.job.tasks[id_])
         leaving.setdefault(gang, []).append(place)
-        office.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])
+        leader.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])
     for gang, places in leaving.items():
         # At once: members of a gang of thousands often end in the same moment.
-        office.scheduler.release(gang, places)
-        office.nudges.work.set()
+        leader.scheduler.release(gang, places)
+        leader.nudges.work.set()
 
 
-def change_of(before: JobRecord, news: News, office: Office) -> Change | None:
+def change_of(before: JobRecord, news: News, leader: Leader) -> Change | None:
     """Return what to save for some news, or None when it changes nothing."""
     try:
-        stepped = step(before.job, news.facts, office.policy)
+        stepped = step(before.job, news.facts, leader.policy)
     except ImpossibleFact as error:
         log.error("impossible news dropped", job=before.full_name, error=error.message)
         return None
     if stepped.job is before.job and not news.notes:
         return None
-    change = build_change(before, stepped, news.slots or {}, office.clock.now_ms())
+    change = build_change(before, stepped, news.slots or {}, leader.clock.now_ms())
     change = replace(change, quotas=news.quotas) if news.quotas else change
     change = replace(change, events=(*news.notes, *change.events))
     if news.remark is None:
         return change
-    remark = Event(before.job.id, office.clock.now_ms(), *news.remark, before.job.attempt, is_warning=True)
+    remark = Event(before.job.id, leader.clock.now_ms(), *news.remark, before.job.attempt, is_warning=True)
     return replace(change, events=(remark, *change.events))
 
 
@@ -246,27 +246,27 @@ def _events(before: JobRecord, stepped: Stepped, slots: Mapping[TaskId, Slot], n
     return events
 
 
-def follow(office: Office, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None = None) -> None:
+def follow(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None = None) -> None:
     """Let the desk, the scheduler and the port book know that a job is now `after`.
 
     Only the tasks named in `changed` are looked at, all of them when it is None: a job may have thousands.
     """
-    desk = office.desk
+    active = leader.active
     id_ = after.job.id
-    _forget_over(office, before, after, changed)
-    _requeue(office, before, after, changed)
+    _forget_over(leader, before, after, changed)
+    _requeue(leader, before, after, changed)
     if after.job.is_final:
-        desk.records.pop(id_, None)
-        desk.to_act.pop(id_, None)
-        desk.steps.pop(id_, None)
+        active.records.pop(id_, None)
+        active.to_act.pop(id_, None)
+        active.steps.pop(id_, None)
     else:
-        desk.records[id_] = after
+        active.records[id_] = after
         # Once its attempt has its verdict, every task that is alive has to end.
         is_ending_now = after.job.phase is JobPhase.ENDING and before.job.phase is not JobPhase.ENDING
-        if desk.act_on(after.job, None if is_ending_now else changed):
-            office.nudges.work.set()
+        if active.act_on(after.job, None if is_ending_now else changed):
+            leader.nudges.work.set()
     if after.job.retry_at_ms or after.time_limit_ms or _backs_off(after.job, changed):
-        office.nudges.timers.set()
+        leader.nudges.timers.set()
 
 
 def _backs_off(job: Job, changed: Collection[TaskId] | None) -> bool:
@@ -276,8 +276,8 @@ def _backs_off(job: Job, changed: Collection[TaskId] | None) -> bool:
     return any(task.phase is TaskPhase.BACKING_OFF for task in tasks)
 
 
-def _forget_over(office: Office, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
-    desk = office.desk
+def _forget_over(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
+    active = leader.active
     for id_ in before.job.tasks if changed is None else changed:
         task = before.job.tasks[id_]
         if not task.is_alive:
@@ -285,36 +285,36 @@ def _forget_over(office: Office, before: JobRecord, after: JobRecord, changed: C
         key = before.job.key(task)
         now = after.job.tasks.get(id_)
         if now is None or not now.is_alive or after.job.key(now) != key:
-            desk.to_forget[key] = None
-            desk.launched.discard(key)
-            desk.killed.discard(key)
-            office.nudges.work.set()
+            active.to_forget[key] = None
+            active.launched.discard(key)
+            active.killed.discard(key)
+            leader.nudges.work.set()
 
 
-def _requeue(office: Office, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
+def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
     waited = {members.gang for members in gangs.waiting(before.job, changed)}
     if gangs.has_changed(before, after):
-        _describe_anew(office, after)
+        _describe_anew(leader, after)
     if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
         for members in gangs.holding(after):
-            office.scheduler.checkpointed(members.gang, after.checkpoint_at_ms)
+            leader.scheduler.checkpointed(members.gang, after.checkpoint_at_ms)
     for members in gangs.waiting(after.job, changed):
         if members.gang in waited:
             waited.discard(members.gang)
             continue
-        office.scheduler.add(gangs.describe(after, members))
-        office.nudges.work.set()
+        leader.scheduler.add(gangs.describe(after, members))
+        leader.nudges.work.set()
     if not waited:
         return
     held = after.slots if changed is None else [id_ for id_ in changed if id_ in after.slots]
     is_granted = {gangs.gang_of(after.job, after.job.tasks[id_])[0] for id_ in held}
     for gang in sorted(waited - is_granted):
-        office.scheduler.cancel(gang)
+        leader.scheduler.cancel(gang)
         # Whoever waited behind it may be next.
-        office.nudges.work.set()
+        leader.nudges.work.set()
 
 
-def _describe_anew(office: Office, record_: JobRecord) -> None:
+def _describe_anew(leader: Leader, record_: JobRecord) -> None:
     for members in (*gangs.waiting(record_.job), *gangs.holding(record_)):
-        office.scheduler.change(gangs.describe(record_, members))
-    office.nudges.work.set()
+        leader.scheduler.change(gangs.describe(record_, members))
+    leader.nudges.work.set()

@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from openpai.orchestrator import gangs
-from openpai.orchestrator.arranging import absent_machines, check, names_in, seen_machines
+from openpai.orchestrator.arranging import absent_machines, check, names_in, promised_text, seen_machines
 from openpai.orchestrator.draining import set_deadline
 from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.holding import held_on
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.node_sync import look_at_nodes
+from openpai.orchestrator.node_views import node_views
 from openpai.orchestrator.promising import changed, no_virtual_cluster
-from openpai.orchestrator.seeing import node_views
-from openpai.orchestrator.surveying import look_at_nodes
 from openpai.ports.clock import Clock
-from openpai.ports.platform import ClusterConfig, Holding, NodeView, NodeWish, NotLeading
+from openpai.ports.platform import ClusterConfig, Holding, NodeChange, NodeView, NotLeading
 from openpai.ports.settings import CLUSTER, NodeNote, SettingsStore
 from openpai.ports.store import LEASE_MS, JobStore
 from openpai.protocol.errors import Refused
@@ -27,27 +27,27 @@ from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.interface import Amount, VcView
 
 
-class SharingWishes:
+class SharingCommands:
     """The part of `ports.platform.Platform` that is about nodes and virtual clusters."""
 
     def __init__(self, store: JobStore, settings: SettingsStore, clock: Clock) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self.office: Office | None = None
+        self.leader: Leader | None = None
         """The office while this server leads."""
         self._names = -1, frozenset[str]()
         """The virtual clusters, and the version of the setting they were read from."""
 
-    async def _leading(self) -> Office:
+    async def _leading(self) -> Leader:
         """Return the office; raise NotLeading, with the place where it is, on any other server."""
-        if self.office is None:
+        if self.leader is None:
             raise NotLeading(await self._store.leader_url(LEASE_MS))
-        return self.office
+        return self.leader
 
     async def _known_clusters(self) -> frozenset[str]:
-        if self.office is not None:
-            return self.office.sharing.arrangement.virtual_clusters | {DEFAULT_VIRTUAL_CLUSTER}
+        if self.leader is not None:
+            return self.leader.sharing.arrangement.virtual_clusters | {DEFAULT_VIRTUAL_CLUSTER}
         setting = await self._settings.setting(CLUSTER)
         version = setting.version if setting is not None else 0
         if self._names[0] != version:
@@ -58,47 +58,47 @@ class SharingWishes:
         """Return every machine; see `Platform.nodes`."""
         return node_views(await self._leading())
 
-    async def change_node(self, name: str, wish: NodeWish, by: str) -> NodeView:
+    async def change_node(self, name: str, promise: NodeChange, by: str) -> NodeView:
         """Drain a node, give it back, or mark devices of it; see `Platform.change_node`."""
-        office = await self._leading()
-        note = await self._note(office, name)
+        leader = await self._leading()
+        note = await self._note(leader, name)
         # It is shown as a part of one line.
-        reason = " ".join(wish.reason.split())
+        reason = " ".join(promise.reason.split())
         changes: dict[str, Any] = {"changed_by": by}
-        if wish.is_drained is not None:
-            changes |= {"is_drained": wish.is_drained, "reason": reason}
-        if wish.bad_devices is not None:
-            node = office.nodes.get(name)
-            _refuse_unknown(name, wish.bad_devices, note.gpus if node is None else node.gpus)
-            changes |= {"bad_devices": wish.bad_devices, "bad_because": reason if wish.bad_devices else ""}
+        if promise.is_drained is not None:
+            changes |= {"is_drained": promise.is_drained, "reason": reason}
+        if promise.bad_devices is not None:
+            node = leader.nodes.get(name)
+            _refuse_unknown(name, promise.bad_devices, note.gpus if node is None else node.gpus)
+            changes |= {"bad_devices": promise.bad_devices, "bad_because": reason if promise.bad_devices else ""}
         await self._settings.set_node_notes((replace(note, **changes),))
-        if wish.is_drained is not None:
+        if promise.is_drained is not None:
             now_ms = self._clock.now_ms()
-            at_ms = None if wish.deadline_s is None else now_ms + wish.deadline_s * 1000
-            await set_deadline(self._settings, name, at_ms if wish.is_drained else None, by=by, now_ms=now_ms)
-        await look_at_nodes(office)
-        return next(view for view in node_views(office) if view.name == name)
+            at_ms = None if promise.deadline_s is None else now_ms + promise.deadline_s * 1000
+            await set_deadline(self._settings, name, at_ms if promise.is_drained else None, by=by, now_ms=now_ms)
+        await look_at_nodes(leader)
+        return next(view for view in node_views(leader) if view.name == name)
 
     async def node_holdings(self, name: str) -> tuple[Holding, ...]:
         """Return what jobs hold on a node; see `Platform.node_holdings`."""
-        office = await self._leading()
-        await self._note(office, name)
-        return held_on(office, name)
+        leader = await self._leading()
+        await self._note(leader, name)
+        return held_on(leader, name)
 
     async def forget_node(self, name: str, by: str) -> None:
         """Forget a node that is gone for good; see `Platform.forget_node`."""
-        office = await self._leading()
-        await self._note(office, name)
-        if name in office.nodes:
-            told = f"node {name!r} is there, and would be remembered again at once"
-            raise Refused("InvalidParametersError", told, "drain it if nothing shall run on it")
+        leader = await self._leading()
+        await self._note(leader, name)
+        if name in leader.nodes:
+            message = f"node {name!r} is there, and would be remembered again at once"
+            raise Refused("InvalidParametersError", message, "drain it if nothing shall run on it")
         await self._settings.forget_nodes((name,))
-        await look_at_nodes(office)
+        await look_at_nodes(leader)
 
-    async def _note(self, office: Office, name: str) -> NodeNote:
+    async def _note(self, leader: Leader, name: str) -> NodeNote:
         # Read anew: nobody's change of a moment ago may be lost.
         notes = {note.name: note for note in await self._settings.node_notes()}
-        if name not in notes and name not in office.nodes:
+        if name not in notes and name not in leader.nodes:
             raise Refused("NoNodeError", f"there is no node {name!r}", "`pai node list` shows the nodes there are")
         return notes.get(name) or NodeNote(name)
 
@@ -108,46 +108,48 @@ class SharingWishes:
 
     async def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
         """Return what devices bring along; see `Platform.sku_types`."""
-        office = await self._leading()
+        leader = await self._leading()
         if virtual_cluster is not None and virtual_cluster not in await self._known_clusters():
             raise no_virtual_cluster(virtual_cluster)
-        return office.scheduler.sku_types(virtual_cluster)
+        return leader.scheduler.sku_types(virtual_cluster)
 
     async def cluster_config(self) -> ClusterConfig:
         """Return what was promised to whom; see `Platform.cluster_config`."""
         return _config(await self._leading())
 
-    async def configure(self, *, wishes: str | None, hived: str | None, version: int | None, by: str) -> ClusterConfig:
+    async def configure(
+        self, *, promises: str | None, hived: str | None, version: int | None, by: str
+    ) -> ClusterConfig:
         """Promise something else from now on; see `Platform.configure`."""
-        if (wishes is None) == (hived is None):
-            told = "a configuration is either wishes or a whole configuration in HiveD's format"
-            raise Refused("BadConfigurationError", told, "give one of the two")
-        body = {"wishes": wishes} if wishes is not None else {"hived": hived}
+        if (promises is None) == (hived is None):
+            message = "a configuration is either wishes or a whole configuration in HiveD's format"
+            raise Refused("BadConfigurationError", message, "give one of the two")
+        body = {"promises": promises} if promises is not None else {"hived": hived}
         return await self._configure(await self._leading(), body, version, by)
 
-    async def promise(self, virtual_cluster: str, wish: str | None, by: str) -> ClusterConfig:
+    async def promise(self, virtual_cluster: str, promise: str | None, by: str) -> ClusterConfig:
         """Promise one virtual cluster something else; see `Platform.promise`."""
-        office = await self._leading()
+        leader = await self._leading()
         if virtual_cluster == DEFAULT_VIRTUAL_CLUSTER:
-            told = "`default` has whatever is promised to nobody else"
-            raise Refused("ReadOnlyVcError", told, "promise the other virtual clusters more or less")
+            message = "`default` has whatever is promised to nobody else"
+            raise Refused("ReadOnlyVcError", message, "promise the other virtual clusters more or less")
         setting = await self._settings.setting(CLUSTER)
-        body = changed(setting.body if setting is not None else None, virtual_cluster, wish)
-        if wish is None:
-            _refuse_in_use(office, virtual_cluster)
-        return await self._configure(office, body, setting.version if setting is not None else 0, by)
+        body = changed(setting.body if setting is not None else None, virtual_cluster, promise)
+        if promise is None:
+            _refuse_in_use(leader, virtual_cluster)
+        return await self._configure(leader, body, setting.version if setting is not None else 0, by)
 
-    async def _configure(self, office: Office, body: dict[str, Any], version: int | None, by: str) -> ClusterConfig:
+    async def _configure(self, leader: Leader, body: dict[str, Any], version: int | None, by: str) -> ClusterConfig:
         machines = [
-            *seen_machines(office.nodes.values()),
-            *absent_machines(office.sharing.notes.values(), office.nodes),
+            *seen_machines(leader.nodes.values()),
+            *absent_machines(leader.sharing.notes.values(), leader.nodes),
         ]
         check(body, machines)
         await self._settings.set_setting(CLUSTER, body, by=by, at_ms=self._clock.now_ms(), version=version)
-        was = office.sharing.arrangement
-        await look_at_nodes(office)
-        config = _config(office)
-        return config if office.sharing.arrangement is not was else replace(config, demoted=())
+        was = leader.sharing.arrangement
+        await look_at_nodes(leader)
+        config = _config(leader)
+        return config if leader.sharing.arrangement is not was else replace(config, demoted=())
 
     async def inspect(self) -> Mapping[str, Any]:
         """Return cells and gangs in HiveD's own shapes; see `Platform.inspect`."""
@@ -159,33 +161,33 @@ class SharingWishes:
 
     async def limits_changed(self) -> None:
         """Learn that limits changed; see `Platform.limits_changed`. A leader elsewhere looks for itself soon."""
-        office = self.office
-        if office is not None:
-            async with office.sharing.turn:
-                await learn_limits(office)
+        leader = self.leader
+        if leader is not None:
+            async with leader.sharing.turn:
+                await learn_limits(leader)
 
 
 def _refuse_unknown(name: str, devices: frozenset[int], gpus: int) -> None:
     unknown = sorted(device for device in devices if device >= gpus)
     if unknown:
-        told = f"node {name!r} has no GPU {', '.join(map(str, unknown))}"
-        raise Refused("InvalidParametersError", told, f"its GPUs are 0 to {gpus - 1}" if gpus else "it has no GPUs")
+        message = f"node {name!r} has no GPU {', '.join(map(str, unknown))}"
+        raise Refused("InvalidParametersError", message, f"its GPUs are 0 to {gpus - 1}" if gpus else "it has no GPUs")
 
 
-def _refuse_in_use(office: Office, virtual_cluster: str) -> None:
-    jobs = [found.full_name for found in office.desk.records.values() if found.virtual_cluster == virtual_cluster]
+def _refuse_in_use(leader: Leader, virtual_cluster: str) -> None:
+    jobs = [found.full_name for found in leader.active.records.values() if found.virtual_cluster == virtual_cluster]
     if jobs:
         more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
-        told = f"virtual cluster {virtual_cluster!r} is in use by {jobs[0]}{more}"
-        raise Refused("RemoveRunningVcError", told, "wait for them to end, or stop them")
+        message = f"virtual cluster {virtual_cluster!r} is in use by {jobs[0]}{more}"
+        raise Refused("RemoveRunningVcError", message, "wait for them to end, or stop them")
 
 
-def _config(office: Office) -> ClusterConfig:
-    setting = office.sharing.setting
-    arrangement = office.sharing.arrangement
-    jobs = (office.desk.records.get(gangs.job_of(gang)) for gang in arrangement.demoted)
+def _config(leader: Leader) -> ClusterConfig:
+    setting = leader.sharing.setting
+    arrangement = leader.sharing.arrangement
+    jobs = (leader.active.records.get(gangs.job_of(gang)) for gang in arrangement.demoted)
     return ClusterConfig(
-        wishes=(setting.body.get("wishes") if setting.body.get("hived") is None else None) if setting else "",
+        promises=(promised_text(setting.body) if setting.body.get("hived") is None else None) if setting else "",
         hived=arrangement.text,
         version=setting.version if setting is not None else 0,
         problems=arrangement.problems,

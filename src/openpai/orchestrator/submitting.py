@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from openpai.orchestrator import gangs
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.promising import no_virtual_cluster
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.platform import Submitter
@@ -39,8 +39,8 @@ def check_size(user: str, quotas: Sequence[Quota], gpus: int) -> None:
     for quota in quotas:
         limit = quota.gpus_per_job
         if limit is not None and gpus > limit:
-            told = f"the job asks for {_gpus(gpus)}, and {_whose(user, quota)} may ask for {limit} in one job"
-            raise _beyond(quota, told, "ask for fewer" if limit else "ask for none")
+            message = f"the job asks for {_gpus(gpus)}, and {_whose(user, quota)} may ask for {limit} in one job"
+            raise _beyond(quota, message, "ask for fewer" if limit else "ask for none")
 
 
 async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
@@ -66,11 +66,15 @@ def no_room(user: str, beyond: BeyondQuota) -> Refused:
     quota, count, used = beyond.quota, beyond.count, beyond.gpu_hours
     if used is not None:
         limit = _hours(quota.gpu_hours_per_month or 0)
-        told = f"{user} has used {_hours(used)} GPU hours this month, and {_whose(user, quota)} may use {limit}"
-        return _beyond(quota, told, "wait for the first of the next month (UTC)" if quota.gpu_hours_per_month else "")
+        message = f"{user} has used {_hours(used)} GPU hours this month, and {_whose(user, quota)} may use {limit}"
+        return _beyond(
+            quota, message, "wait for the first of the next month (UTC)" if quota.gpu_hours_per_month else ""
+        )
     jobs = "1 unfinished job" if count == 1 else f"{count} unfinished jobs"
-    told = f"{user} has {jobs}, and {_whose(user, quota)} may have {quota.jobs_unfinished}"
-    return _beyond(quota, told, _ends_first(count + 1 - (quota.jobs_unfinished or 0)) if quota.jobs_unfinished else "")
+    message = f"{user} has {jobs}, and {_whose(user, quota)} may have {quota.jobs_unfinished}"
+    return _beyond(
+        quota, message, _ends_first(count + 1 - (quota.jobs_unfinished or 0)) if quota.jobs_unfinished else ""
+    )
 
 
 def _ends_first(jobs: int) -> str:
@@ -91,27 +95,27 @@ def _hours(hours: float) -> str:
     return f"{hours:.{2 if hours >= 1 else 6}f}".rstrip("0").rstrip(".")
 
 
-def _beyond(quota: Quota, told: str, advice: str) -> Refused:
+def _beyond(quota: Quota, message: str, advice: str) -> Refused:
     who = f" or a manager of {quota.virtual_cluster}" if quota.virtual_cluster else ""
     first = f"{advice}, or " if advice else ""
-    return Refused("NoEnoughQuotaError", told, f"{first}ask an administrator{who} for a larger quota")
+    return Refused("NoEnoughQuotaError", message, f"{first}ask an administrator{who} for a larger quota")
 
 
-def check_hardware(office: Office, record: JobRecord, read: Read, usable: Collection[str] | None = None) -> None:
+def check_hardware(leader: Leader, record: JobRecord, read: Read, usable: Collection[str] | None = None) -> None:
     """Raise InvalidProtocol for hardware the cluster does not have, and Refused for a job that could never run."""
-    arrangement = office.sharing.arrangement
+    arrangement = leader.sharing.arrangement
     if not arrangement.text or record.virtual_cluster in arrangement.unkept:
         return  # what it was promised may come yet
     spec = read.spec
-    faults = tuple(_hardware_faults(office, record, spec))
+    faults = tuple(_hardware_faults(leader, record, spec))
     if read.gpu_type_line is not None:
         faults = in_version_1(faults, read.gpu_type_line)
     if faults:
         raise InvalidProtocol(faults)
     for members in _different(record):
-        refused = office.scheduler.refusal(gangs.describe(record, members, spec), usable)
+        refused = leader.scheduler.refusal(gangs.describe(record, members, spec), usable)
         if refused is not None:
-            raise Refused("InvalidProtocolError", refused.told, refused.remedy)
+            raise Refused("InvalidProtocolError", refused.message, refused.remedy)
 
 
 def _different(record: JobRecord) -> Iterator[gangs.Members]:
@@ -131,19 +135,19 @@ def in_version_1(faults: Sequence[Fault], line: int) -> tuple[Fault, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def _hardware_faults(office: Office, record: JobRecord, spec: JobSpec) -> Iterator[Fault]:
+def _hardware_faults(leader: Leader, record: JobRecord, spec: JobSpec) -> Iterator[Fault]:
     name = record.virtual_cluster
-    wishes = placement_of(spec).roles
-    skus: Mapping[str, Any] = office.scheduler.sku_types() if wishes else {}
-    own = office.scheduler.sku_types(name) if wishes and record.priority >= 0 else skus
-    pins = office.sharing.arrangement.pins.get(name, frozenset())
-    for role, wish in wishes.items():
-        if wish.sku_type is not None and wish.sku_type not in own:
-            told = f"virtual cluster {name!r} was promised no {wish.sku_type}"
-            if wish.sku_type not in skus:
-                told = f"the cluster has no SKU type {wish.sku_type!r}"
-            yield Fault(f"{_AT}.{role}.skuType", told, None, listed(own), nearest(wish.sku_type, own))
-        if wish.pinned_cell is not None and wish.pinned_cell not in pins:
-            told = f"virtual cluster {name!r} has no pinned cell {wish.pinned_cell!r}"
-            near = nearest(wish.pinned_cell, pins)
-            yield Fault(f"{_AT}.{role}.pinnedCellId", told, None, listed(sorted(pins)), near)
+    placements = placement_of(spec).roles
+    skus: Mapping[str, Any] = leader.scheduler.sku_types() if placements else {}
+    own = leader.scheduler.sku_types(name) if placements and record.priority >= 0 else skus
+    pins = leader.sharing.arrangement.pins.get(name, frozenset())
+    for role, placement in placements.items():
+        if placement.sku_type is not None and placement.sku_type not in own:
+            message = f"virtual cluster {name!r} was promised no {placement.sku_type}"
+            if placement.sku_type not in skus:
+                message = f"the cluster has no SKU type {placement.sku_type!r}"
+            yield Fault(f"{_AT}.{role}.skuType", message, None, listed(own), nearest(placement.sku_type, own))
+        if placement.pinned_cell is not None and placement.pinned_cell not in pins:
+            message = f"virtual cluster {name!r} has no pinned cell {placement.pinned_cell!r}"
+            near = nearest(placement.pinned_cell, pins)
+            yield Fault(f"{_AT}.{role}.pinnedCellId", message, None, listed(sorted(pins)), near)

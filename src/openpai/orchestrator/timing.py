@@ -10,7 +10,7 @@ from typing import Final
 from openpai.lifecycle.model import Job, JobPhase, RetryDue, TaskPhase, TimeLimitReached
 from openpai.lifecycle.policy import RetryPolicy
 from openpai.orchestrator.draining import leaving
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import News, record
 from openpai.orchestrator.waiting import Wait
 from openpai.ports.store import JobRecord
@@ -18,30 +18,30 @@ from openpai.ports.store import JobRecord
 _MINUTE_MS: Final = 60_000
 
 
-async def retry_due(office: Office) -> int | None:
+async def retry_due(leader: Leader) -> int | None:
     """Do everything that is due; return in how many milliseconds the next is due, None when nothing waits."""
-    office.nudges.timers.clear()
-    now_ms = office.clock.now_ms()
-    over = [wait for wait, left_ms in _left(office, now_ms).items() if left_ms <= 0]
+    leader.nudges.timers.clear()
+    now_ms = leader.clock.now_ms()
+    over = [wait for wait, left_ms in _left(leader, now_ms).items() if left_ms <= 0]
     retries: dict[str, frozenset[int]] = {}
     for wait in over:
         if not wait.is_limit:
             retries[wait.job] = retries.get(wait.job, frozenset()) | {wait.at_ms}
-    due = {wait.job: _time_is_up(office.desk.records[wait.job], now_ms) for wait in over if wait.is_limit}
+    due = {wait.job: _time_is_up(leader.active.records[wait.job], now_ms) for wait in over if wait.is_limit}
     # A job of which something tries again now meets its time limit in the next pass.
     due |= {job: News((RetryDue(now_ms, stamps),)) for job, stamps in retries.items()}
-    due = {**leaving(office, now_ms), **due}
+    due = {**leaving(leader, now_ms), **due}
     if due:
-        await record(office, due)
+        await record(leader, due)
     # Somebody said until what o'clock a node is drained: that is a matter of the wall clock, which may be set.
-    deadlines = (min(at_ms - now_ms, _MINUTE_MS) for at_ms in office.sharing.deadlines.values() if at_ms > now_ms)
-    return min((*(max(left_ms, 0) for left_ms in _left(office, now_ms).values()), *deadlines), default=None)
+    deadlines = (min(at_ms - now_ms, _MINUTE_MS) for at_ms in leader.sharing.deadlines.values() if at_ms > now_ms)
+    return min((*(max(left_ms, 0) for left_ms in _left(leader, now_ms).values()), *deadlines), default=None)
 
 
-def _left(office: Office, now_ms: int) -> dict[Wait, int]:
+def _left(leader: Leader, now_ms: int) -> dict[Wait, int]:
     """Return what is waited for and how long it still takes."""
-    waits = (wait for found in office.desk.records.values() for wait in _waits_of(found, office.policy))
-    return office.waits.left_ms(waits, now_ms, round(asyncio.get_running_loop().time() * 1000))
+    waits = (wait for found in leader.active.records.values() for wait in _waits_of(found, leader.policy))
+    return leader.waits.left_ms(waits, now_ms, round(asyncio.get_running_loop().time() * 1000))
 
 
 def _waits_of(found: JobRecord, policy: RetryPolicy) -> Iterator[Wait]:
@@ -75,5 +75,5 @@ def _time_is_up(found: JobRecord, now_ms: int) -> News:
     limit_ms = found.time_limit_ms or 0
     minutes = f"{limit_ms / _MINUTE_MS:g}"
     number = found.job.attempt + 1
-    told = f"attempt {number} ran for as long as it may, its time limit of {minutes} minutes, and is ended"
-    return News((TimeLimitReached(found.job.attempt, now_ms, limit_ms),), remark=("TimeLimitReached", told))
+    message = f"attempt {number} ran for as long as it may, its time limit of {minutes} minutes, and is ended"
+    return News((TimeLimitReached(found.job.attempt, now_ms, limit_ms),), remark=("TimeLimitReached", message))

@@ -104,7 +104,7 @@ class TaskSeen:
     grant: int
     started_at_ms: int | None
     exit: ExitReport | None = None
-    told: str = ""
+    message: str = ""
     """What is being done so that it may begin, in a sentence; empty when there is nothing to say."""
     step: str = ""
     """What kind of step that is, a CamelCase word, where the job's events should tell it; empty for mere progress."""
@@ -123,7 +123,7 @@ class NodeSeen:
     is_healthy: bool = True
     bad_devices: frozenset[int] = frozenset()
     gpu_model: str = ""
-    told: str = ""
+    message: str = ""
     """Why it is not healthy, in a sentence."""
 
 

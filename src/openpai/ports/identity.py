@@ -45,9 +45,9 @@ class Finished:
 class SignOnFailed(Exception):
     """The provider did not let somebody in, or its answer cannot be trusted; the sentence is for that person."""
 
-    def __init__(self, told: str, back: Mapping[str, str] | None = None) -> None:
-        super().__init__(told)
-        self.told = told
+    def __init__(self, message: str, back: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
         self.back = back or {}
 
 

@@ -59,7 +59,7 @@ class NodeView:
     name: str
     address: str
     is_healthy: bool
-    told: str
+    message: str
     gpu_model: str
     cpus_total: int
     cpus_used: int
@@ -105,7 +105,7 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWish:
+class NodeChange:
     """How a node shall be; None leaves it as it is."""
 
     is_drained: bool | None = None
@@ -120,7 +120,7 @@ class NodeWish:
 class ClusterConfig:
     """What was promised to whom, as an administrator wrote it, and the whole configuration that follows from it."""
 
-    wishes: str | None
+    promises: str | None
     """The short form, such as `team-a: 3 nodes, team-b: 8 GPUs`; None when `hived` was given instead."""
     hived: str
     """In HiveD's format: what the scheduler goes by now."""
@@ -200,7 +200,7 @@ class Platform(Protocol):
         """Return every machine, by name."""
         ...
 
-    async def change_node(self, name: str, wish: NodeWish, by: str) -> NodeView:
+    async def change_node(self, name: str, change: NodeChange, by: str) -> NodeView:
         """Drain a node, give it back, or mark devices of it as bad. Raises NoNodeError."""
         ...
 
@@ -220,7 +220,9 @@ class Platform(Protocol):
         """Return what was promised to whom."""
         ...
 
-    async def configure(self, *, wishes: str | None, hived: str | None, version: int | None, by: str) -> ClusterConfig:
+    async def configure(
+        self, *, promises: str | None, hived: str | None, version: int | None, by: str
+    ) -> ClusterConfig:
         """Promise something else from now on, given as wishes or in HiveD's format. Nobody is stopped for it.
 
         Raises Refused BadConfigurationError with every fault, having changed nothing, and ConflictSettingError when
@@ -228,7 +230,7 @@ class Platform(Protocol):
         """
         ...
 
-    async def promise(self, virtual_cluster: str, wish: str | None, by: str) -> ClusterConfig:
+    async def promise(self, virtual_cluster: str, change: str | None, by: str) -> ClusterConfig:
         """Promise a virtual cluster something else, such as `3 nodes` or `8 GPUs of A100 + 2 nodes`; None removes it.
 
         Raises NoVirtualClusterError when there is none to remove, RemoveRunningVcError while jobs use one that is

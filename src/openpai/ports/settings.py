@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 CLUSTER: Final = "cluster"
-"""Name of the document that says who was promised what: `{"wishes": TEXT}` for `planning.read_wishes` (everything
+"""Name of the document that says who was promised what: `{"promises": TEXT}` for `planning.read_promises` (everything
 left goes to `default`), or `{"hived": TEXT}` with a whole configuration in HiveD's format."""
 DRAINS: Final = "drains"
 """`{"deadlines": {NODE: MS}}`: until when jobs may run on nodes that are drained."""

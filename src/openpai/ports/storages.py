@@ -48,7 +48,7 @@ class Step:
 
     what: str
     is_ok: bool
-    told: str = ""
+    message: str = ""
 
 
 class StorageStore(Protocol):

@@ -68,9 +68,9 @@ def _racing_roles(spec: JobSpec) -> Iterator[Finding]:
     if len(racing) < 2:
         return
     names = [role.name for role in racing[:ROLES_NAMED_MAX]] + ["others"] * (len(racing) > ROLES_NAMED_MAX)
-    told = f"the job succeeds as soon as {' or '.join(names)} has succeeded, and its other tasks are ended then"
+    text = f"the job succeeds as soon as {' or '.join(names)} has succeeded, and its other tasks are ended then"
     remedy = "give a role `completion: {minSucceededInstances: -1}` if the others should run on after it"
-    yield Finding(("taskRoles",), f"{told}; {remedy}")
+    yield Finding(("taskRoles",), f"{text}; {remedy}")
 
 
 def _unresolved(spec: JobSpec) -> Iterator[Finding]:
@@ -133,8 +133,8 @@ def _plugins(spec: JobSpec) -> Iterator[Finding]:
         plugin_name = (prerequisite.plugin or "").removeprefix(f"{PLUGIN_PREFIX}.")
         is_plugin = plugin_name != (prerequisite.plugin or "") and prerequisite.name in wanted
         if is_plugin and plugin_name not in EFFECTIVE_PLUGINS:
-            told = f"the runtime plugin {plugin_name!r} has no effect yet"
-            yield Finding(("prerequisites", index, "plugin"), told)
+            text = f"the runtime plugin {plugin_name!r} has no effect yet"
+            yield Finding(("prerequisites", index, "plugin"), text)
     for index, plugin in enumerate(entries(spec.extras.get(PLUGIN_PREFIX))):
         name = plugin["plugin"]
         if name not in PLUGINS:
@@ -171,8 +171,8 @@ def _misspelt(spec: JobSpec) -> Iterator[Finding]:
 def _hived(spec: JobSpec) -> Iterator[Finding]:
     hived = mapping(spec.extras.get("hivedScheduler"))
     yield from _unknown_keys(("extras", "hivedScheduler"), hived, _HIVED_KEYS)
-    for role, wishes in mapping(hived.get("taskRoles")).items():
-        yield from _unknown_keys(("extras", "hivedScheduler", "taskRoles", role), mapping(wishes), _HIVED_ROLE_KEYS)
+    for role, placements in mapping(hived.get("taskRoles")).items():
+        yield from _unknown_keys(("extras", "hivedScheduler", "taskRoles", role), mapping(placements), _HIVED_ROLE_KEYS)
 
 
 def _unknown_keys(path: Path, holder: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[Finding]:

@@ -22,12 +22,12 @@ def unfit_texts(document: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     left: list[tuple[tuple[str | int, ...], Any]] = [((), document)]
     while left:
         path, value = left.pop()
-        if isinstance(value, str) and (told := unfit_in(value)):
-            yield path, told
+        if isinstance(value, str) and (message := unfit_in(value)):
+            yield path, message
         elif isinstance(value, dict):
             for key, part in value.items():
-                if isinstance(key, str) and (told := unfit_in(key)):
-                    yield path, f"{told} in one of its keys"
+                if isinstance(key, str) and (message := unfit_in(key)):
+                    yield path, f"{message} in one of its keys"
                 else:
                     left.append(((*path, key), part))
         elif isinstance(value, list):

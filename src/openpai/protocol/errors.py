@@ -121,7 +121,7 @@ class Fault:
     suggestion: str = ""
     """The nearest legal spelling, when there is one near enough."""
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return the fault as one line for a person."""
         where = f"line {self.line}: " if self.line else ""
         path = f"{self.path}: " if self.path else ""
@@ -139,7 +139,7 @@ class InvalidProtocol(Refused):
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
         super().__init__(
             "InvalidProtocolError",
-            f"the job file has {count}:\n" + "\n".join(fault.told() for fault in faults),
+            f"the job file has {count}:\n" + "\n".join(fault.describe() for fault in faults),
             "mend the lines named above; `pai job check FILE` checks a file without submitting it",
         )
         self.faults = faults

@@ -16,7 +16,7 @@ _SECOND_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class RoleWish:
+class RolePlacement:
     """Which hardware one task role wants, and which roles it belongs together with."""
 
     sku_type: str | None = None
@@ -32,7 +32,7 @@ class RoleWish:
 class Placement:
     """The wishes of a whole job."""
 
-    roles: Mapping[str, RoleWish] = field(default_factory=dict)
+    roles: Mapping[str, RolePlacement] = field(default_factory=dict)
     """Only roles that wish for something."""
     is_lazily_preemptible: bool = False
     cell_type: str | None = None
@@ -43,7 +43,7 @@ class Placement:
 
 
 ANYWHERE: Final = Placement()
-NO_WISH: Final = RoleWish()
+NO_WISH: Final = RolePlacement()
 
 
 def placement_of(spec: JobSpec) -> Placement:
@@ -54,7 +54,10 @@ def placement_of(spec: JobSpec) -> Placement:
     topology = mapping(hived.get("topology"))
     groups = mapping(hived.get("affinityGroups"))
     return Placement(
-        {name: _role_wish(mapping(wish), groups) for name, wish in mapping(hived.get("taskRoles")).items()},
+        {
+            name: _role_placement(mapping(placement), groups)
+            for name, placement in mapping(hived.get("taskRoles")).items()
+        },
         hived.get("lazyPreemptionEnable") is True,
         topology.get("cellType") or None,
         topology.get("required") is True,
@@ -62,13 +65,13 @@ def placement_of(spec: JobSpec) -> Placement:
     )
 
 
-def _role_wish(wish: Mapping[str, Any], groups: Mapping[str, Any]) -> RoleWish:
-    group = wish.get("affinityGroupName") or ""
-    return RoleWish(
-        wish.get("skuType") or None,
-        wish.get("pinnedCellId") or None,
+def _role_placement(placement: Mapping[str, Any], groups: Mapping[str, Any]) -> RolePlacement:
+    group = placement.get("affinityGroupName") or ""
+    return RolePlacement(
+        placement.get("skuType") or None,
+        placement.get("pinnedCellId") or None,
         group,
-        wish.get("cellType") or None,
+        placement.get("cellType") or None,
         mapping(groups.get(group)).get("cellType") or None,
     )
 

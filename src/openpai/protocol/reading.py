@@ -60,7 +60,7 @@ def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None) -> Read
     if faults:
         raise _invalid(faults)
     spec = _renderable(spec_of(document))
-    return Read(spec, _told(cautions(spec), lines))
+    return Read(spec, _describe(cautions(spec), lines))
 
 
 def _decoded(text: str | bytes) -> str:
@@ -120,7 +120,7 @@ def _problems(document: Mapping[str, Any]) -> list[Finding]:
             Finding(("secrets",), "are masked, as in a configuration that was shown", "the secrets themselves")
         )
         document = {**document, "secrets": None}
-    unfit = [Finding(path, told, "text without it") for path, told in islice(unfit_texts(document), FAULTS_MAX)]
+    unfit = [Finding(path, message, "text without it") for path, message in islice(unfit_texts(document), FAULTS_MAX)]
     try:
         JobSection.model_validate(document)
     except ValidationError as error:
@@ -139,7 +139,7 @@ def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Rea
     if faults:
         raise _invalid(faults)
     spec = _renderable(spec_of(upgraded.document))
-    warnings = (*_told(upgraded.warnings, lines), *_told(cautions(spec), lines))
+    warnings = (*_describe(upgraded.warnings, lines), *_describe(cautions(spec), lines))
     return Read(spec, warnings, lines.line_of(("gpuType",)) if document.get("gpuType") else None)
 
 
@@ -163,9 +163,13 @@ def _faults(findings: Iterable[Finding], lines: Lines) -> list[Fault]:
     ]
 
 
-def _told(findings: Iterable[Finding], lines: Lines) -> tuple[str, ...]:
-    told = [fault.told() for fault in _faults(islice(findings, WARNINGS_MAX + 1), lines)]
-    return (*told[:WARNINGS_MAX], "and more, told when these are mended") if len(told) > WARNINGS_MAX else tuple(told)
+def _describe(findings: Iterable[Finding], lines: Lines) -> tuple[str, ...]:
+    message = [fault.describe() for fault in _faults(islice(findings, WARNINGS_MAX + 1), lines)]
+    return (
+        (*message[:WARNINGS_MAX], "and more, told when these are mended")
+        if len(message) > WARNINGS_MAX
+        else tuple(message)
+    )
 
 
 def _invalid(faults: list[Fault]) -> InvalidProtocol:

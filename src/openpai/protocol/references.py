@@ -100,10 +100,10 @@ def _command_plugin_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
             yield from _command_faults(("extras", PLUGIN_PREFIX, index, "parameters"), mapping(one.get("parameters")))
 
 
-def _command_faults(path: Path, told: Mapping[str, Any]) -> Iterator[Finding]:
+def _command_faults(path: Path, text: Mapping[str, Any]) -> Iterator[Finding]:
     for key in ("preCommands", "postCommands"):
-        yield from _text_faults((*path, key), told.get(key))
-    callbacks = told.get("callbacks")
+        yield from _text_faults((*path, key), text.get(key))
+    callbacks = text.get("callbacks")
     if callbacks is not None and not isinstance(callbacks, list):
         yield Finding((*path, "callbacks"), "must be a list", "a list of mappings of event and commands")
     for at, one in enumerate(entries(callbacks)):
@@ -133,11 +133,11 @@ def _size_faults(roles: Mapping[str, Any]) -> Iterator[Finding]:
 def _hived_faults(document: Mapping[str, Any], roles: Mapping[str, Any]) -> Iterator[Finding]:
     at: Path = ("extras", "hivedScheduler", "taskRoles")
     hived = mapping(mapping(document.get("extras")).get("hivedScheduler"))
-    wishes = mapping(hived.get("taskRoles"))
+    placements = mapping(hived.get("taskRoles"))
     groups: dict[str, tuple[str, Any, Any]] = {}
-    for name, wish in wishes.items():
+    for name, placement in placements.items():
         yield from _dangling((*at, name), name, "task role", roles)
-        sku, cell, group = (mapping(wish).get(key) for key in ("skuType", "pinnedCellId", "affinityGroupName"))
+        sku, cell, group = (mapping(placement).get(key) for key in ("skuType", "pinnedCellId", "affinityGroupName"))
         if sku and cell:
             yield Finding((*at, name, "pinnedCellId"), "cannot stand beside skuType", "either skuType or pinnedCellId")
         if cell and hived.get("jobPriorityClass") == "oppo":

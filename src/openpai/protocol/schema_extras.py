@@ -49,7 +49,7 @@ class HivedRole(_Open):
     sku_number: Annotated[int, Field(ge=0)] | None = _field("Another spelling of skuNum.", 1)
 
 
-class TopologyWish(_Open):
+class TopologyRequest(_Open):
     """How close together the tasks of a job shall run."""
 
     cell_type: str = Field(
@@ -76,7 +76,7 @@ class HivedScheduler(_Open):
     affinity_groups: dict[str, AffinityGroup | None] | None = _field(
         "Wishes of the groups that roles name as affinityGroupName.", {"training": {"cellType": "V100-NODE"}}
     )
-    topology: TopologyWish | None = _field("Keep the job's tasks together.", {"cellType": "RACK", "required": True})
+    topology: TopologyRequest | None = _field("Keep the job's tasks together.", {"cellType": "RACK", "required": True})
     interruptible: bool | None = _field(
         "Whether the job may start on what others leave free, and be sent away again, until its own promise has room.",
         True,

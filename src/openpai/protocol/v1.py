@@ -179,15 +179,15 @@ def _extras(old: Mapping[str, Any], roles: Mapping[str, Any], result: Upgraded) 
     if not sku:
         return extras
     hived = dict(mapping(extras.get("hivedScheduler")))
-    wishes = dict(mapping(hived.get("taskRoles")))
+    placements = dict(mapping(hived.get("taskRoles")))
     for name, role in roles.items():
-        if role["resourcePerInstance"]["gpu"] > 0 and not mapping(wishes.get(name)).get("pinnedCellId"):
-            wishes[name] = {"skuType": sku, **mapping(wishes.get(name))}
-    if not wishes:
+        if role["resourcePerInstance"]["gpu"] > 0 and not mapping(placements.get(name)).get("pinnedCellId"):
+            placements[name] = {"skuType": sku, **mapping(placements.get(name))}
+    if not placements:
         result.warn(("gpuType",), "was left out: no task role asks for GPUs")
         return extras
     result.warn(("gpuType",), f"became the skuType {sku!r} of each role with GPUs; check that the cluster knows it")
-    return {**extras, "hivedScheduler": {**hived, "taskRoles": wishes}}
+    return {**extras, "hivedScheduler": {**hived, "taskRoles": placements}}
 
 
 def _add_directories(old: Mapping[str, Any], result: Upgraded) -> None:

@@ -192,8 +192,8 @@ class ExitText:
 
     def text(self) -> str:
         """Return the report as the file `exit` holds it."""
-        told = " ".join(self.message.split())
-        return f"code {self.code}\nreason {self.reason}\nmessage {told}\n{_EXIT_END}\n"
+        message = " ".join(self.message.split())
+        return f"code {self.code}\nreason {self.reason}\nmessage {message}\n{_EXIT_END}\n"
 
     @classmethod
     def parse(cls, text: str) -> ExitText | None:

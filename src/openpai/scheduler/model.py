@@ -155,7 +155,7 @@ class Limit:
 class Refusal(NamedTuple):
     """Why a gang could never run, in words its owner understands, and what would make it fit."""
 
-    told: str
+    message: str
     remedy: str = ""
 
 
@@ -165,7 +165,7 @@ class Wait:
 
     gang: str
     code: Why
-    told: str
+    message: str
     unblock: str = ""
     ahead: tuple[str, ...] = ()
     """`user~job` of the gangs that go first, nearest first, at most a handful."""
@@ -189,5 +189,5 @@ class Node:
     """False while it is unhealthy or drained: what runs there runs on, nothing new starts."""
     bad_devices: frozenset[int] = field(default=frozenset())
     gpu_model: str = ""
-    told: str = ""
+    message: str = ""
     """Why not all of it may be used, for people; empty when all may be."""

@@ -36,7 +36,7 @@ def delay_chart(title: str, delays_s: Mapping[str, Sequence[float]]) -> str:
         lines[name] = [(math.log10(1 + ordered[i]), 100 * (i + 1) / count) for i in at]
         longest = max(longest, ordered[-1] if ordered else 0)
     named = ((0, "0"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (36000, "10 h"), (360000, "100 h"))
-    marks = [(math.log10(1 + seconds), told) for seconds, told in named if seconds <= longest]
+    marks = [(math.log10(1 + seconds), message) for seconds, message in named if seconds <= longest]
     return _drawn(
         title, "waited at most", "% of jobs", lines, (marks, _ticks(0, 100)), (math.log10(1 + longest), 100.0)
     )  # fmt: skip
@@ -74,14 +74,14 @@ def _drawn(
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         f'<text x="{LEFT}" y="22" font-size="15" font-weight="600">{escape(title)}</text>',
     ]
-    for value, told in marks[0]:
+    for value, message in marks[0]:
         x, _ = at(value, 0)
         out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}" stroke="#e9ecef"/>')
-        out.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle" fill="#495057">{escape(told)}</text>')
-    for value, told in marks[1]:
+        out.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle" fill="#495057">{escape(message)}</text>')
+    for value, message in marks[1]:
         _, y = at(0, value)
         out.append(f'<line x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e9ecef"/>')
-        out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#495057">{escape(told)}</text>')
+        out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#495057">{escape(message)}</text>')
     out.append(f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 10}" text-anchor="middle">{escape(x_label)}</text>')
     middle = (TOP + bottom) / 2
     out.append(f'<text transform="rotate(-90 14 {middle})" x="14" y="{middle}" text-anchor="middle">{y_label}</text>')

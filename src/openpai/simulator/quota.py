@@ -206,10 +206,10 @@ class QuotaScheduler(Scheduler):
         total, left = sum(waiting.sizes), self._left[name]
         position = self._queues[name].index(waiting) + 1
         if total > left:
-            told = f"it asks for {total} GPUs; virtual cluster {name} has {left} of its {self._quotas[name]} left"
-            return Wait(gang, Why.NOT_ENOUGH_FREE, told, "jobs of its virtual cluster ending", position=position)
-        told = f"virtual cluster {name} has {left} GPUs left, but no nodes have room for {total} in its shape"
-        return Wait(gang, Why.FRAGMENTED, told, "jobs of any virtual cluster ending", position=position)
+            message = f"it asks for {total} GPUs; virtual cluster {name} has {left} of its {self._quotas[name]} left"
+            return Wait(gang, Why.NOT_ENOUGH_FREE, message, "jobs of its virtual cluster ending", position=position)
+        message = f"virtual cluster {name} has {left} GPUs left, but no nodes have room for {total} in its shape"
+        return Wait(gang, Why.FRAGMENTED, message, "jobs of any virtual cluster ending", position=position)
 
 
 def _fits(sizes: Iterable[int], room: list[int]) -> bool:

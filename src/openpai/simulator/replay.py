@@ -99,14 +99,14 @@ class Replay:
             is_interruptible=self.rules.is_interruptible,
         )  # fmt: skip
         refused = self.scheduler.refusal(gang)
-        told = refused.told if refused is not None else None
-        if told is None:
+        message = refused.message if refused is not None else None
+        if message is None:
             try:
                 self.scheduler.add(gang)
             except Refused as error:
-                told = error.message
-        if told is not None:
-            self.tally.refuse(job, told)
+                message = error.message
+        if message is not None:
+            self.tally.refuse(job, message)
             return
         self.waiting[job.id] = run = Run(job, gang, job.run_ms)
         self.tally.queue(run.job, self.now_ms)

@@ -109,7 +109,7 @@ class Report:
         return found
 
 
-def report_of(name: str, scheduler: str, tally: Tally, **told: Any) -> Report:
+def report_of(name: str, scheduler: str, tally: Tally, **message: Any) -> Report:
     """Return the report of a replay that is over; `told` holds what the tally does not know."""
     vcs = [_vc_report(vc_name, vc) for vc_name, vc in tally.vcs.items()]
     fragmented = tally.fragmented.mean()
@@ -135,7 +135,7 @@ def report_of(name: str, scheduler: str, tally: Tally, **told: Any) -> Report:
         refusals=dict(tally.refusals.most_common(5)),
         vc_delays_ms={name: tuple([delay for _, delay in vc.delays_ms]) for name, vc in tally.vcs.items()},
         vc_sizes={name: tuple([gpus for gpus, _ in vc.delays_ms]) for name, vc in tally.vcs.items()},
-        **told,
+        **message,
     )
 
 

@@ -66,8 +66,8 @@ def simulate(
     Averages are over `window_ms` from the first submission on; without one, over the time of the trace.
     """
     if scheduler not in SCHEDULERS:
-        told = f"no scheduler is called {scheduler!r}"
-        raise Refused("InvalidParametersError", told, f"use {', '.join(SCHEDULERS)}")
+        message = f"no scheduler is called {scheduler!r}"
+        raise Refused("InvalidParametersError", message, f"use {', '.join(SCHEDULERS)}")
     if not trace.jobs:
         raise Refused("InvalidParametersError", "the trace has no job that needs GPUs", "check its format")
     nodes = tuple([node for node in nodes_of(config) if node.name not in absent])

@@ -60,16 +60,18 @@ class SyntheticSpec:
             try:
                 found[name] = kinds[name](value)
             except (KeyError, ValueError):
-                told = f"--synthetic does not understand {piece!r}"
-                raise Refused("InvalidParametersError", told, f"use {', '.join(f'{n}=...' for n in kinds)}") from None
+                message = f"--synthetic does not understand {piece!r}"
+                raise Refused(
+                    "InvalidParametersError", message, f"use {', '.join(f'{n}=...' for n in kinds)}"
+                ) from None
         made = replace(plain, **found)
         within = {"jobs": made.jobs, "days": made.days, "load": made.load, "vcs": made.vcs, "1 + apart": 1 + made.apart}
         for name, number in within.items():
             if not 0 < number < math.inf:
                 raise Refused("InvalidParametersError", f"--synthetic: {name} must be more than 0, not {number}")
         if not 0 <= made.opportunistic <= 1:
-            told = f"--synthetic: opportunistic is a share between 0 and 1, not {made.opportunistic}"
-            raise Refused("InvalidParametersError", told)
+            message = f"--synthetic: opportunistic is a share between 0 and 1, not {made.opportunistic}"
+            raise Refused("InvalidParametersError", message)
         return made
 
     def shares(self) -> dict[str, float]:
@@ -83,8 +85,8 @@ def generate(spec: SyntheticSpec, quotas: Mapping[str, int]) -> Trace:
     dice = random.Random(spec.seed)  # noqa: S311  a trace keeps no secret
     names = [name for name, quota in quotas.items() if quota]
     if not names:
-        told = "no virtual cluster of the configuration was promised any GPUs, so none can be given jobs"
-        raise Refused("InvalidParametersError", told, "add virtualCells to its virtual clusters")
+        message = "no virtual cluster of the configuration was promised any GPUs, so none can be given jobs"
+        raise Refused("InvalidParametersError", message, "add virtualCells to its virtual clusters")
     loads = {name: spec.load * (1 + LOAD_SPREAD * dice.uniform(-1, 1)) for name in names}
     bounds = list(accumulate(quotas[name] for name in names))
     mixes = {name: _mix(quotas[name], spec.apart * (1 if at % 3 == 1 else -1)) for at, name in enumerate(names)}

@@ -66,12 +66,12 @@ def _delay_row(vc: VcReport) -> tuple[str, ...]:
 def report_sentences(report: Report) -> list[str]:
     """Return what the tables do not say."""
     total = report.total
-    told = (
+    message = (
         f"{total.jobs} jobs over {report.days:.1f} days, replayed in {report.wall_s:.1f} s; "
         f"{report.fragmented_gpus:.1f} GPUs ({_percent(report.fragmentation)}) were free in pieces smaller than "
         f"{report.typical_gpus} while jobs waited."
     )
-    sentences = [told]
+    sentences = [message]
     if total.never_started:
         sentences.append(f"{total.never_started} jobs never started.")
     if total.refused:
@@ -122,12 +122,12 @@ def anomaly_table(found: Anomaly) -> Table:
 def anomaly_sentences(found: Anomaly) -> list[str]:
     """Return the findings in words."""
     sentences = []
-    told = {
+    message = {
         "quota": "With quotas on packed nodes",
         "quota-spread": "With quotas on spread nodes",
         "hived": "Under HiveD",
     }
-    for way, where in told.items():
+    for way, where in message.items():
         worse = found.anomalies(way)
         if worse:
             most = max((vc for vc in found.vcs), key=lambda vc: vc.extra_s(way))

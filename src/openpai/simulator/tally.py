@@ -87,10 +87,10 @@ class Tally:
         for name in dict.fromkeys([*quotas, *trace.virtual_clusters]):
             self.vcs[name] = VcTally(quotas.get(name, 0), self.bucket_ms)
 
-    def refuse(self, job: TraceJob, told: str) -> None:
+    def refuse(self, job: TraceJob, message: str) -> None:
         """A job could never run."""
         self.vcs[job.virtual_cluster].refused += 1
-        self.refusals[told] += 1
+        self.refusals[message] += 1
 
     def queue(self, job: TraceJob, now_ms: int) -> None:
         """A job waits."""

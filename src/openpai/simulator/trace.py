@@ -100,7 +100,7 @@ class InvalidTrace(Refused):
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
         super().__init__(
             "InvalidParametersError",
-            f"the trace has {count}:\n" + "\n".join(fault.told() for fault in faults),
+            f"the trace has {count}:\n" + "\n".join(fault.describe() for fault in faults),
             "mend the lines named above, or name the right format: ours, philly, philly-csv or helios",
         )
         self.faults = tuple(faults)

@@ -37,8 +37,8 @@ def parse_what_if(texts: Sequence[str]) -> dict[str, int]:
         except ValueError:
             name = ""
         if not name:
-            told = f"--what-if does not understand {piece!r}"
-            raise Refused("InvalidParametersError", told, "write a virtual cluster and GPUs, as in vision=+8")
+            message = f"--what-if does not understand {piece!r}"
+            raise Refused("InvalidParametersError", message, "write a virtual cluster and GPUs, as in vision=+8")
     return dict(changes)
 
 
@@ -48,8 +48,8 @@ def changed(config: HivedConfig, changes: Mapping[str, int]) -> Changed:
     # What is taken away first can be given to others.
     for name, gpus in sorted(changes.items(), key=lambda item: item[1]):
         if name not in config.virtual_clusters:
-            told = f"--what-if: the configuration has no virtual cluster {name!r}"
-            raise Refused("NoVirtualClusterError", told, f"name one of {', '.join(config.virtual_clusters)}")
+            message = f"--what-if: the configuration has no virtual cluster {name!r}"
+            raise Refused("NoVirtualClusterError", message, f"name one of {', '.join(config.virtual_clusters)}")
         if gpus < 0:
             made = _take(made, name, -gpus)
         elif gpus:
@@ -70,8 +70,8 @@ def _main_chain(config: HivedConfig, name: str) -> ChainSpec:
 def _devices(config: HivedConfig, chain: ChainSpec, gpus: int) -> int:
     per = gpus_per_device(config, chain.leaf_type)
     if not per or gpus % per:
-        told = f"--what-if: a {chain.leaf_type} device has {per} GPUs, and {gpus} is no multiple of that"
-        raise Refused("InvalidParametersError", told, "ask for whole devices")
+        message = f"--what-if: a {chain.leaf_type} device has {per} GPUs, and {gpus} is no multiple of that"
+        raise Refused("InvalidParametersError", message, "ask for whole devices")
     return gpus // per
 
 
@@ -120,8 +120,8 @@ def _take(before: Changed, name: str, gpus: int) -> Changed:
             if number:
                 quota.append(QuotaSpec(chain.name, level, number))
     if left:
-        told = f"--what-if: {name} does not have {gpus} GPUs of {chain.leaf_type} to give away"
-        raise Refused("NoEnoughQuotaError", told, "take fewer; pinned cells stay where they are")
+        message = f"--what-if: {name} does not have {gpus} GPUs of {chain.leaf_type} to give away"
+        raise Refused("NoEnoughQuotaError", message, "take fewer; pinned cells stay where they are")
     note = f"{name} has {_named(config, chain, gpus)} less"
     return Changed(_with_quota(config, name, quota), before.absent, (*before.notes, note))
 
@@ -130,8 +130,8 @@ def _with_quota(config: HivedConfig, name: str, quota: Sequence[QuotaSpec]) -> H
     merged: Counter[tuple[str, int]] = Counter()
     for piece in quota:
         merged[piece.chain, piece.level] += piece.number
-    told = tuple([QuotaSpec(chain, level, number) for (chain, level), number in merged.items()])
-    clusters = {**config.virtual_clusters, name: replace(config.virtual_clusters[name], quota=told)}
+    message = tuple([QuotaSpec(chain, level, number) for (chain, level), number in merged.items()])
+    clusters = {**config.virtual_clusters, name: replace(config.virtual_clusters[name], quota=message)}
     return replace(config, virtual_clusters=clusters)
 
 

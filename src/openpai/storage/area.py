@@ -30,7 +30,7 @@ class DrivenArea:
         self._opened = opened
         self._driver = driver
         self._workers = opened.workers
-        self._teller = opened.teller
+        self._teller = opened.errors
         self._clock = clock
 
     async def list(self, path: str) -> tuple[Entry, ...]:
@@ -96,8 +96,10 @@ class DrivenArea:
                 raise
             return ()
         if len(found) > LISTED_MAX:
-            told = f"{'/'.join(names) or '/'} holds more than {LISTED_MAX:,} files and directories, too many to list"
-            raise Refused("InvalidParametersError", told, "ask for a file in it by name, or for a directory below it")
+            message = f"{'/'.join(names) or '/'} holds more than {LISTED_MAX:,} files and directories, too many to list"
+            raise Refused(
+                "InvalidParametersError", message, "ask for a file in it by name, or for a directory below it"
+            )
         for entry in found:
             if entry.name.startswith(PART_PREFIX) and self._is_abandoned(entry):
                 with contextlib.suppress(Exception):

@@ -11,7 +11,7 @@ from typing import Final
 from openpai.ports.storages import Area, Entry, Step, Storage
 from openpai.protocol.errors import PaiError
 from openpai.storage.driver import Connection
-from openpai.storage.telling import Teller
+from openpai.storage.errors import ErrorTranslator
 from openpai.storage.workers import Workers
 
 NFS_PORT: Final = 2049
@@ -19,17 +19,17 @@ _NFS_PROGRAM: Final = 100_003
 _PATIENCE_S: Final = 10.0
 
 
-async def try_connection(connection: Connection, workers: Workers, teller: Teller) -> Step:
+async def try_connection(connection: Connection, workers: Workers, errors: ErrorTranslator) -> Step:
     """Return how connecting went."""
     try:
         await workers.run(connection.probe)
     except Exception as error:
-        told = error.message if isinstance(error, PaiError) else teller.said(error)
-        return Step("connect", False, "it does not answer" if isinstance(error, TimeoutError) else told)
+        message = error.message if isinstance(error, PaiError) else errors.said(error)
+        return Step("connect", False, "it does not answer" if isinstance(error, TimeoutError) else message)
     return Step("connect", True)
 
 
-async def try_area(storage: Storage, area: Area, teller: Teller) -> tuple[Step, ...]:
+async def try_area(storage: Storage, area: Area, errors: ErrorTranslator) -> tuple[Step, ...]:
     """Return how listing went, and unless the storage is read-only, writing, reading and removing a small file."""
     steps: list[Step] = []
     name = f"pai-test-{secrets.token_hex(8)}"
@@ -42,19 +42,19 @@ async def try_area(storage: Storage, area: Area, teller: Teller) -> tuple[Step, 
             await area.write(name, _once(content))
             steps.append(Step("write", True))
             found = b"".join([piece async for piece in area.read(name, 0, len(content) + 1)])
-            told = "" if found == content else "it does not hold what was written to it"
-            steps.append(Step("read", not told, told))
+            message = "" if found == content else "it does not hold what was written to it"
+            steps.append(Step("read", not message, message))
         finally:
             if any(step.what == "write" for step in steps):
                 await area.remove(name)
         steps.append(Step("remove", True))
     except PaiError as error:
         what = ("list", "write", "read", "remove")[min(len(steps), 3)]
-        return (*steps, Step(what, False, teller.clean(error.message)))
+        return (*steps, Step(what, False, errors.clean(error.message)))
     return tuple(steps)
 
 
-async def try_nfs(storage: Storage, workers: Workers, teller: Teller) -> tuple[Step, ...]:
+async def try_nfs(storage: Storage, workers: Workers, errors: ErrorTranslator) -> tuple[Step, ...]:
     """Return how connecting to an NFS server and asking it whether it serves NFS went; nothing is mounted."""
     server = str(storage.data["server"])
     steps: list[Step] = []
@@ -62,9 +62,9 @@ async def try_nfs(storage: Storage, workers: Workers, teller: Teller) -> tuple[S
         try:
             steps.append(Step(what, True, await workers.run(work, server)))
         except Exception as error:
-            return (*steps, Step(what, False, f"{server} port {NFS_PORT}: {teller.said(error)}"))
-    told = "not tried: this server has it mounted nowhere (data.mountedAt); a job on the docker backend mounts it"
-    return (*steps, Step("list", True, told))
+            return (*steps, Step(what, False, f"{server} port {NFS_PORT}: {errors.said(error)}"))
+    message = "not tried: this server has it mounted nowhere (data.mountedAt); a job on the docker backend mounts it"
+    return (*steps, Step("list", True, message))
 
 
 def _counted(entries: tuple[Entry, ...]) -> str:

@@ -112,5 +112,5 @@ def require(module: str, extra: str, storage: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        told = f"the storage {storage} needs the Python package {module!r}, which this server does not have"
-        raise Refused("BadConfigurationError", told, f"pip install 'openpai[{extra}]'") from None
+        message = f"the storage {storage} needs the Python package {module!r}, which this server does not have"
+        raise Refused("BadConfigurationError", message, f"pip install 'openpai[{extra}]'") from None

@@ -255,7 +255,7 @@ def _checked(model: type[_Said], values: Any, where: str, faults: list[str]) -> 
         # As JSON, because there a number is no word and a word is no yes, while text may still become a secret.
         return model.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        faults.extend(_told(model, where, fault) for fault in _listed(error))
+        faults.extend(_describe(model, where, fault) for fault in _listed(error))
         return None
 
 
@@ -263,7 +263,7 @@ def _listed(error: ValidationError) -> Sequence[Mapping[str, Any]]:
     return error.errors(include_url=False, include_input=False, include_context=False)
 
 
-def _told(model: type[_Said], where: str, fault: Mapping[str, Any]) -> str:
+def _describe(model: type[_Said], where: str, fault: Mapping[str, Any]) -> str:
     place = where + ".".join(str(part) for part in fault["loc"])
     said = str(fault["msg"]).removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":

@@ -144,8 +144,8 @@ def _remove_tree(name: str, directory: int) -> None:
     try:
         while not removal.remove_some(_SLICE):
             if time.monotonic() > until_s:
-                told = f"{name} holds so much that a part of it is still there"
-                raise Unavailable(told, "remove it again: that goes on where this ended")
+                message = f"{name} holds so much that a part of it is still there"
+                raise Unavailable(message, "remove it again: that goes on where this ended")
     finally:
         removal.close()
 
@@ -155,8 +155,8 @@ def _opened(root: str) -> int:
         return os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         # Not the fault of whoever asked for a file in it: perhaps nobody has mounted it yet.
-        told = f"there is no directory {root} on this server"
-        raise Unavailable(told, "an administrator can make it, or mount what belongs there") from None
+        message = f"there is no directory {root} on this server"
+        raise Unavailable(message, "an administrator can make it, or mount what belongs there") from None
 
 
 def _entered(handle: int, name: str, *, makes: bool) -> int:

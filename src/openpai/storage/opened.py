@@ -10,17 +10,19 @@ import weakref
 
 from openpai.ports.storages import Storage
 from openpai.storage.driver import Connection
-from openpai.storage.telling import Teller
+from openpai.storage.errors import ErrorTranslator
 from openpai.storage.workers import Workers
 
 
 class Opened:
     """A storage as it was when it was connected. One without a connection can only be mounted."""
 
-    def __init__(self, storage: Storage, workers: Workers, teller: Teller, connection: Connection | None) -> None:
+    def __init__(
+        self, storage: Storage, workers: Workers, errors: ErrorTranslator, connection: Connection | None
+    ) -> None:
         self.storage = storage
         self.workers = workers
-        self.teller = teller
+        self.errors = errors
         self.connection = connection
         self._end = weakref.finalize(self, workers.close, connection.close if connection else None)
         self._end.atexit = False

@@ -49,5 +49,5 @@ def folder_of(user: str) -> str:
 
 
 def _bad(path: str, why: str) -> Refused:
-    told = f"{path!r} is not a path in a storage: {why}"
-    return Refused("InvalidParametersError", told, "write it like data/train/images.tar")
+    message = f"{path!r} is not a path in a storage: {why}"
+    return Refused("InvalidParametersError", message, "write it like data/train/images.tar")

@@ -26,16 +26,16 @@ class SqlAccountStore:
 
     async def user(self, name: str) -> User | None:
         """Return one user; see `AccountStore.user`."""
-        return await self._database.glance(lambda connection: _one(connection, users.c.name == name))
+        return await self._database.read_inline(lambda connection: _one(connection, users.c.name == name))
 
     async def user_of_subject(self, source: str, subject: str) -> User | None:
         """Return the user of an identity; see `AccountStore.user_of_subject`."""
         where = (users.c.source == source) & (users.c.subject == subject)
-        return await self._database.glance(lambda connection: _one(connection, where))
+        return await self._database.read_inline(lambda connection: _one(connection, where))
 
     async def users(self) -> tuple[User, ...]:
         """Return all users; see `AccountStore.users`."""
-        return await self._database.glance(lambda connection: _users(connection, sa.true()))
+        return await self._database.read_inline(lambda connection: _users(connection, sa.true()))
 
     async def add_user(self, user: User) -> None:
         """Remember a user; see `AccountStore.add_user`."""
@@ -45,14 +45,14 @@ class SqlAccountStore:
         def work(connection: sa.Connection) -> None:
             other = connection.execute(alike).scalar()
             if other is not None and other != user.name:
-                told = f"there is already a user named {other!r}, which looks like {user.name!r}"
-                raise Refused("ConflictUserError", told, _OTHER_NAME)
+                message = f"there is already a user named {other!r}, which looks like {user.name!r}"
+                raise Refused("ConflictUserError", message, _OTHER_NAME)
             try:
                 with connection.begin_nested():
                     connection.execute(users.insert(), _user_columns(user))
             except exc.IntegrityError as error:
-                told = f"there is already a user named {user.name!r}"
-                raise Refused("ConflictUserError", told, _OTHER_NAME) from error
+                message = f"there is already a user named {user.name!r}"
+                raise Refused("ConflictUserError", message, _OTHER_NAME) from error
             _join(connection, user)
 
         await self._database.write(work, _PEOPLE)
@@ -104,19 +104,19 @@ class SqlAccountStore:
     async def groups(self) -> tuple[Group, ...]:
         """Return all groups; see `AccountStore.groups`."""
         query = sa.select(groups).order_by(groups.c.name)
-        found = await self._database.glance(lambda connection: connection.execute(query).mappings().all())
+        found = await self._database.read_inline(lambda connection: connection.execute(query).mappings().all())
         return tuple(_group(row) for row in found)
 
     async def group(self, name: str) -> Group | None:
         """Return one group; see `AccountStore.group`."""
         query = sa.select(groups).where(groups.c.name == name)
-        row = await self._database.glance(lambda connection: connection.execute(query).mappings().first())
+        row = await self._database.read_inline(lambda connection: connection.execute(query).mappings().first())
         return _group(row) if row else None
 
     async def members(self, group: str) -> tuple[str, ...]:
         """Return a group's members; see `AccountStore.members`."""
         query = sa.select(memberships.c.member).where(memberships.c.group_name == group).order_by(memberships.c.member)
-        return tuple(await self._database.glance(lambda connection: connection.execute(query).scalars().all()))
+        return tuple(await self._database.read_inline(lambda connection: connection.execute(query).scalars().all()))
 
     async def add_group(self, group: Group) -> None:
         """Remember a group; see `AccountStore.add_group`."""
@@ -125,8 +125,8 @@ class SqlAccountStore:
             try:
                 connection.execute(groups.insert(), _group_columns(group))
             except exc.IntegrityError as error:
-                told = f"there is already a group named {group.name!r}"
-                raise Refused("ConflictGroupError", told, _OTHER_NAME) from error
+                message = f"there is already a group named {group.name!r}"
+                raise Refused("ConflictGroupError", message, _OTHER_NAME) from error
 
         await self._database.write(work, _PEOPLE)
 
@@ -187,12 +187,12 @@ class SqlAccountStore:
             owner = _one(connection, users.c.name == row["owner"]) if row else None
             return (_token(row), owner) if owner else None
 
-        return await self._database.glance(work)
+        return await self._database.read_inline(work)
 
     async def tokens(self, user: str) -> tuple[Token, ...]:
         """Return a user's tokens; see `AccountStore.tokens`."""
         query = sa.select(tokens).where(tokens.c.owner == user).order_by(tokens.c.created_at_ms)
-        found = await self._database.glance(lambda connection: connection.execute(query).mappings().all())
+        found = await self._database.read_inline(lambda connection: connection.execute(query).mappings().all())
         return tuple(_token(row) for row in found)
 
     async def revoke(self, digest: str) -> bool:

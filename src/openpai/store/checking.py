@@ -12,8 +12,8 @@ from sqlalchemy import exc
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.protocol.errors import PaiError
-from openpai.store.complaints import told
 from openpai.store.database import Database
+from openpai.store.db_errors import describe
 from openpai.store.opening import newest_schema, require_known
 from openpai.store.resealing import KEPT
 from openpai.store.schema import jobs, task_attempts
@@ -97,12 +97,12 @@ class _Reading:
         try:
             self._open = self._connection()
         except exc.DBAPIError as error:
-            raise told(error) from error
+            raise describe(error) from error
         return self._open
 
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         if self._open is not None:
             self._open.close()
         if isinstance(error, exc.DBAPIError):
-            meaning: PaiError = told(error)
+            meaning: PaiError = describe(error)
             raise meaning from error

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from openpai.protocol.errors import Refused, Unavailable
-from openpai.store.complaints import told
 from openpai.store.database import Database, normal_url
+from openpai.store.db_errors import describe
 
 PAGES_AT_ONCE: Final = 4096
 _VERSION: Final = "SELECT version_num FROM alembic_version"
@@ -46,7 +46,7 @@ def copy_sqlite(source: Path, target: Path, progress: Callable[[int, int], None]
         if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
             # Only the copy is written to: the platform's own disk may have room enough.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
-        raise told(exc.DBAPIError(None, None, error)) from error
+        raise describe(exc.DBAPIError(None, None, error)) from error
 
 
 def schema_of_sqlite(file: Path) -> str:
@@ -56,7 +56,7 @@ def schema_of_sqlite(file: Path) -> str:
             fault = _first_fault(reading)
             row = reading.execute(_VERSION).fetchone()
     except sqlite3.Error as error:
-        raise told(exc.DBAPIError(None, None, error)) from error
+        raise describe(exc.DBAPIError(None, None, error)) from error
     if fault or not row:
         advice = "`pai admin check` says more; to keep what is left, stop the server and copy the data directory"
         raise Refused("BadConfigurationError", f"the database is damaged: {fault or 'it has no schema'}", advice)
@@ -70,7 +70,7 @@ def dump_postgres(url: str, target: Path) -> str:
         with database.engine.connect() as connection:
             schema = str(connection.exec_driver_sql(_VERSION).scalar_one())
     except exc.DBAPIError as error:
-        raise told(error) from error
+        raise describe(error) from error
     finally:
         database.close()
     _run("pg_dump", url, "--format=custom", "--no-owner", "--no-privileges", f"--file={target}")
@@ -86,7 +86,7 @@ def require_empty_postgres(url: str) -> None:
         with database.engine.connect() as connection:
             encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
     except exc.DBAPIError as error:
-        raise told(error) from error
+        raise describe(error) from error
     finally:
         database.close()
     if found:

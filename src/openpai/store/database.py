@@ -19,7 +19,7 @@ from sqlalchemy import exc
 from sqlalchemy.pool import StaticPool
 
 from openpai.protocol.errors import Refused
-from openpai.store.complaints import Outage
+from openpai.store.db_errors import Outage
 from openpai.store.files import OpenFiles
 from openpai.store.writer import AT_ONCE, Work, Writer, run_alone
 
@@ -74,7 +74,7 @@ class Database:
             return self._read_now(work)
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_now, work)
 
-    async def glance(self, work: Work[T]) -> T:
+    async def read_inline(self, work: Work[T]) -> T:
         """Do what `read` does with a few rows that are found by their keys, sooner than a thread could be woken for it.
 
         A thread waits for the event loop to let go of the interpreter, again with every row. In SQLite nobody who reads

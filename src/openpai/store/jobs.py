@@ -132,7 +132,7 @@ class SqlJobStore(SqlLeases):
     async def submitted(self, user: str, idempotency_key: str) -> tuple[str, str] | None:
         """Return what was submitted under a key; see `JobStore.submitted`."""
         query = _submitted(user, idempotency_key)
-        found = await self._database.glance(lambda connection: connection.execute(query).first())
+        found = await self._database.read_inline(lambda connection: connection.execute(query).first())
         return None if found is None else (found.job, found.name)
 
     async def forget_keys(self, before_ms: int) -> int:
@@ -163,14 +163,14 @@ class SqlJobStore(SqlLeases):
             return rows.record_from(dict(row), [dict(attempt) for attempt in attempts])
 
         size = sa.select(jobs.c.tasks_total).where(jobs.c.id == job)
-        tasks = await self._database.glance(lambda connection: connection.execute(size).scalar())
-        look = self._database.glance if (tasks or 0) <= ROWS_AT_ONCE else self._database.read
+        tasks = await self._database.read_inline(lambda connection: connection.execute(size).scalar())
+        look = self._database.read_inline if (tasks or 0) <= ROWS_AT_ONCE else self._database.read
         return await look(work)
 
     async def find(self, user: str, name: str) -> str | None:
         """Return a job's id; see `JobStore.find`."""
         query = sa.select(jobs.c.id).where(jobs.c.owner == user, jobs.c.name == name, jobs.c.archive_key == "")
-        return await self._database.glance(lambda connection: connection.execute(query).scalar())
+        return await self._database.read_inline(lambda connection: connection.execute(query).scalar())
 
     async def active(self) -> tuple[JobRecord, ...]:
         """Return every job that is not final; see `JobStore.active`."""
@@ -224,7 +224,7 @@ class SqlJobStore(SqlLeases):
                 connection.execute(sa.delete(inbox).where(inbox.c.id.in_([row.id for row in found])))
             return tuple(dict.fromkeys(row.job for row in found))
 
-        waiting = await self._database.glance(
+        waiting = await self._database.read_inline(
             lambda connection: connection.execute(sa.select(inbox.c.id).limit(1)).first()
         )
         return await self._database.write(work) if waiting else ()

@@ -14,10 +14,10 @@ from openpai.lifecycle.model import JOB_FINAL, AttemptKey, TaskId
 from openpai.ports.queries import Cursor, EventRow, JobAttemptRow, JobFilter, JobPage, JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
 from openpai.store import listing, rows
+from openpai.store.accounting import keep_use
 from openpai.store.database import Database
 from openpai.store.schema import events, idempotency, inbox, job_attempts, job_details, jobs, tags, task_attempts
 from openpai.store.totals import Totals
-from openpai.store.using import keep_use
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class SqlJobQueries:
     async def _page(self, where: JobFilter, matching: listing.Condition) -> JobPage:
         of = listing.of_jobs(where)
         query = _paged(sa.select(of.id, of.key.label("key")).where(matching), where, of)
-        look = self._database.glance if listing.is_short(where) else self._database.read
+        look = self._database.read_inline if listing.is_short(where) else self._database.read
         return await look(lambda connection: _read_page(connection, query, where))
 
     async def _page_of_selection(self, where: JobFilter, matching: listing.Condition) -> JobPage:
@@ -129,7 +129,7 @@ class SqlJobQueries:
             row = connection.execute(query, of).mappings().first()
             return _job_row(row, _tags(connection, [row["id"]]).get(row["id"], ())) if row else None
 
-        return await self._database.glance(work)
+        return await self._database.read_inline(work)
 
     async def running(self) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
         """Return what holds something, with its job; see `JobQueries.running`."""
@@ -149,11 +149,13 @@ class SqlJobQueries:
 
     async def config(self, job: str) -> str | None:
         """Return the masked job file; see `JobQueries.config`."""
-        return await self._database.glance(lambda connection: connection.execute(_CONFIG, {"of_job": job}).scalar())
+        return await self._database.read_inline(
+            lambda connection: connection.execute(_CONFIG, {"of_job": job}).scalar()
+        )
 
     async def spec_text(self, job: str) -> str | None:
         """Return the specification; see `JobQueries.spec_text`."""
-        return await self._database.glance(lambda connection: connection.execute(_SPEC, {"of_job": job}).scalar())
+        return await self._database.read_inline(lambda connection: connection.execute(_SPEC, {"of_job": job}).scalar())
 
     async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:
         """Return the finished attempts of a job; see `JobQueries.job_attempts`."""
@@ -185,7 +187,7 @@ class SqlJobQueries:
         return await self._database.read(work)
 
     async def _all(self, query: sa.Select[Any], of: Mapping[str, Any]) -> Sequence[sa.RowMapping]:
-        return await self._database.glance(lambda connection: connection.execute(query, of).mappings().all())
+        return await self._database.read_inline(lambda connection: connection.execute(query, of).mappings().all())
 
     async def set_tag(self, job: str, tag: str) -> None:
         """Put a tag on a job; see `JobQueries.set_tag`."""
@@ -228,8 +230,8 @@ class SqlJobQueries:
                 with connection.begin_nested():
                     connection.execute(back)
             except exc.IntegrityError as error:
-                told = "another job has the name of this one by now"
-                raise Refused("ConflictJobError", told, "archive or delete that one first") from error
+                message = "another job has the name of this one by now"
+                raise Refused("ConflictJobError", message, "archive or delete that one first") from error
 
         await self._database.write(work)
 

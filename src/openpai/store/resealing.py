@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from openpai.store.complaints import told
 from openpai.store.database import Database
+from openpai.store.db_errors import describe
 from openpai.store.schema import job_details, lease, storages
 from openpai.store.vault import Vault
 from openpai.store.writer import run_alone
@@ -104,14 +104,14 @@ def _read(database: Database, work: Callable[[sa.Connection], T]) -> T:
         with database.engine.connect() as connection:
             return work(connection)
     except exc.DBAPIError as error:
-        raise told(error) from error
+        raise describe(error) from error
 
 
 def _write(database: Database, work: Callable[[sa.Connection], T]) -> T:
     try:
         return run_alone(database.engine, work, "", database.check_files)
     except exc.DBAPIError as error:
-        raise told(error) from error
+        raise describe(error) from error
 
 
 def _forgetful(connection: Any, _record: Any) -> None:

@@ -93,8 +93,8 @@ class SqlSettingsStore:
 
 
 def _changed(name: str, version: int) -> Refused:
-    told = f"the setting {name!r} was changed meanwhile and is at version {version} now"
-    return Refused("ConflictSettingError", told, "read it again, and repeat your change on what it says now")
+    message = f"the setting {name!r} was changed meanwhile and is at version {version} now"
+    return Refused("ConflictSettingError", message, "read it again, and repeat your change on what it says now")
 
 
 def _columns(note: NodeNote) -> dict[str, Any]:

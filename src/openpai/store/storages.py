@@ -43,9 +43,9 @@ class SqlStorageStore:
                 with connection.begin_nested():
                     connection.execute(storages.insert(), _columns(storage))
             except exc.IntegrityError as error:
-                told = f"there is already a storage named {storage.name!r}"
+                message = f"there is already a storage named {storage.name!r}"
                 raise Refused(
-                    "ConflictStorageError", told, "choose another name, or change the one there is"
+                    "ConflictStorageError", message, "choose another name, or change the one there is"
                 ) from error
 
         await self._database.write(work)
@@ -107,8 +107,8 @@ class SqlStorageStore:
 
 def no_storage(name: str) -> Refused:
     """Return the error for a storage that does not exist."""
-    told = f"there is no storage named {name!r}"
-    return Refused("NoStorageError", told, "`pai storage list` shows the storages you may use")
+    message = f"there is no storage named {name!r}"
+    return Refused("NoStorageError", message, "`pai storage list` shows the storages you may use")
 
 
 def _change(connection: sa.Connection, group: str, change: Callable[[list[str]], list[str]]) -> None:

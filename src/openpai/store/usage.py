@@ -12,11 +12,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from openpai.lifecycle.model import JOB_FINAL
 from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, Quota, RunTimeRow, UseRow
+from openpai.store.accounting import Period, held
 from openpai.store.admitting import unfinished
 from openpai.store.database import Database
 from openpai.store.months import gpu_hours, gpus_held
 from openpai.store.schema import audit, jobs, quotas
-from openpai.store.using import Period, held
 
 FORGOTTEN_AT_ONCE: Final = 500
 _WORDS: Final = ("actor", "action", "target", "owner", "via", "address")

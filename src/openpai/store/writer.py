@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from openpai.protocol.errors import Broken, Unavailable
-from openpai.store.complaints import Outage, meets_everybody
+from openpai.store.db_errors import Outage, meets_everybody
 from openpai.system.supervision import supervise
 
 T = TypeVar("T")
@@ -56,9 +56,9 @@ class _Write:
     def give_up(self, error: BaseException) -> None:
         """Tell whoever waits that an error, which is none of a database, kept this from being done."""
         if not self.future.done():
-            told = Broken(f"a write was given up: {type(error).__name__}")
-            told.__cause__ = error
-            self.future.set_exception(told)
+            message = Broken(f"a write was given up: {type(error).__name__}")
+            message.__cause__ = error
+            self.future.set_exception(message)
 
 
 class Writer:

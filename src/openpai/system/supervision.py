@@ -64,7 +64,7 @@ def count_what_nobody_catches(loop: asyncio.AbstractEventLoop) -> None:
         error = context.get("exception")
         # A connection that breaks is no bug of ours.
         if error is None or isinstance(error, OSError):
-            _log.warning("the event loop complains", told=str(context.get("message")), error=str(error or ""))
+            _log.warning("the event loop complains", message=str(context.get("message")), error=str(error or ""))
         else:
             note_failure("event loop", error)
 

@@ -33,9 +33,9 @@ def wait_for_line(process, expected: str) -> list[str]:
 def test_logging_in_needs_the_right_password_and_out_means_out(stranger, password, tmp_path):
     assert stranger("job", "list").code == 4
     assert stranger("login", "--user", "admin", "--password-stdin", stdin="wrong-password").code == 4
-    told = stranger("login", "--user", "admin", "--password-stdin", "--json", stdin=password)
-    assert told.code == 0
-    assert told.json()["admin"] is True
+    message = stranger("login", "--user", "admin", "--password-stdin", "--json", stdin=password)
+    assert message.code == 0
+    assert message.json()["admin"] is True
     file = tmp_path / "openpai" / "credentials.json"
     assert file.stat().st_mode & 0o777 == 0o600
     assert password not in file.read_text()
@@ -60,11 +60,11 @@ def test_every_fault_of_a_file_is_told_offline_and_by_the_server(pai, tmp_path):
         "protocolVersion: 2\nname: a b\ntype: job\ntaskRoles:\n  w:\n    instanses: 2\n    dockerImage: x\n"
     )
     for command in ("check", "submit"):
-        told = pai("job", command, str(file))
-        assert told.code == 2
-        assert told.out == ""
-        assert "did you mean 'instances'?" in told.err
-        assert "    2 | name: a b" in told.err
+        message = pai("job", command, str(file))
+        assert message.code == 2
+        assert message.out == ""
+        assert "did you mean 'instances'?" in message.err
+        assert "    2 | name: a b" in message.err
         assert pai("job", command, str(file), "--json").json()["code"] == "InvalidProtocolError"
 
 
@@ -76,9 +76,9 @@ def test_a_file_from_a_pipe_can_be_submitted(pai, job_file):
 def test_a_name_is_taken_once_and_the_way_out_is_told(pai, job_file):
     file = job_file("twice", "true")
     assert pai("job", "submit", file).code == 0
-    told = pai("job", "submit", file)
-    assert told.code == 5
-    assert "--name" in told.err
+    message = pai("job", "submit", file)
+    assert message.code == 5
+    assert "--name" in message.err
     assert pai("job", "submit", file, "--name", "twice-2").code == 0
 
 
@@ -89,9 +89,9 @@ def test_what_is_not_there_is_not_found(pai):
 
 def test_no_server_is_unavailable(stranger):
     stranger.environment = {**stranger.environment, "PAI_TOKEN": "t"}
-    told = stranger("--url", "http://127.0.0.1:1", "job", "list")
-    assert told.code == 6
-    assert "Traceback" not in told.err
+    message = stranger("--url", "http://127.0.0.1:1", "job", "list")
+    assert message.code == 6
+    assert "Traceback" not in message.err
 
 
 def test_a_stopped_job_can_be_started_again(pai, job_file):
@@ -127,9 +127,9 @@ def test_waiting_gives_up_in_time_and_a_waiting_job_says_why(pai, job_file, serv
     assert pai("job", "submit", job_file("hog", FOREVER, **whole_node)).code == 0
     assert pai("job", "submit", job_file("behind", "true", **whole_node)).code == 0
     assert pai("job", "wait", "behind", "--timeout", "0.2").code == 6
-    told = pai("job", "why", "behind")
-    assert told.code == 0
-    assert "CPU" in told.out
+    message = pai("job", "why", "behind")
+    assert message.code == 0
+    assert "CPU" in message.out
     assert pai("job", "why", "behind", "--json").json()["waits"][0]["code"]
     pai("job", "stop", "hog")
     assert pai("job", "wait", "behind").code == 0

@@ -66,33 +66,33 @@ def left_behind(output: str) -> list[str]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            message = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
             where = os.readlink(process / "cwd")  # noqa: PTH115
         except OSError:
             continue
-        if directory[0] in told.decode(errors="replace") or directory[0] in where:
+        if directory[0] in message.decode(errors="replace") or directory[0] in where:
             found.append(process.name)
     return found
 
 
 def test_without_a_terminal_it_ends_after_the_job_and_can_be_run_again():
     for _ in range(2):
-        told = run(0)
-        assert told.returncode == 0, told.stdout + told.stderr
-        accuracy = re.search(r"^accuracy=(0\.\d+)$", told.stdout, re.MULTILINE)
+        message = run(0)
+        assert message.returncode == 0, message.stdout + message.stderr
+        accuracy = re.search(r"^accuracy=(0\.\d+)$", message.stdout, re.MULTILINE)
         assert accuracy is not None
         assert float(accuracy[1]) > 0.93
         for expected in ("start the platform", "train", "Logs of every task", "http://127.0.0.1:"):
-            assert expected in told.stdout
-        assert left_behind(told.stdout) == []
+            assert expected in message.stdout
+        assert left_behind(message.stdout) == []
 
 
 def test_a_port_that_is_taken_is_told_and_fails():
     with socket.create_server(("127.0.0.1", 0)) as stranger:
-        told = run(stranger.getsockname()[1])
-    assert told.returncode == 1
-    assert "another program listens there" in told.stdout
-    assert "Traceback" not in told.stdout + told.stderr
+        message = run(stranger.getsockname()[1])
+    assert message.returncode == 1
+    assert "another program listens there" in message.stdout
+    assert "Traceback" not in message.stdout + message.stderr
 
 
 def on_a_terminal(until: str, how: signal.Signals) -> tuple[int, str]:

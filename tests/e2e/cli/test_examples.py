@@ -17,27 +17,27 @@ def run(pai, file: str, *options: str):
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 def test_each_example_is_a_good_file_and_says_what_it_shows(pai, file):
-    told = pai("job", "check", str(file), "--json")
-    assert (told.code, told.json()["faults"]) == (0, [])
+    message = pai("job", "check", str(file), "--json")
+    assert (message.code, message.json()["faults"]) == (0, [])
     assert file.read_text().startswith("# ")
 
 
 def test_hello(pai):
-    told = run(pai, "01-hello")
-    assert told.code == 0
-    assert "greeter-0 | Hello, admin! This is task 0 of job admin~hello." in told.out
+    message = run(pai, "01-hello")
+    assert message.code == 0
+    assert "greeter-0 | Hello, admin! This is task 0 of job admin~hello." in message.out
 
 
 def test_parameters_can_be_changed_from_outside(pai):
-    told = run(pai, "02-parameters", "--name", "parameters-2", "--set", "number=9", "--set", "lr=0.01")
-    assert told.code == 0
-    assert "number=9 lr=0.01" in told.out
-    assert "root=3.0" in told.out
+    message = run(pai, "02-parameters", "--name", "parameters-2", "--set", "number=9", "--set", "lr=0.01")
+    assert message.code == 0
+    assert "number=9 lr=0.01" in message.out
+    assert "root=3.0" in message.out
 
 
 def test_secrets_reach_the_task_and_nobody_else(pai, server):
-    told = run(pai, "03-secrets")
-    assert "has 16 characters and begins with 'tell'" in told.out
+    message = run(pai, "03-secrets")
+    assert "has 16 characters and begins with 'tell'" in message.out
     for command in (("config", "secrets"), ("show", "secrets", "--json"), ("events", "secrets", "--json")):
         assert "nobody-1234" not in pai("job", *command).out
     kept = b"".join(path.read_bytes() for path in (server.data_dir / "data").glob("*.db*"))
@@ -46,8 +46,8 @@ def test_secrets_reach_the_task_and_nobody_else(pai, server):
 
 
 def test_distributed_training_learns_the_digits(pai):
-    told = run(pai, "04-distributed-training")
-    assert told.code == 0, told.out
+    message = run(pai, "04-distributed-training")
+    assert message.code == 0, message.out
     last = pai("job", "logs", "distributed-training", "--stream", "stdout", "--tail", "1").out
     accuracy = re.fullmatch(r"accuracy=(0\.\d+)\n", last)
     assert accuracy is not None, last
@@ -72,8 +72,8 @@ def test_completion_policy_ends_the_service_with_the_workers(pai):
 
 
 def test_a_failing_job_is_diagnosed_and_not_tried_in_vain(pai):
-    told = run(pai, "07-failing-job")
-    assert told.code == 1
+    message = run(pai, "07-failing-job")
+    assert message.code == 1
     shown = pai("job", "show", "failing-job")
     assert "ContainerImportError" in shown.out
     assert "a_package_nobody_installed" in shown.out
@@ -81,7 +81,7 @@ def test_a_failing_job_is_diagnosed_and_not_tried_in_vain(pai):
 
 
 def test_fan_out_runs_every_task(pai):
-    told = run(pai, "08-fan-out")
-    assert told.code == 0, told.out
-    assert "120/120 tasks done: 120 SUCCEEDED" in told.out
+    message = run(pai, "08-fan-out")
+    assert message.code == 0, message.out
+    assert "120/120 tasks done: 120 SUCCEEDED" in message.out
     assert pai("job", "logs", "fan-out", "--index", "119").out == "primes from 11900 to 11999: 13\n"

@@ -44,8 +44,8 @@ def submit(pai: Person, tmp_path: Path) -> Callable[..., None]:
         }
         file = tmp_path / f"{name}.yaml"
         file.write_text(json.dumps(job))
-        told = pai("job", "submit", str(file))
-        assert told.code == 0, told.err
+        message = pai("job", "submit", str(file))
+        assert message.code == 0, message.err
 
     return submitted
 
@@ -78,10 +78,10 @@ def test_two_teams_share_a_cluster_and_an_administrator_changes_their_minds(pai,
     until(pai, "s1", "RUNNING")
     assert gpus(pai, "vision") == (16, 16, 16)
 
-    told = pai("job", "why", "v4")
-    assert told.code == 0
-    assert "place in the queue: 2; ahead of it: admin~v3" in told.out
-    assert "may start: unknown" in " ".join(told.out.split())
+    message = pai("job", "why", "v4")
+    assert message.code == 0
+    assert "place in the queue: 2; ahead of it: admin~v3" in message.out
+    assert "may start: unknown" in " ".join(message.out.split())
     assert max(map(len, pai("vc", "list").out.splitlines())) <= 80
 
     # The same scheduler on the same state gives the same answer, without a server.
@@ -90,21 +90,25 @@ def test_two_teams_share_a_cluster_and_an_administrator_changes_their_minds(pai,
     assert pai("scheduler", "snapshot", "-o", str(snapshot)).code == 0
     replayed = pai("scheduler", "replay", str(snapshot), "--gang", "admin~v4", "--json").json()
     (answer,) = replayed["answers"]
-    assert (answer["decision"], answer["why"]["code"], answer["why"]["told"]) == ("wait", wait["code"], wait["told"])
+    assert (answer["decision"], answer["why"]["code"], answer["why"]["message"]) == (
+        "wait",
+        wait["code"],
+        wait["message"],
+    )
     assert answer["why"]["position"] == wait["position"] == 2
 
     assert pai("job", "move", "v4", "--front").code == 0
     assert "place in the queue: 1" in pai("job", "why", "v4").out
 
     # One node more, and whoever was moved to the front has it; nobody else noticed.
-    told = pai("vc", "set", "vision", "3 nodes")
-    assert told.code == 0, told.err
+    message = pai("vc", "set", "vision", "3 nodes")
+    assert message.code == 0, message.err
     until(pai, "v4", "RUNNING")
     assert state(pai, "v3") == "WAITING"
     assert gpus(pai, "vision") == (24, 24, 24)
-    told = pai("vc", "set", "vision", "1 node")
-    assert told.code == 0, told.err
-    assert "run on without their guarantee" in told.err
+    message = pai("vc", "set", "vision", "1 node")
+    assert message.code == 0, message.err
+    assert "run on without their guarantee" in message.err
     assert {state(pai, name) for name in ("v1", "v2", "v4", "s1")} == {"RUNNING"}
     assert gpus(pai, "vision")[2] == 8
     assert pai("vc", "remove", "vision").code == 5
@@ -116,9 +120,9 @@ def test_a_drained_node_takes_nothing_new(pai, submit):
     for number in range(1, 5):
         assert pai("node", "drain", f"node-{number:02}", "--reason", "new fans").code == 0
     submit("v1", "vision")
-    told = pai("job", "why", "v1")
-    assert told.code == 0
-    assert "does not wait" not in told.out
+    message = pai("job", "why", "v1")
+    assert message.code == 0
+    assert "does not wait" not in message.out
     listed = pai("node", "list").out
     assert "drained: new fans" in " ".join(listed.split())
     assert "free: 0 CPUs, 0 GPUs" in listed
@@ -132,8 +136,8 @@ def test_a_drained_node_takes_nothing_new(pai, submit):
 def test_a_plan_can_be_applied_and_read_back(pai, submit, tmp_path):
     file = tmp_path / "cluster.yaml"
     assert pai("vc", "plan", "vision: 1 node, robots: 12 GPUs", "-o", str(file)).code == 0
-    told = pai("vc", "apply", str(file))
-    assert told.code == 0, told.err
+    message = pai("vc", "apply", str(file))
+    assert message.code == 0, message.err
     assert [gpus(pai, vc)[2] for vc in ("vision", "robots", "default")] == [8, 12, 12]
     assert pai("vc", "config").out == file.read_text()
     submit("r1", "robots", 4)

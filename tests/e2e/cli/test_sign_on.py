@@ -57,14 +57,14 @@ def test_somebody_logs_in_on_their_organisations_page(tmp_path: Path) -> None:
 
 def test_without_single_sign_on_the_terminal_says_so(tmp_path: Path) -> None:
     server = Server.start(tmp_path / "platform", 0, "--backend", "simulated")
-    told = person(tmp_path / "home", server.url)("login", "--url", server.url, "--sso")
-    assert told.code == 2
-    assert "no single sign-on" in told.err
+    message = person(tmp_path / "home", server.url)("login", "--url", server.url, "--sso")
+    assert message.code == 2
+    assert "no single sign-on" in message.err
     # Whoever logs in at another server than the usual one is told to try again at that one.
     elsewhere = person(tmp_path / "home", "http://usual.invalid")
-    told = elsewhere("login", "--url", server.url, "--token-stdin", stdin="no such token")
-    assert told.code == 4
-    assert f"pai login --url {server.url}" in told.err
+    message = elsewhere("login", "--url", server.url, "--token-stdin", stdin="no such token")
+    assert message.code == 4
+    assert f"pai login --url {server.url}" in message.err
     assert server.end() == 0
 
 
@@ -72,7 +72,7 @@ def test_a_faulty_identity_file_is_refused_before_anything_is_served(tmp_path: P
     identity = tmp_path / "identity.yaml"
     identity.write_text("oidc: {isuer: x}\nladp: {}\n")
     where = ["--data-dir", str(tmp_path / "data"), "--port", "0", "--identity", str(identity)]
-    told = subprocess.run([*PAI, "up", *where], capture_output=True, text=True, timeout=60, check=False)
-    assert told.returncode == 2
-    assert all(word in told.stderr for word in ("oidc.isuer", "oidc.issuer", "ladp"))
+    message = subprocess.run([*PAI, "up", *where], capture_output=True, text=True, timeout=60, check=False)
+    assert message.returncode == 2
+    assert all(word in message.stderr for word in ("oidc.isuer", "oidc.issuer", "ladp"))
     assert not (tmp_path / "data").exists()

@@ -27,17 +27,17 @@ def no_storages_left(server: Server) -> Iterator[None]:
 def root(pai: Person, tmp_path: Path) -> Path:
     made = tmp_path / "shared"
     made.mkdir()
-    told = pai("storage", "add", "data", "local", f"path={made}", "--group", "default", "--description", "Ours")
-    assert told.code == 0, told.err
+    message = pai("storage", "add", "data", "local", f"path={made}", "--group", "default", "--description", "Ours")
+    assert message.code == 0, message.err
     return made
 
 
 def test_the_example_reads_and_writes_a_storage(pai: Person, root: Path, tmp_path: Path) -> None:
     (tmp_path / "input.txt").write_text("one\ntwo\nthree\n")
     assert pai("storage", "upload", "data", str(tmp_path / "input.txt")).code == 0
-    told = pai("job", "submit", "examples/10-storage.yaml", "--watch")
-    assert told.code == 0, told.out
-    assert "input.txt has 3 lines" in told.out
+    message = pai("job", "submit", "examples/10-storage.yaml", "--watch")
+    assert message.code == 0, message.out
+    assert "input.txt has 3 lines" in message.out
     assert pai("storage", "download", "data", "lines.txt", "--to", str(tmp_path / "out")).code == 0
     assert (tmp_path / "out" / "lines.txt").read_text().strip() == "3"
 
@@ -47,8 +47,8 @@ def test_directories_go_up_and_come_down_as_they_were(pai: Person, root: Path, t
     (source / "cats").mkdir(parents=True)
     (source / "cats" / "1 ü.jpg").write_bytes(os.urandom(2_500_000))
     (source / "list.txt").write_text("1\n")
-    told = pai("storage", "upload", "data", str(source), "--to", "train", "--json")
-    assert told.json() == {"storage": "data", "files": 2, "bytes": 2_500_002}
+    message = pai("storage", "upload", "data", str(source), "--to", "train", "--json")
+    assert message.json() == {"storage": "data", "files": 2, "bytes": 2_500_002}
     listed = pai("storage", "ls", "data", "train/images", "--json").json()
     assert [(each["name"], each["type"]) for each in listed] == [("cats", "directory"), ("list.txt", "file")]
     assert pai("storage", "download", "data", "train", "--to", str(tmp_path / "out")).code == 0
@@ -64,11 +64,11 @@ def test_directories_go_up_and_come_down_as_they_were(pai: Person, root: Path, t
 def test_a_storage_is_shown_tested_and_forgotten(pai: Person, root: Path) -> None:
     assert "Ours" in pai("storage", "list").out
     assert pai("storage", "list", "--default", "--json").json()[0]["name"] == "data"
-    told = pai("storage", "test", "data")
-    assert (told.code, told.out.count("works")) == (0, 5)
+    message = pai("storage", "test", "data")
+    assert (message.code, message.out.count("works")) == (0, 5)
     root.rmdir()
-    told = pai("storage", "test", "data", "--json")
-    assert (told.code, told.json()["ok"]) == (6, False)
+    message = pai("storage", "test", "data", "--json")
+    assert (message.code, message.json()["ok"]) == (6, False)
     assert pai("storage", "revoke", "data", "default").code == 0
     assert "default" not in pai("storage", "show", "data").out
     assert pai("storage", "remove", "data", "--yes").code == 0
@@ -77,44 +77,44 @@ def test_a_storage_is_shown_tested_and_forgotten(pai: Person, root: Path) -> Non
 
 def test_secrets_are_asked_for_and_never_shown(pai: Person) -> None:
     add = ("storage", "add", "bucket", "s3", "bucket=b", "endpoint=http://127.0.0.1:9", "accessKeyId=k")
-    told = pai(*add, "--secret", "secretAccessKey", "--secret-stdin", stdin="hunter2\n")
-    assert told.code == 0, told.err
+    message = pai(*add, "--secret", "secretAccessKey", "--secret-stdin", stdin="hunter2\n")
+    assert message.code == 0, message.err
     shown = pai("storage", "show", "bucket")
     assert "kept encrypted" in shown.out
-    assert "hunter2" not in told.out + shown.out + pai("storage", "test", "bucket", "--json").out
+    assert "hunter2" not in message.out + shown.out + pai("storage", "test", "bucket", "--json").out
 
 
 def test_saying_anew_where_a_storage_is_opens_it_to_nobody(pai: Person, root: Path) -> None:
     add, place = ("storage", "add", "own", "local"), f"path={root}"
     assert pai(*add, place, "--read-only", "--personal", "--description", "ours").code == 0
-    told = pai(*add, place, "--replace", "--json").json()
-    assert (told["readOnly"], told["share"], told["description"]) == (True, False, "ours")
-    told = pai(*add, place, "--replace", "--read-write", "--shared", "--description", "", "--json").json()
-    assert (told["readOnly"], told["share"], told["description"]) == (False, True, "")
+    message = pai(*add, place, "--replace", "--json").json()
+    assert (message["readOnly"], message["share"], message["description"]) == (True, False, "ours")
+    message = pai(*add, place, "--replace", "--read-write", "--shared", "--description", "", "--json").json()
+    assert (message["readOnly"], message["share"], message["description"]) == (False, True, "")
 
 
 def test_bad_descriptions_and_uses_are_told(pai: Person, job_file) -> None:
-    told = pai("storage", "add", "x", "nfs", "path=relative", "port=1")
-    assert told.code == 2
+    message = pai("storage", "add", "x", "nfs", "path=relative", "port=1")
+    assert message.code == 2
     for part in ("data.server", "data.path", "data.port"):
-        assert part in told.err
+        assert part in message.err
     assert pai("storage", "add", "x", "local", "path").code == 2
     assert pai("storage", "upload", "none", "/surely/not/there").code == 3
     assert pai("storage", "download", "none", "x").code == 3
 
 
 def test_numbers_and_switches_are_told_as_text(pai: Person) -> None:
-    told = pai("storage", "add", "hdfs", "webhdfs", "server=127.0.0.1", "port=9", "useHttps=true", "--json")
-    assert (told.code, told.json()["data"]["port"], told.json()["data"]["useHttps"]) == (0, 9, True)
-    told = pai("storage", "add", "bucket", "s3", "bucket=2024", "--json")
-    assert (told.code, told.json()["data"]["bucket"]) == (0, "2024")
+    message = pai("storage", "add", "hdfs", "webhdfs", "server=127.0.0.1", "port=9", "useHttps=true", "--json")
+    assert (message.code, message.json()["data"]["port"], message.json()["data"]["useHttps"]) == (0, 9, True)
+    message = pai("storage", "add", "bucket", "s3", "bucket=2024", "--json")
+    assert (message.code, message.json()["data"]["bucket"]) == (0, "2024")
 
 
 def test_no_path_of_a_file_takes_the_storage_away(pai: Person, root: Path, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
     for arguments in (("rm", "data", ".."), ("upload", "data", str(tmp_path / "x"), "--to", "../..")):
-        told = pai("storage", *arguments)
-        assert (told.code, "not the path of a file" in told.err) == (2, True)
+        message = pai("storage", *arguments)
+        assert (message.code, "not the path of a file" in message.err) == (2, True)
     assert pai("storage", "show", "data").code == 0
 
 
@@ -124,19 +124,19 @@ def test_what_cannot_be_stored_is_told_before_anything_is_sent(pai: Person, root
     (source / "a").write_text("a")
     (source / "dangling").symlink_to("nothing")
     (source / "new\nline").write_text("b")
-    told = pai("storage", "upload", "data", str(source))
-    assert (told.code, list(root.iterdir())) == (2, [])
+    message = pai("storage", "upload", "data", str(source))
+    assert (message.code, list(root.iterdir())) == (2, [])
     (source / "new\nline").unlink()
-    told = pai("storage", "upload", "data", str(source), "--json")
-    assert (told.code, told.json()["files"]) == (0, 1)
-    assert "dangling is left out" in told.err
+    message = pai("storage", "upload", "data", str(source), "--json")
+    assert (message.code, message.json()["files"]) == (0, 1)
+    assert "dangling is left out" in message.err
 
 
 def test_what_this_machine_refuses_is_no_bug(pai: Person, root: Path, tmp_path: Path) -> None:
     (root / "x").write_text("x")
     (tmp_path / "file").write_text("in the way")
-    told = pai("storage", "download", "data", "x", "--to", str(tmp_path / "file"))
-    assert (told.code, "File exists" in told.err) == (2, True)
+    message = pai("storage", "download", "data", "x", "--to", str(tmp_path / "file"))
+    assert (message.code, "File exists" in message.err) == (2, True)
 
 
 def test_odd_names_are_shown_without_effect_and_left_out_of_downloads(pai: Person, root: Path, tmp_path: Path) -> None:
@@ -147,6 +147,6 @@ def test_odd_names_are_shown_without_effect_and_left_out_of_downloads(pai: Perso
     assert "\\x1b[31mred" in listed
     assert "new\\nline" in listed
     assert "\x1b" not in listed
-    told = pai("storage", "download", "data", "odd", "--to", str(tmp_path))
-    assert (told.code, told.err.count("left out")) == (0, 2)
+    message = pai("storage", "download", "data", "odd", "--to", str(tmp_path))
+    assert (message.code, message.err.count("left out")) == (0, 2)
     assert [path.name for path in (tmp_path / "odd").iterdir()] == ["fine"]

@@ -92,7 +92,7 @@ def test_a_private_job_is_hidden_from_those_who_share_its_virtual_cluster() -> N
 
 
 @pytest.mark.parametrize(
-    ("who", "action", "thing", "told", "advice"),
+    ("who", "action", "thing", "message", "advice"),
     [
         (GUEST, "job.list", NOTHING, "this needs a login", "log in"),
         (
@@ -135,11 +135,11 @@ def test_a_private_job_is_hidden_from_those_who_share_its_virtual_cluster() -> N
     ],
 )
 def test_a_refusal_says_who_what_and_who_else(
-    who: Principal, action: str, thing: Thing, told: str, advice: str
+    who: Principal, action: str, thing: Thing, message: str, advice: str
 ) -> None:
     with pytest.raises(Refused) as refused:
         check(who, action, thing)
-    assert told in refused.value.message
+    assert message in refused.value.message
     assert advice in refused.value.advice
     assert refused.value.code == ("UnauthorizedUserError" if who is GUEST else "ForbiddenUserError")
 

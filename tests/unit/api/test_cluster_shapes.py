@@ -59,7 +59,7 @@ def test_what_nobody_can_be_given_is_not_available(node: NodeView, available: in
 
 
 def test_a_reason_to_wait_says_when_it_may_end_if_anybody_knows() -> None:
-    reason = Wait("g", Why.NOT_ENOUGH_FREE, "told")
+    reason = Wait("g", Why.NOT_ENOUGH_FREE, "message")
     assert wait(reason)["estimate"] is None
     known = replace(reason, estimate=Estimate(1, None, "time limits"))
     assert wait(known)["estimate"] == {"earliestTime": 1, "latestTime": None, "basis": "time limits"}

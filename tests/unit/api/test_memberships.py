@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.api.memberships import EVERYWHERE, granted, named, vouched, with_admin, with_clusters
-from openpai.api.people import UserWish, fulfilled
+from openpai.api.people import UserChange, fulfilled
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.protocol.errors import Refused
 
@@ -48,9 +48,9 @@ def test_the_right_of_an_administrator_is_all_that_changes(held: tuple[Group, ..
 
 
 @given(HELD, st.sets(st.sampled_from(("cn=chiefs", "cn=people", "cn=nobody", ""))))
-def test_a_provider_decides_over_its_own_groups_alone(held: tuple[Group, ...], told: set[str]) -> None:
-    after = vouched(GROUPS, held, told)
-    assert {group.external_name for group in after if group.external_name} == told & {"cn=chiefs", "cn=people"}
+def test_a_provider_decides_over_its_own_groups_alone(held: tuple[Group, ...], message: set[str]) -> None:
+    after = vouched(GROUPS, held, message)
+    assert {group.external_name for group in after if group.external_name} == message & {"cn=chiefs", "cn=people"}
     ours = [group for group in after if not group.external_name]
     assert ours == [group for group in held if not group.external_name]
 
@@ -58,14 +58,14 @@ def test_a_provider_decides_over_its_own_groups_alone(held: tuple[Group, ...], t
 @given(HELD)
 def test_a_wish_for_nothing_changes_nothing(held: tuple[Group, ...]) -> None:
     user = User("ann", "hash", 1, "a@example.org", held, extension={"a": 1})
-    assert fulfilled(user, UserWish(), GROUPS) == user
+    assert fulfilled(user, UserChange(), GROUPS) == user
 
 
 @given(HELD)
 def test_what_a_client_was_shown_of_an_administrator_may_be_handed_back(held: tuple[Group, ...]) -> None:
     root = User("root", "hash", 1, groups=with_admin(GROUPS, held, is_admin=True))
     shown = [*CLUSTERS, "default"]
-    assert fulfilled(root, UserWish(is_admin=True, virtual_clusters=shown), GROUPS) == root
+    assert fulfilled(root, UserChange(is_admin=True, virtual_clusters=shown), GROUPS) == root
 
 
 @pytest.mark.parametrize(("wished", "code"), [("nowhere", "NoVirtualClusterError"), ("disk", "ConflictGroupError")])

@@ -35,14 +35,14 @@ def test_asking_for_a_state_finds_exactly_the_phases_shown_as_it() -> None:
 def test_a_failure_of_the_task_is_told_as_the_runtimes_and_one_of_the_platform_as_the_launchers() -> None:
     own = ExitReport(1)
     diagnosis = diagnose(own, "ModuleNotFoundError: No module named 'torch'")
-    told = exit_messages(1, "", diagnosis, own)
-    assert told["runtime"]["originUserExitCode"] == 1
-    assert told["runtime"]["exitCode"] == diagnosis.code
-    assert "torch" in told["runtime"]["errorLogs"]["user"]
-    assert told["launcher"] is None
+    message = exit_messages(1, "", diagnosis, own)
+    assert message["runtime"]["originUserExitCode"] == 1
+    assert message["runtime"]["exitCode"] == diagnosis.code
+    assert "torch" in message["runtime"]["errorLogs"]["user"]
+    assert message["launcher"] is None
     missing = ExitReport(254, ExitReason.IMAGE_MISSING, "no such image: pithon")
-    told = exit_messages(254, "", diagnose(missing), missing)
-    assert told == {"container": None, "runtime": None, "launcher": "no such image: pithon"}
+    message = exit_messages(254, "", diagnose(missing), missing)
+    assert message == {"container": None, "runtime": None, "launcher": "no such image: pithon"}
 
 
 def test_an_exit_spec_is_the_diagnosed_row_and_an_unlisted_code_keeps_its_number() -> None:

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from openpai.app.heads import HEAD_MAX_BYTES, BoundedHeads
+from openpai.app.http_guard import HEAD_MAX_BYTES, BoundedHeads
 
 PIECE = b"a" * 65_536
 SEEN: list[str] = []
@@ -40,7 +40,7 @@ async def port() -> AsyncIterator[int]:
     await serving
 
 
-async def told(port: int, *pieces: bytes) -> bytes:
+async def describe(port: int, *pieces: bytes) -> bytes:
     """Return what is answered to pieces that are sent one after another, until either side hangs up."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     found = b""
@@ -60,15 +60,15 @@ async def told(port: int, *pieces: bytes) -> bytes:
 async def test_headers_without_end_reach_nobody(port: int, begin: bytes) -> None:
     many = b"".join(b"x-%d: y\r\n" % number for number in range(8000))
     piece = PIECE if begin.endswith(b": ") else many
-    await told(port, begin, *[piece] * 60, b"\r\n\r\n")
+    await describe(port, begin, *[piece] * 60, b"\r\n\r\n")
     assert SEEN == []
-    assert b"200 OK" in await told(port, b"GET /next HTTP/1.1\r\nconnection: close\r\n\r\n")
+    assert b"200 OK" in await describe(port, b"GET /next HTTP/1.1\r\nconnection: close\r\n\r\n")
 
 
 async def test_long_headers_and_longer_bodies_are_served(port: int) -> None:
     head = b"PUT /file HTTP/1.1\r\nx: %b\r\ncontent-length: %d\r\n\r\n" % (PIECE, 60 * len(PIECE))
     last = b"GET /last HTTP/1.1\r\nx: %b\r\nconnection: close\r\n\r\n" % PIECE
     assert len(PIECE) < HEAD_MAX_BYTES
-    answered = await told(port, head, *[PIECE] * 59, PIECE + last)
+    answered = await describe(port, head, *[PIECE] * 59, PIECE + last)
     assert SEEN == ["/file", "/last"]
     assert b"x-body: %d" % (60 * len(PIECE)) in answered

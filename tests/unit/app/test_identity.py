@@ -44,15 +44,15 @@ def test_every_fault_is_told(tmp_path: Path) -> None:
     )
     with pytest.raises(Refused) as refused:
         read_identity(path)
-    told = refused.value.message
-    assert "oidc.isuer" in told
-    assert "oidc.issuer: is missing" in told
-    assert "origins.0" in told
-    assert "PAI_TEST_SECRET" in told or "in clear" in told
+    message = refused.value.message
+    assert "oidc.isuer" in message
+    assert "oidc.issuer: is missing" in message
+    assert "origins.0" in message
+    assert "PAI_TEST_SECRET" in message or "in clear" in message
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "told"),
+    ("right", "wrong", "message"),
     [
         ("https://id", "http://id", "http://id.example.org/realms/lab would send keys and secrets in clear"),
         ("userBase:", "caFile: /nowhere/ca.pem\n  userBase:", "there is no file /nowhere/ca.pem, named for caFile"),
@@ -61,14 +61,14 @@ def test_every_fault_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_open_the_door_or_never_open_it_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, message: str
 ) -> None:
     monkeypatch.setenv("PAI_TEST_SECRET", "hush")
     path = tmp_path / "identity.yaml"
     path.write_text(GOOD.replace(right, wrong))
     with pytest.raises(Refused) as refused:
         read_identity(path)
-    assert told in refused.value.message
+    assert message in refused.value.message
 
 
 def test_secrets_of_the_file_are_not_shown(tmp_path: Path) -> None:

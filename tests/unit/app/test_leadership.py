@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from openpai.app import leadership, loops
 from openpai.app.leadership import Leadership
 from openpai.app.loops import Resync
-from openpai.orchestrator.office import Nudges
+from openpai.orchestrator.leader import Nudges
 from openpai.protocol.errors import Unavailable
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
@@ -45,7 +45,7 @@ class Clock:
 class NobodyAsks:
     """The wishes of nobody."""
 
-    office = None
+    leader = None
 
 
 async def test_a_leader_without_its_database_tries_on_says_so_once_and_leaves_in_peace(
@@ -71,11 +71,11 @@ async def test_a_desk_that_may_be_old_is_left_at_once_when_the_database_goes_awa
         must_resync = False
         nudges = Nudges()
 
-    office = Doubtful()
+    leader = Doubtful()
 
     async def one_pass() -> None:
-        office.must_resync = True
+        leader.must_resync = True
         raise Unavailable("the database does not answer")
 
     with pytest.raises(Resync):
-        await loops._guarded(cast("Any", office), one_pass())
+        await loops._guarded(cast("Any", leader), one_pass())

@@ -10,7 +10,7 @@ import pytest
 from openpai.app import loops
 from openpai.app.loops import Resync, _news, lead
 from openpai.lifecycle.model import AttemptKey
-from openpai.orchestrator.office import Desk, Nudges, Office
+from openpai.orchestrator.leader import ActiveJobs, Leader, Nudges
 from openpai.ports.backend import TaskSeen
 from openpai.ports.store import LeaseLost
 from openpai.system.supervision import failures
@@ -38,19 +38,19 @@ class Half:
 
     def __init__(self) -> None:
         self.backend = OneNews()
-        self.desk = Desk()
+        self.active = ActiveJobs()
         self.nudges = Nudges()
         self.must_resync = False
 
 
 async def test_news_that_comes_while_a_turn_has_taken_the_rest_is_kept_for_the_next() -> None:
-    office = Half()
-    listening = asyncio.create_task(_news(cast("Office", office)))
+    leader = Half()
+    listening = asyncio.create_task(_news(cast("Leader", leader)))
     await asyncio.sleep(0)
-    office.desk.heard = []
-    office.backend.ready.set()
-    await asyncio.wait_for(office.nudges.work.wait(), 5)
-    assert office.desk.heard == [office.backend.seen]
+    leader.active.heard = []
+    leader.backend.ready.set()
+    await asyncio.wait_for(leader.nudges.work.wait(), 5)
+    assert leader.active.heard == [leader.backend.seen]
     listening.cancel()
 
 
@@ -59,7 +59,7 @@ class WholeOffice:
 
     def __init__(self) -> None:
         self.backend = OneNews()
-        self.desk = Desk()
+        self.active = ActiveJobs()
         self.nudges = Nudges()
         self.must_resync = False
 
@@ -78,7 +78,7 @@ async def test_an_end_of_leading_comes_out_as_itself_and_not_in_a_group(
     monkeypatch.setattr(loops, "_renew", lost)
     monkeypatch.setattr(loops, "retry_due", nothing)
     with pytest.raises(type(end)) as caught:
-        await lead(cast("Office", WholeOffice()), "me", nothing)
+        await lead(cast("Leader", WholeOffice()), "me", nothing)
     assert caught.value is end
 
 
@@ -86,16 +86,16 @@ async def test_a_loop_that_is_nudged_while_it_is_cancelled_ends(monkeypatch: pyt
     waits = asyncio.Event()
 
     async def due_later(*_: Any) -> int:
-        office.nudges.timers.clear()
+        leader.nudges.timers.clear()
         waits.set()
         return 100_000
 
-    office = WholeOffice()
+    leader = WholeOffice()
     monkeypatch.setattr(loops, "retry_due", due_later)
-    running = asyncio.create_task(loops._timers(cast("Office", office)))
+    running = asyncio.create_task(loops._timers(cast("Leader", leader)))
     await waits.wait()
     await asyncio.sleep(0)
-    office.nudges.timers.set()
+    leader.nudges.timers.set()
     await asyncio.sleep(0)
     running.cancel()
     await asyncio.wait([running], timeout=5)
@@ -104,15 +104,15 @@ async def test_a_loop_that_is_nudged_while_it_is_cancelled_ends(monkeypatch: pyt
 
 async def test_a_backend_that_fails_once_is_listened_to_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "PAUSE_AFTER_ERROR_S", 0)
-    office = Half()
-    office.backend.error = RecursionError("too deep")
-    listening = asyncio.create_task(_news(cast("Office", office)))
+    leader = Half()
+    leader.backend.error = RecursionError("too deep")
+    listening = asyncio.create_task(_news(cast("Leader", leader)))
     before = failures().get("a pass of the leader", 0)
-    office.backend.ready.set()
-    await asyncio.wait_for(office.nudges.work.wait(), 5)
+    leader.backend.ready.set()
+    await asyncio.wait_for(leader.nudges.work.wait(), 5)
     assert failures()["a pass of the leader"] == before + 1
-    office.nudges.work.clear()
-    office.backend.ready.set()
-    await asyncio.wait_for(office.nudges.work.wait(), 5)
-    assert office.desk.heard == [office.backend.seen]
+    leader.nudges.work.clear()
+    leader.backend.ready.set()
+    await asyncio.wait_for(leader.nudges.work.wait(), 5)
+    assert leader.active.heard == [leader.backend.seen]
     listening.cancel()

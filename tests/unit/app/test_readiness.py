@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from openpai.app.readiness import Readiness
-from openpai.orchestrator.office import Office
+from openpai.orchestrator.leader import Leader
 from openpai.protocol.errors import Unavailable
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
@@ -36,8 +36,8 @@ def no_room() -> None:
     raise Unavailable("the platform's disk is almost full")
 
 
-def leading(backend: Nodes) -> Office:
-    return cast("Office", SimpleNamespace(backend=backend))
+def leading(backend: Nodes) -> Leader:
+    return cast("Leader", SimpleNamespace(backend=backend))
 
 
 def opened(root: Path) -> Database:

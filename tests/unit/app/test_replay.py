@@ -14,7 +14,7 @@ import yaml
 
 from openpai.cli import session
 from openpai.client import Client
-from openpai.scheduler.config.planning import plan, read_wishes
+from openpai.scheduler.config.planning import plan, read_promises
 from openpai.scheduler.model import Ask, Gang, Node
 from openpai.scheduler.queue.scheduler import HivedScheduler
 
@@ -32,8 +32,8 @@ def pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setattr(sys, "argv", ["pai", *arguments])
         with pytest.raises(SystemExit) as ended:
             run()
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
+        message = capsys.readouterr()
+        return int(ended.value.code or 0), message.out, message.err
 
     return call
 
@@ -63,7 +63,7 @@ def snapshot(tmp_path: Path) -> Path:
     scheduler = HivedScheduler()
     for node in NODES:
         scheduler.set_node(node)
-    scheduler.reconfigure(plan([(node, "A100") for node in NODES], read_wishes("vision: 1 node")))
+    scheduler.reconfigure(plan([(node, "A100") for node in NODES], read_promises("vision: 1 node")))
     for number, name in enumerate(("one", "two", "three")):
         scheduler.add(Gang(f"{name}/0", (Ask(1, 64, 8),), "vision", submitted_at_ms=number, job=f"ann~{name}"))
     for decision in scheduler.decide(1_000, 10):

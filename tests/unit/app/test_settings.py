@@ -12,7 +12,7 @@ from openpai.protocol.errors import Refused
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"port": 70000}, "--port 70000"),
         ({"nodes": 0}, "--nodes 0"),
@@ -36,8 +36,8 @@ from openpai.protocol.errors import Refused
         ({"node_address": "here"}, "here is no IP address"),
     ],
 )
-def test_what_cannot_work_is_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(Refused, match=told) as refused:
+def test_what_cannot_work_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refused, match=message) as refused:
         Settings(Path("/nowhere"), **options).check()
     assert refused.value.advice
 

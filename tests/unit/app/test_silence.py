@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from openpai.app.connections import Connections
-from openpai.app.heads import BODY_LEAST_BYTES_PER_S, LOOK_S, BoundedHeads
+from openpai.app.http_guard import BODY_LEAST_BYTES_PER_S, LOOK_S, BoundedHeads
 
 HEAD = b"PUT /file HTTP/1.1\r\ncontent-length: 3\r\n\r\n"
 
@@ -78,7 +78,7 @@ class Guest:
         self.writer.write(piece)
         await until(lambda: self.there._received_bytes >= whole)
 
-    async def told(self) -> tuple[int, dict[str, str]]:
+    async def describe(self) -> tuple[int, dict[str, str]]:
         """Return the status and the document of what is told before the server hangs up."""
         head, _, body = (await self.reader.read()).partition(b"\r\n\r\n")
         self.writer.close()
@@ -92,7 +92,7 @@ async def test_who_comes_no_further_is_given_up(server: uvicorn.Server, begin: b
     await guest.say(begin)
     guest.there.look()
     guest.there.look()
-    status, document = await guest.told()
+    status, document = await guest.describe()
     assert (status, document["code"]) == (408, "InvalidParametersError")
 
 
@@ -107,7 +107,7 @@ async def test_a_head_in_drops_is_given_up_and_a_body_that_keeps_coming_is_not(s
         await steady.say(enough)
         slow.there.look()
         steady.there.look()
-    assert (await slow.told())[0] == 408
+    assert (await slow.describe())[0] == 408
     await steady.say(enough)
     steady.there.look()
     await steady.say(enough + enough)
@@ -121,7 +121,7 @@ async def test_a_body_in_drops_is_given_up(server: uvicorn.Server) -> None:
     guest.there.look()
     await guest.say(b"a")
     guest.there.look()
-    assert (await guest.told())[0] == 408
+    assert (await guest.describe())[0] == 408
 
 
 async def test_one_address_cannot_take_the_places_of_others(server: uvicorn.Server) -> None:
@@ -130,7 +130,7 @@ async def test_one_address_cannot_take_the_places_of_others(server: uvicorn.Serv
     silent = [await Guest(server).knock() for _ in range(50)]
     refused = [guest for guest in silent if guest is not None][20:]
     for guest in refused:
-        status, document = await guest.told()
+        status, document = await guest.describe()
         assert (status, document["code"]) == (429, "TooManyRequestsError")
     port = server.servers[0].sockets[0].getsockname()[1]
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
@@ -156,7 +156,7 @@ async def test_a_stream_may_be_silent_for_ever(server: uvicorn.Server) -> None:
 
 async def test_one_connection_too_many_is_refused(server: uvicorn.Server) -> None:
     first, _ = await Guest(server).enter(), await Guest(server).enter()
-    status, document = await (await Guest(server).knock()).told()
+    status, document = await (await Guest(server).knock()).describe()
     assert (status, document["code"]) == (503, "UnavailableError")
     first.writer.close()
     await until(lambda: first.there not in server.server_state.connections)
@@ -168,5 +168,5 @@ async def test_one_connection_too_many_is_refused(server: uvicorn.Server) -> Non
 async def test_what_is_no_http_is_refused_in_our_shape(server: uvicorn.Server) -> None:
     guest = await Guest(server).enter()
     await guest.say(b"NONSENSE\r\n\r\n")
-    status, document = await guest.told()
+    status, document = await guest.describe()
     assert (status, document["code"]) == (400, "InvalidParametersError")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import structlog
 
+from openpai.app.console import Console, set_up_logging
 from openpai.app.settings import BackendName, Settings
-from openpai.app.telling import Teller, set_up_logging
 
 
-def told(backend: BackendName, capsys: pytest.CaptureFixture[str]) -> str:
+def describe(backend: BackendName, capsys: pytest.CaptureFixture[str]) -> str:
     settings = Settings(Path("/data"), backend=backend)
-    Teller(settings).welcome("1.0", "http://127.0.0.1:1", None, "admin", is_open=False)
+    Console(settings).welcome("1.0", "http://127.0.0.1:1", None, "admin", is_open=False)
     return capsys.readouterr().out
 
 
@@ -25,16 +25,16 @@ def test_the_rights_that_jobs_get_are_told(
     user: int, whose: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: user)
-    assert whose in told("process", capsys)
-    assert "own rights" not in told("docker", capsys)
+    assert whose in describe("process", capsys)
+    assert "own rights" not in describe("docker", capsys)
 
 
 def test_whose_rights_tasks_have_is_told_instead(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert "or give tasks another user with --task-uids" in told("process", capsys)
-    Teller(Settings(Path("/data"), task_user="pai-[x]")).welcome("1", "http://x", None, "admin", is_open=False)
+    assert "or give tasks another user with --task-uids" in describe("process", capsys)
+    Console(Settings(Path("/data"), task_user="pai-[x]")).welcome("1", "http://x", None, "admin", is_open=False)
     said = capsys.readouterr().out
     assert "with the rights of the user pai-[x]: let in only people you trust" in said
     assert "root" not in said
@@ -83,5 +83,5 @@ def test_what_libraries_log_is_one_json_object_per_line_too(monkeypatch: pytest.
         logging.root.handlers[:] = handlers
         logging.root.setLevel(level)
     (line,) = screen.getvalue().splitlines()
-    told = json.loads(line)
-    assert (told["event"], told["level"]) == ("two\nlines of text", "warning")
+    message = json.loads(line)
+    assert (message["event"], message["level"]) == ("two\nlines of text", "warning")

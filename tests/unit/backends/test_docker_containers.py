@@ -67,12 +67,12 @@ async def test_fewer_gpus_than_the_driver_has_are_real_ones(
     async def find_gpus() -> Gpus:
         return there
 
-    class Told:
+    class Outcome:
         async def info(self) -> dict[str, Any]:
             return {"Name": "vm", "NCPU": 2, "MemTotal": 1 << 30}
 
     monkeypatch.setattr(machine, "find_gpus", find_gpus)
-    found = await machine.machine_of(cast("engine.Engine", Told()), 1, wanted, None, "127.0.0.1")
+    found = await machine.machine_of(cast("engine.Engine", Outcome()), 1, wanted, None, "127.0.0.1")
     assert (found.nodes[0].gpus, found.nodes[0].gpu_model, found.has_nvidia) == (gpus, model, are_real)
 
 
@@ -192,7 +192,7 @@ def test_verdicts_on_what_never_began(code: int, is_told: bool, reason: ExitReas
 
 
 @pytest.mark.parametrize(
-    ("status", "told", "kind"),
+    ("status", "message", "kind"),
     [
         (404, "No such image: x:1", engine.NoImage),
         (404, "No such container: pai.image", engine.NoContainer),
@@ -208,8 +208,8 @@ def test_verdicts_on_what_never_began(code: int, is_told: bool, reason: ExitReas
         (900, "Cannot connect", engine.EngineSilent),
     ],
 )
-def test_errors_are_sorted_by_what_can_be_done(status: int, told: str, kind: type[Exception]) -> None:
-    assert type(engine._sorted(DockerError(status, told))) is kind
+def test_errors_are_sorted_by_what_can_be_done(status: int, message: str, kind: type[Exception]) -> None:
+    assert type(engine._sorted(DockerError(status, message))) is kind
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_full_names(image: str, full: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "is_shown"),
+    ("message", "is_shown"),
     [
         ("mount //fs/s: data: addr=fs,username=u,password=********: no route to host", True),
         ("mount //fs/s: data: addr=fs,username=u,password=********,,hush: invalid argument", False),
@@ -252,12 +252,12 @@ def test_full_names(image: str, full: str) -> None:
         ("no such image", True),
     ],
 )
-def test_an_error_of_the_engine_repeats_no_password(told: str, is_shown: bool) -> None:
+def test_an_error_of_the_engine_repeats_no_password(message: str, is_shown: bool) -> None:
     share = Mount("s", "//fs/s", "/s", filesystem="cifs", options="addr=fs,rw,username=u,password=first,,hush")
     launch = a_launch(mounts=(share, Mount("d", "/d", "/d")), auth=RegistryAuth("svc", "of-registry"))
     assert "of-registry" not in repr(launch)
-    shown = without_passwords(engine.EngineRefused(told), launch)
-    assert (shown == told) is is_shown
+    shown = without_passwords(engine.EngineRefused(message), launch)
+    assert (shown == message) is is_shown
     repeated = share.options.replace("rw,", "")
     whole = without_passwords(engine.EngineError(f"mount //fs/s: data: {repeated}: no such device"), launch)
     assert whole == "mount //fs/s: data: addr=fs,username=u,password=******: no such device"
@@ -266,7 +266,7 @@ def test_an_error_of_the_engine_repeats_no_password(told: str, is_shown: bool) -
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("name=seccomp,profile=default",), ""),
         (("name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"), ""),
@@ -274,5 +274,5 @@ def test_an_error_of_the_engine_repeats_no_password(told: str, is_shown: bool) -
         (("name=apparmor",), "it filters no system calls (seccomp)"),
     ],
 )
-def test_what_an_engine_does_not_confine_is_said(options: tuple[str, ...], told: str) -> None:
-    assert missing_protection(options) == told
+def test_what_an_engine_does_not_confine_is_said(options: tuple[str, ...], message: str) -> None:
+    assert missing_protection(options) == message

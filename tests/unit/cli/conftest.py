@@ -12,7 +12,7 @@ import pytest
 
 from openpai.cli import session
 from openpai.client import Client
-from tests.told import Told, run_pai
+from tests.outcome import Outcome, run_pai
 
 
 @dataclass
@@ -53,7 +53,7 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
 
 
 @pytest.fixture
-def pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+def pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """Return a function that runs `pai` with arguments and returns what it said."""
     monkeypatch.setenv("COLUMNS", "80")
     return partial(run_pai, monkeypatch, capsys)

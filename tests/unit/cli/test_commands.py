@@ -49,19 +49,19 @@ def test_show_tells_why_an_attempt_failed_that_is_tried_again(pai, platform):
 
 def test_show_names_the_first_of_several_failures_and_the_cause_of_each(pai, platform):
     def task(index, ended_at_ms, quoted):
-        told = f"ContainerUncaughtException: The program ended.\nlog: {quoted}\nadvice: Mend [it]."
-        state = {"taskState": "FAILED", "containerExitCode": 1, "containerExitDiagnostics": told}
+        message = f"ContainerUncaughtException: The program ended.\nlog: {quoted}\nadvice: Mend [it]."
+        state = {"taskState": "FAILED", "containerExitCode": 1, "containerExitDiagnostics": message}
         return {"taskIndex": index, "attemptId": 0, "completedTime": ended_at_ms, **state}
 
     failed = detail("FAILED", appExitTriggerTaskRoleName="w", appExitTriggerTaskIndex=0, appExitDiagnostics="advice: x")
     tasks = [task(0, 9000, "A: 1"), task(1, 3000, "KeyError: 'lr'"), *(task(n, 4000 + n, "A: 1") for n in range(2, 9))]
     failed["taskRoles"] = {"w": {"taskStatuses": tasks}}
     platform.on("GET", "/jobs/ann~hello", failed)
-    told = pai("job", "show", "hello").out
-    assert "9 tasks failed, w-1 first" in told
-    assert "log: KeyError: 'lr'" in told
-    assert "w-2, w-3, w-4, w-5, w-6 and 3 more: ContainerUncaughtException" in told
-    assert told.count("advice: Mend [it].") == 1
+    message = pai("job", "show", "hello").out
+    assert "9 tasks failed, w-1 first" in message
+    assert "log: KeyError: 'lr'" in message
+    assert "w-2, w-3, w-4, w-5, w-6 and 3 more: ContainerUncaughtException" in message
+    assert message.count("advice: Mend [it].") == 1
 
 
 def test_show_tells_who_stopped_a_job_and_which_tasks_others_ended(pai, platform):
@@ -110,12 +110,12 @@ def test_show_counts_the_run_of_the_attempt_and_says_who_restarted_the_job(pai, 
         {"attemptId": 3, "time": 90_000, "message": "root restarted the job: [new] data"},
     ]
     platform.on("GET", "/jobs/ann~hello", job)
-    told = pai("job", "show", "hello").out
-    facts = dict(re.findall(r"^(ran|time limit|attempt) {2,}(.*\S)", told, re.MULTILINE))
+    message = pai("job", "show", "hello").out
+    facts = dict(re.findall(r"^(ran|time limit|attempt) {2,}(.*\S)", message, re.MULTILINE))
     assert facts["ran"] == "4.0s in this attempt"
     assert facts["time limit"] == "1m 30s, then each attempt is ended"
     assert facts["attempt"].startswith("4 (root restarted the job: [new] data, ")
-    assert "ago; 1 retried)" in " ".join(told.split())
+    assert "ago; 1 retried)" in " ".join(message.split())
     summary = {"name": "hello", "username": "ann", "state": "SUCCEEDED", **times}
     platform.on("GET", "/jobs", {"totalCount": 1, "data": [summary]})
     assert "4.0s" in pai("job", "list").out
@@ -123,11 +123,11 @@ def test_show_counts_the_run_of_the_attempt_and_says_who_restarted_the_job(pai, 
 
 def test_submit_tells_the_next_step(pai, platform, job_file):
     platform.on("POST", "/jobs", {"user": "ann", "name": "hello", "warnings": ["odd"]}, status=202)
-    told = pai("job", "submit", job_file)
-    assert told.code == 0
-    assert "Submitted ann~hello" in told.out
-    assert "pai job logs hello -f" in told.out
-    assert "odd" in told.err
+    message = pai("job", "submit", job_file)
+    assert message.code == 0
+    assert "Submitted ann~hello" in message.out
+    assert "pai job logs hello -f" in message.out
+    assert "odd" in message.err
 
 
 def test_submit_changes_name_and_parameters_on_the_way(pai, platform, job_file):
@@ -139,10 +139,10 @@ def test_submit_changes_name_and_parameters_on_the_way(pai, platform, job_file):
 def test_submit_shows_the_faulty_lines(pai, platform, job_file):
     fault = {"path": "parameters.n", "line": 3, "message": "is odd"}
     platform.on("POST", "/jobs", {"code": "InvalidProtocolError", "message": "...", "faults": [fault]}, status=400)
-    told = pai("job", "submit", job_file)
-    assert told.code == 2
-    assert "    3 |   n: 1" in told.err
-    assert told.out == ""
+    message = pai("job", "submit", job_file)
+    assert message.code == 2
+    assert "    3 |   n: 1" in message.err
+    assert message.out == ""
 
 
 @pytest.mark.parametrize(("state", "code"), [("SUCCEEDED", 0), ("FAILED", 1), ("STOPPED", 1)])
@@ -157,14 +157,14 @@ def test_watch_without_a_terminal_prints_each_change_and_the_log(pai, platform, 
     platform.on("POST", "/jobs", {"user": "ann", "name": "hello"}, status=202)
     waiting = detail("WAITING") | {"taskRoles": {}}
     platform.on("GET", "/jobs/ann~hello", waiting, waiting, detail("RUNNING"), detail("SUCCEEDED", appExitCode=0))
-    platform.on("GET", "/jobs/ann~hello/why", {"waits": [{"code": "NO_ROOM", "told": "all is [full]"}]})
+    platform.on("GET", "/jobs/ann~hello/why", {"waits": [{"code": "NO_ROOM", "message": "all is [full]"}]})
     has_log(platform, "ps", 0, log)
-    told = pai("job", "submit", job_file, "--watch")
-    assert told.code == 0
-    lines = told.out.splitlines()
+    message = pai("job", "submit", job_file, "--watch")
+    assert message.code == 0
+    lines = message.out.splitlines()
     for expected in ("hello WAITING", "waits: all is [full]", "ps-0 RUNNING", "ps-0 | step 1", "ps-0 | step 2"):
         assert [line for line in lines if expected in line], expected
-    assert told.out.index("step 2") < told.out.index("hello SUCCEEDED")
+    assert message.out.index("step 2") < message.out.index("hello SUCCEEDED")
 
 
 def test_ctrl_c_leaves_the_job_running_and_says_so(pai, platform, job_file, monkeypatch):
@@ -175,9 +175,9 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(pai, platform, job_file, monk
     platform.on("POST", "/jobs", {"user": "ann", "name": "hello"}, status=202)
     platform.on("GET", "/jobs/ann~hello", detail("WAITING") | {"taskRoles": {}})
     platform.on("GET", "/jobs/ann~hello/why", {"waits": []})
-    told = pai("job", "submit", job_file, "--watch")
-    assert told.code == 130
-    assert "goes on running" in told.out
+    message = pai("job", "submit", job_file, "--watch")
+    assert message.code == 130
+    assert "goes on running" in message.out
     assert ("PUT", "/api/v2/jobs/ann~hello/executionType") not in platform.asked
 
 
@@ -191,12 +191,12 @@ def test_a_list_fits_eighty_columns_and_loses_no_name(pai, platform):
     platform.on(
         "GET", "/jobs", {"totalCount": 9, "data": [{**job, "virtualCluster": "v" * 20, "completedTime": 10**9}]}
     )
-    told = pai("job", "list")
-    rows = told.out.splitlines()[:-1]
+    message = pai("job", "list")
+    rows = message.out.splitlines()[:-1]
     assert max(map(len, rows)) <= 80
     first_column = "".join(row.split()[0] for row in rows[1:-1] if row.startswith("n"))
     assert first_column == "n" * 60
-    assert "1 of 9 jobs" in told.out
+    assert "1 of 9 jobs" in message.out
     assert platform.requests[0].url.params["username"] == "ann"
 
 
@@ -208,18 +208,18 @@ def test_all_lists_the_jobs_of_everybody(pai, platform):
 
 def test_show_says_why_a_job_failed(pai, platform):
     platform.on("GET", "/jobs/ann~hello", FAILED)
-    told = pai("job", "show", "hello")
-    assert told.code == 0
-    assert "task w-0: no [disk]" in told.out
+    message = pai("job", "show", "hello")
+    assert message.code == 0
+    assert "task w-0: no [disk]" in message.out
 
 
 def test_show_says_why_a_job_waits(pai, platform):
-    wait = {"code": "NO_ROOM", "told": "needs 8 GPUs", "unblock": "any GPU", "ahead": ["bob~x"], "position": 2}
+    wait = {"code": "NO_ROOM", "message": "needs 8 GPUs", "unblock": "any GPU", "ahead": ["bob~x"], "position": 2}
     platform.on("GET", "/jobs/ann~hello", detail("WAITING"))
     platform.on("GET", "/jobs/ann~hello/why", {"waits": [wait]})
-    told = pai("job", "show", "hello")
+    message = pai("job", "show", "hello")
     for expected in ("needs 8 GPUs", "any GPU", "bob~x", "2"):
-        assert expected in told.out
+        assert expected in message.out
 
 
 def test_logs_of_a_failed_job_are_those_of_the_task_it_failed_by(pai, platform):
@@ -232,9 +232,9 @@ def test_logs_of_a_failed_job_are_those_of_the_task_it_failed_by(pai, platform):
 
 def test_logs_of_a_task_that_is_not_there_are_not_found(pai, platform):
     platform.on("GET", "/jobs/ann~hello", FAILED)
-    told = pai("job", "logs", "hello", "--role", "nobody")
-    assert told.code == 3
-    assert "ps (1 task), w (1 task)" in told.err
+    message = pai("job", "logs", "hello", "--role", "nobody")
+    assert message.code == 3
+    assert "ps (1 task), w (1 task)" in message.err
     assert "no task number 9\n" in pai("job", "logs", "hello", "--index", "9").err
 
 
@@ -248,9 +248,9 @@ def test_following_ends_with_the_job_and_goes_over_attempts(pai, platform, monke
     platform.on("GET", "/jobs/ann~hello", detail("RUNNING"), again, over)
     has_log(platform, "ps", 0, log.format("first"))
     has_log(platform, "ps", 1, log.format("second"))
-    told = pai("job", "logs", "hello", "-f", "--role", "ps")
-    assert (told.code, told.out) == (0, "first\nsecond\n")
-    assert "attempt 1" in told.err
+    message = pai("job", "logs", "hello", "-f", "--role", "ps")
+    assert (message.code, message.out) == (0, "first\nsecond\n")
+    assert "attempt 1" in message.err
 
 
 @pytest.mark.parametrize(
@@ -277,15 +277,15 @@ def test_json_is_one_document_and_nothing_else(pai, platform, command):
     platform.on("PUT", "/jobs/ann~hello/executionType", {}, status=202)
     platform.on("GET", "/nodes", [])
     has_log(platform, "ps", 0, "text")
-    told = pai(*command, "--json")
-    assert told.code == 0
-    assert told.json() is not None
+    message = pai(*command, "--json")
+    assert message.code == 0
+    assert message.json() is not None
 
 
 def test_nodes_say_what_is_free_and_what_is_wrong(pai, platform):
     amounts = {"cpus": {"total": 8, "used": 2}, "memoryMB": {"total": 4096, "used": 0}, "gpus": {"total": 4, "used": 1}}
-    sick = {"name": "n2", "address": "10.0.0.2", "healthy": False, "told": "no heartbeat", **amounts}
+    sick = {"name": "n2", "address": "10.0.0.2", "healthy": False, "message": "no heartbeat", **amounts}
     platform.on("GET", "/nodes", [{"name": "n1", "address": "10.0.0.1", "healthy": True, **amounts}, sick])
-    told = pai("node", "list")
+    message = pai("node", "list")
     for expected in ("2/8", "1/4", "no heartbeat", "free: 6 CPUs, 3 GPUs"):
-        assert expected in told.out
+        assert expected in message.out

@@ -71,7 +71,7 @@ def test_the_next_name_of_a_list_is_offered(monkeypatch):
     ],
 )
 def test_a_shell_is_told_the_commands(words, expected, tmp_path):
-    told = subprocess.run(
+    message = subprocess.run(
         [sys.executable, "-c", "from openpai.app.main import run; run()"],
         env={
             **{key: value for key, value in os.environ.items() if not key.startswith("PAI_")},
@@ -84,5 +84,5 @@ def test_a_shell_is_told_the_commands(words, expected, tmp_path):
         text=True,
         check=False,
     )
-    assert set(told.stdout.split()) == (expected or {"--archived"})
-    assert told.stderr == ""
+    assert set(message.stdout.split()) == (expected or {"--archived"})
+    assert message.stderr == ""

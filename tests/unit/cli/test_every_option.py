@@ -11,7 +11,7 @@ import typer
 from openpai.app.main import app
 from openpai.app.pages.commands import walk
 from openpai.cli.durations import FORMS
-from tests.told import Told
+from tests.outcome import Outcome
 
 COMMANDS = [(path[1:], command) for path, command in walk(typer.main.get_command(app)) if len(path) > 1]
 LEAVES = [(path, command) for path, command in COMMANDS if not hasattr(command, "commands")]
@@ -41,14 +41,14 @@ def test_the_walk_finds_the_commands() -> None:
 
 @pytest.mark.parametrize(("path", "command", "option"), OPTIONS)
 def test_an_option_of_one_value_is_not_given_twice(
-    pai: Callable[..., Told], path: tuple[str, ...], command: Any, option: Any
+    pai: Callable[..., Outcome], path: tuple[str, ...], command: Any, option: Any
 ) -> None:
     if option.multiple:
         assert option.metavar or option.help
         return
-    told = pai(*path, name_of(option), "1", name_of(option), "2")
-    assert (told.code, told.out) == (2, "")
-    assert f"{name_of(option)} is given 2 times and takes one value" in told.err
+    message = pai(*path, name_of(option), "1", name_of(option), "2")
+    assert (message.code, message.out) == (2, "")
+    assert f"{name_of(option)} is given 2 times and takes one value" in message.err
 
 
 @pytest.mark.parametrize(("path", "command", "option"), OPTIONS)

@@ -8,7 +8,7 @@ import re
 import pytest
 import yaml
 
-from openpai.cli.job_changes import Changes, changed, told
+from openpai.cli.job_changes import Changes, changed, describe
 from openpai.protocol.errors import InvalidProtocol, Refused
 from openpai.protocol.placement import time_limit_ms
 from openpai.protocol.reading import read_job
@@ -124,7 +124,7 @@ def lines_of(text: str, wanted: Changes) -> dict[str, int | None]:
     edited = changed(text.encode(), wanted)
     with pytest.raises(InvalidProtocol) as caught:
         read_job(edited.content)
-    shown = told("x.yaml", edited, caught.value)
+    shown = describe("x.yaml", edited, caught.value)
     for fault in edited.faults(caught.value.faults):
         if fault.line is not None:
             number, line = next(re.finditer(rf"^ +({fault.line}) \| (.*)\n +\|", shown, re.MULTILINE)).groups()

@@ -24,30 +24,30 @@ def is_in(platform, state: str) -> None:
 @pytest.mark.parametrize("words", [("priority", "train", "prod"), ("checkpoint", "train"), ("ssh", "train")])
 def test_it_has_an_exit_code_of_its_own(pai, platform, words):
     is_in(platform, "SUCCEEDED")
-    told = pai("job", *words)
-    assert told.code == Exit.JOB_OVER == 7
-    assert "is over" in told.err
-    assert "start it again first" in told.err
+    message = pai("job", *words)
+    assert message.code == Exit.JOB_OVER == 7
+    assert "is over" in message.err
+    assert "start it again first" in message.err
 
 
 def test_json_says_so_as_well(pai, platform):
     is_in(platform, "FAILED")
-    told = pai("job", "ssh", "train", "--json")
-    assert told.code == Exit.JOB_OVER
-    assert json.loads(told.out)["code"] == "FinishedJobError"
+    message = pai("job", "ssh", "train", "--json")
+    assert message.code == Exit.JOB_OVER
+    assert json.loads(message.out)["code"] == "FinishedJobError"
 
 
 @pytest.mark.parametrize("state", ["WAITING", "RUNNING"])
 def test_a_job_that_is_not_over_is_worth_waiting_for(pai, platform, state):
     is_in(platform, state)
-    told = pai("job", "ssh", "train")
-    assert told.code == Exit.NOT_FOUND
-    assert "wait until it runs" in told.err
+    message = pai("job", "ssh", "train")
+    assert message.code == Exit.NOT_FOUND
+    assert "wait until it runs" in message.err
 
 
 def test_stopping_it_is_done_already(pai, platform):
     is_in(platform, "SUCCEEDED")
     platform.on("PUT", "/jobs/ann~train/executionType", {"message": "ok"})
-    told = pai("job", "stop", "train")
-    assert told.code == Exit.OK
-    assert "is over" in told.out
+    message = pai("job", "stop", "train")
+    assert message.code == Exit.OK
+    assert "is over" in message.out

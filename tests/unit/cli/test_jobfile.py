@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from openpai.cli import job_changes, jobfile
 from openpai.cli.job_changes import Changes
-from openpai.cli.jobfile import excerpt, read, told
+from openpai.cli.jobfile import describe, excerpt, read
 from openpai.protocol.errors import Fault, Refused
 from openpai.protocol.job import MAX_JOB_BYTES
 from openpai.protocol.reading import read_job
@@ -128,11 +128,11 @@ def test_of_a_long_line_the_part_is_shown_that_is_meant():
 def test_a_fault_without_a_line_needs_none():
     assert excerpt("a: 1", Fault("name", "is missing")) == ""
     assert excerpt("a: 1", Fault("name", "is missing", 9)) == ""
-    assert told("a: 1", [Fault("name", "is missing"), Fault("a", "odd", 1)]).count("odd") == 1
+    assert describe("a: 1", [Fault("name", "is missing"), Fault("a", "odd", 1)]).count("odd") == 1
 
 
 def test_a_file_with_orders_to_a_terminal_only_shows_them():
-    shown = told('a: 1\nb: "\x1b[2J"\n', [Fault("\x1b]0;b", "must not be \x07\n\u202e", 2, "", "\x9b")])
+    shown = describe('a: 1\nb: "\x1b[2J"\n', [Fault("\x1b]0;b", "must not be \x07\n\u202e", 2, "", "\x9b")])
     assert shown.replace("\n", "").isprintable()
     assert "\\x1b]0;b: must not be \\x07\\n\\u202e" in shown
 
@@ -177,10 +177,10 @@ def test_no_more_of_a_file_is_read_than_a_job_file_may_hold(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("/dev/urandom", "is a device"), ("/dev/zero", "is a device"), ("/", "is a directory")]
+    ("name", "message"), [("/dev/urandom", "is a device"), ("/dev/zero", "is a device"), ("/", "is a directory")]
 )
-def test_what_may_never_end_is_not_read(name: str, told: str) -> None:
-    with pytest.raises(Refused, match=told):
+def test_what_may_never_end_is_not_read(name: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
         jobfile.read(name)
 
 

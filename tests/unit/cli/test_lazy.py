@@ -28,8 +28,8 @@ def tables():
 
 @pytest.mark.parametrize(("path", "command"), WALKED, ids=lambda one: "-".join(one) if isinstance(one, tuple) else "")
 def test_each_command_says_in_a_sentence_what_it_does(path, command):
-    told = (command.help or "").strip().split("\n\n")[0].replace("\n", " ")
-    assert told.endswith("."), path
+    message = (command.help or "").strip().split("\n\n")[0].replace("\n", " ")
+    assert message.endswith("."), path
     assert (
         "--json" in {name for one in command.params for name in one.opts}
         or hasattr(command, "commands")
@@ -40,10 +40,10 @@ def test_each_command_says_in_a_sentence_what_it_does(path, command):
 def test_tables_say_what_the_commands_say():
     by_path = dict(WALKED)
     for above, table in tables():
-        for name, (_, told) in table.items():
+        for name, (_, message) in table.items():
             help_ = by_path["pai", *above, name].help.strip().split("\n\n")[0].replace("\n", " ")
             # A line of the help may be shorter than the sentence, but it is about the same deed.
-            assert told.split()[0] == help_.split()[0], (*above, name)
+            assert message.split()[0] == help_.split()[0], (*above, name)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["job", "--help"], ["job", "list", "--help"]])
@@ -56,8 +56,8 @@ def test_help_loads_no_other_command_and_no_client(arguments):
         "late = ('httpx', 'openpai.client', 'openpai.cli.user', 'openpai.cli.job_submit', 'openpai.cli.job_logs')\n"
         "sys.stderr.write(' '.join(name for name in late if name in sys.modules))"
     )
-    told = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
-    loaded = set(told.stderr.split())
+    message = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    loaded = set(message.stderr.split())
     assert loaded <= ({"openpai.cli.job_submit"} if "list" in arguments else set())
 
 

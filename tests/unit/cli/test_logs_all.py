@@ -25,13 +25,13 @@ def two(platform):
 
 
 def test_each_line_stands_behind_the_name_of_its_task(pai, two):
-    told = pai("job", "logs", "train", "--all-tasks", "--timestamps", "--since", "2026-01-31")
-    assert told.out == "worker-0 | line 0\nworker-0 | last\nworker-1 | line 1\nworker-1 | last\n"
+    message = pai("job", "logs", "train", "--all-tasks", "--timestamps", "--since", "2026-01-31")
+    assert message.out == "worker-0 | line 0\nworker-0 | last\nworker-1 | line 1\nworker-1 | last\n"
     params = two.requests[-1].url.params
     assert params["timestamps"] == "true"
     assert int(params["since"]) > 1_760_000_000_000
-    told = pai("job", "logs", "train", "--all-tasks", "--json")
-    assert [json.loads(line)["task"] for line in told.out.splitlines()] == ["worker-0", "worker-1"]
+    message = pai("job", "logs", "train", "--all-tasks", "--json")
+    assert [json.loads(line)["task"] for line in message.out.splitlines()] == ["worker-0", "worker-1"]
 
 
 def test_every_task_is_followed_until_the_job_is_over(pai, two, monkeypatch):
@@ -41,8 +41,8 @@ def test_every_task_is_followed_until_the_job_is_over(pai, two, monkeypatch):
 
     for index in (0, 1):
         two.answers["GET", f"/api/v2{BASE}/{index}/attempts/0/logs/all"] = [stream(index)]
-    told = pai("job", "logs", "train", "--all-tasks", "--follow")
-    assert sorted(told.out.splitlines()) == [
+    message = pai("job", "logs", "train", "--all-tasks", "--follow")
+    assert sorted(message.out.splitlines()) == [
         "worker-0 | last", "worker-0 | line 0", "worker-1 | last", "worker-1 | line 1",
     ]  # fmt: skip
 

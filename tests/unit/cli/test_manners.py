@@ -13,21 +13,21 @@ import pytest
 
 @pytest.mark.parametrize("command", ["show", "logs", "events", "why", "stop", "start", "config", "wait"])
 def test_a_job_that_is_not_there_is_told_in_both_voices(pai, platform, command):
-    told = pai("job", command, "nobody", "--json")
-    assert told.code == 3
-    assert told.json()["code"] == "NoJobError"
-    assert "nothing at" in told.err
+    message = pai("job", command, "nobody", "--json")
+    assert message.code == 3
+    assert message.json()["code"] == "NoJobError"
+    assert "nothing at" in message.err
 
 
 def test_wrong_use_is_told_with_where_help_is(pai):
-    told = pai("job", "submit", "--json")
-    assert told.code == 2
-    assert told.json()["code"] == "InvalidParametersError"
-    assert "pai job submit --help" in told.err
+    message = pai("job", "submit", "--json")
+    assert message.code == 2
+    assert message.json()["code"] == "InvalidParametersError"
+    assert "pai job submit --help" in message.err
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("job list --limit abc", "--limit must be a whole number, not 'abc'"),
         ("job list --limit 0", "--limit must be at least 1, not '0'"),
@@ -39,19 +39,19 @@ def test_wrong_use_is_told_with_where_help_is(pai):
         ("quota set --gpus some", "'some' is no number"),
     ],
 )
-def test_a_wrong_value_is_told_in_plain_words(pai, line, told):
+def test_a_wrong_value_is_told_in_plain_words(pai, line, message):
     got = pai(*line.split())
     assert got.code == 2
-    assert told in got.err
+    assert message in got.err
     assert not re.search(r"(?i)input should|value error|pydantic|unable to parse", got.err)
 
 
 def test_nobody_logged_in_is_told_how_to(pai, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("PAI_TOKEN", raising=False)
-    told = pai("--url", "http://pai.test", "job", "list")
-    assert told.code == 4
-    assert "pai login --url http://pai.test" in told.err
+    message = pai("--url", "http://pai.test", "job", "list")
+    assert message.code == 4
+    assert "pai login --url http://pai.test" in message.err
 
 
 def test_a_token_that_is_no_longer_good_is_told_how_to_get_another(pai, platform, monkeypatch, tmp_path):
@@ -60,8 +60,8 @@ def test_a_token_that_is_no_longer_good_is_told_how_to_get_another(pai, platform
     advice = "log in and send `Authorization: Bearer TOKEN`"
     body = {"code": "UnauthorizedUserError", "message": "this token has expired", "advice": advice}
     platform.on("GET", "/nodes", body, status=401)
-    told = pai("--url", "http://pai.test", "node", "list")
-    assert (told.code, told.err) == (4, "this token has expired\npai login --url http://pai.test\n")
+    message = pai("--url", "http://pai.test", "node", "list")
+    assert (message.code, message.err) == (4, "this token has expired\npai login --url http://pai.test\n")
     monkeypatch.setenv("PAI_TOKEN", "old")
     assert "PAI_TOKEN" in pai("node", "list", "--json").json()["advice"]
 
@@ -70,15 +70,15 @@ def test_a_token_that_is_no_longer_good_is_told_how_to_get_another(pai, platform
     ("arguments", "near"), [(("usr", "list"), "user"), (("user", "ls"), "list"), (("job", "lgos", "x"), "logs")]
 )
 def test_a_misspelt_command_is_told_the_nearest(pai, arguments, near):
-    told = pai(*arguments)
-    assert told.code == 2
-    assert f"Did you mean {near}" in told.err
+    message = pai(*arguments)
+    assert message.code == 2
+    assert f"Did you mean {near}" in message.err
 
 
 def test_what_others_wrote_is_printed_as_they_wrote_it(pai, platform):
     platform.on("PUT", "/jobs/ann~hello/tag", {})
-    told = pai("job", "tag", "[/x] [bold]:smile:", "hello")
-    assert (told.code, told.out.splitlines()[0]) == (0, "hello: tagged [/x] [bold]:smile:.")
+    message = pai("job", "tag", "[/x] [bold]:smile:", "hello")
+    assert (message.code, message.out.splitlines()[0]) == (0, "hello: tagged [/x] [bold]:smile:.")
 
 
 def test_in_a_pipe_each_row_is_one_line_however_long(pai, platform, monkeypatch):
@@ -99,9 +99,9 @@ def test_what_a_job_wrote_gives_no_orders_to_the_terminal(pai, platform):
     event = {"type": "Warning", "reason": "Failed", "message": wrote}
     platform.on("GET", "/jobs/ann~hello/events", {"totalCount": 1, "data": [event]})
     platform.on("GET", "/jobs/ann~hello/config", {"code": "NoJobConfigError", "message": wrote}, status=404)
-    told = [pai("job", command, "hello") for command in ("show", "events", "config")]
-    assert all("\x1b" not in one.out + one.err for one in told)
-    assert all("\\x1b]0;mine" in one.out + one.err for one in told)
+    message = [pai("job", command, "hello") for command in ("show", "events", "config")]
+    assert all("\x1b" not in one.out + one.err for one in message)
+    assert all("\\x1b]0;mine" in one.out + one.err for one in message)
 
 
 def test_a_line_break_in_a_name_makes_no_row_of_its_own(pai, platform, monkeypatch):
@@ -118,17 +118,17 @@ def test_users_that_are_named_go_before_all_of_them(pai, platform):
 
 @pytest.mark.parametrize("command", [["user", "add", "a b"], ["group", "add", "a b"]])
 def test_a_name_that_is_none_is_told_in_words(pai, platform, command):
-    told = pai(*command)
-    assert (told.code, platform.asked) == (2, [])
-    assert "letters without accents" in told.err
+    message = pai(*command)
+    assert (message.code, platform.asked) == (2, [])
+    assert "letters without accents" in message.err
 
 
 def test_an_audit_log_that_is_longer_than_one_answer_says_where_to_go_on(pai, platform):
     entry = {"id": 7, "time": 1_700_000_000_123, "action": "login", "target": "guest", "status": 401, "actor": ""}
     platform.on("GET", "/audit", {"entries": [entry], "next": 7})
-    told = pai("audit", "list", "--limit", "1000").out
-    moment = told.partition("more with --before ")[2].split()[0]
-    assert told.splitlines()[1].split()[2] == "-"
+    message = pai("audit", "list", "--limit", "1000").out
+    moment = message.partition("more with --before ")[2].split()[0]
+    assert message.splitlines()[1].split()[2] == "-"
     pai("audit", "list", "--before", moment)
     assert platform.requests[-1].url.params["to"] == "1700000000123"
 
@@ -151,8 +151,8 @@ def test_five_thousand_jobs_are_listed_before_anybody_gets_bored(pai, platform, 
     jobs = [{"name": f"job-{number}", "username": "ann", "state": "RUNNING"} for number in range(5000)]
     platform.on("GET", "/jobs", {"totalCount": 5000, "data": jobs})
     begun = time.process_time()
-    told = pai("job", "list", "--limit", "5000")
-    assert len(told.out.splitlines()) == 5002
+    message = pai("job", "list", "--limit", "5000")
+    assert len(message.out.splitlines()) == 5002
     assert time.process_time() - begun < 2
 
 
@@ -167,17 +167,17 @@ def test_a_terminal_that_knows_only_ascii_is_told_all_the_same(command, tmp_path
         "session.connect = lambda: Client('http://pai.test', 't', user='ann', transport=answer)\n"
         "main.run()"
     )
-    told = subprocess.run(
+    message = subprocess.run(
         [sys.executable, "-c", program, "--", *command],
         env={"PATH": "", "PYTHONIOENCODING": "ascii", "HOME": str(tmp_path)},
         capture_output=True,
         check=False,
     )
-    assert told.returncode == 0, told.stderr
+    assert message.returncode == 0, message.stderr
     if "--json" in command:
-        assert list(json.loads(told.stdout)) == ["ünï"]
+        assert list(json.loads(message.stdout)) == ["ünï"]
     else:
-        assert told.stdout.splitlines()[1].split()[0] == b"?n?"
+        assert message.stdout.splitlines()[1].split()[0] == b"?n?"
 
 
 @pytest.mark.parametrize(
@@ -215,9 +215,9 @@ def test_a_no_changes_nothing_and_says_so(pai, platform, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda question, **_: False)
-    told = pai("user", "remove", "bob")
-    assert (told.code, platform.asked) == (2, [])
-    assert "nothing was done" in told.out + told.err
+    message = pai("user", "remove", "bob")
+    assert (message.code, platform.asked) == (2, [])
+    assert "nothing was done" in message.out + message.err
 
 
 @pytest.mark.parametrize("command", ["user set bob", "group set vision", "quota set --user bob", "report --from today"])
@@ -227,17 +227,17 @@ def test_a_change_of_nothing_and_a_day_that_is_none_are_refused(pai, platform, c
 
 
 def test_bytes_that_are_no_text_are_refused(pai, platform):
-    told = pai("job", "tag", "\udcff", "hello")
-    assert told.code == 2
-    assert "is no text" in told.err
+    message = pai("job", "tag", "\udcff", "hello")
+    assert message.code == 2
+    assert "is no text" in message.err
 
 
 def test_an_answer_that_makes_no_sense_is_no_traceback(pai, platform):
     platform.on("GET", "/nodes", {"not": "a list"})
-    told = pai("node", "list")
-    assert told.code == 70
-    assert "Traceback" not in told.err
-    assert "GET /api/v2/nodes" in told.err
+    message = pai("node", "list")
+    assert message.code == 70
+    assert "Traceback" not in message.err
+    assert "GET /api/v2/nodes" in message.err
 
 
 def test_a_bug_of_ours_is_no_traceback(pai, platform, monkeypatch):
@@ -245,10 +245,10 @@ def test_a_bug_of_ours_is_no_traceback(pai, platform, monkeypatch):
         raise ZeroDivisionError
 
     monkeypatch.setattr("openpai.cli.session.connect", broken)
-    told = pai("node", "list")
-    assert told.code == 70
-    assert "Traceback" not in told.err
-    assert "PAI_DEBUG=1" in told.err
+    message = pai("node", "list")
+    assert message.code == 70
+    assert "Traceback" not in message.err
+    assert "PAI_DEBUG=1" in message.err
 
 
 def test_help_tells_the_exit_codes(pai):
@@ -258,5 +258,5 @@ def test_help_tells_the_exit_codes(pai):
 def test_the_command_line_loads_no_http_library_before_it_needs_one():
     late = ("httpx", "yaml", "rich.live", "fastapi")
     program = f"import sys, openpai.cli.main; print([name for name in {late} if name in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
+    message = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert message.stdout.strip() == "[]"

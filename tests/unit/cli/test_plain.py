@@ -60,39 +60,39 @@ def write_in_pieces(platform, text: str, size: int) -> None:
 
 @pytest.mark.parametrize("words", [(), ("--tail", "99"), ("--timestamps",), ("--all-tasks",), ("-a", "--timestamps")])
 def test_no_order_reaches_the_terminal(pai, hostile, words):
-    told = pai("job", "logs", "train", *words).out
-    assert not OBEYED.search(told)
-    assert "\\x1b]52;c;Y3VybCBldmlsIHwgc2g=\\x07" in told
-    assert "safe\\u202egnp.exe" in told
+    message = pai("job", "logs", "train", *words).out
+    assert not OBEYED.search(message)
+    assert "\\x1b]52;c;Y3VybCBldmlsIHwgc2g=\\x07" in message
+    assert "safe\\u202egnp.exe" in message
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
 @pytest.mark.parametrize("words", [("-f",), ("-f", "--all-tasks")])
 def test_no_order_reaches_it_in_pieces(pai, hostile, words, size):
     write_in_pieces(hostile, "\n".join(ATTACKS), size)
-    told = pai("job", "logs", "train", *words).out
-    assert not OBEYED.search(told)
-    assert "\\x1b]52;c;Y3VybCBldmlsIHwgc2g=\\x07" in told
+    message = pai("job", "logs", "train", *words).out
+    assert not OBEYED.search(message)
+    assert "\\x1b]52;c;Y3VybCBldmlsIHwgc2g=\\x07" in message
 
 
 def test_json_gives_a_terminal_no_orders_and_loses_nothing(pai, hostile):
-    told = pai("job", "logs", "train", "--json").out
-    assert not OBEYED.search(told)
-    assert json.loads(told)["text"] == "\n".join(ATTACKS)
+    message = pai("job", "logs", "train", "--json").out
+    assert not OBEYED.search(message)
+    assert json.loads(message)["text"] == "\n".join(ATTACKS)
 
 
 @pytest.mark.parametrize("words", [(), ("-f",), ("--all-tasks",), ("-f", "-a")])
 def test_raw_is_as_it_was_written(pai, hostile, words):
     if "-f" in words:
         write_in_pieces(hostile, "\n".join(ATTACKS), 5)
-    told = pai("job", "logs", "train", "--raw", *words).out
-    assert all(attack in told for attack in ATTACKS)
+    message = pai("job", "logs", "train", "--raw", *words).out
+    assert all(attack in message for attack in ATTACKS)
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_nor_does_one_in_a_job_that_is_watched(hostile, is_terminal, monkeypatch):
     job = JobDetail.read({"name": "train", "jobStatus": {"username": "ann", "state": "SUCCEEDED"}, "taskRoles": {}})
-    found = [watching.Glance(job, (), [attack], "worker-0", unfinished=attack) for attack in ATTACKS]
+    found = [watching.WatchState(job, (), [attack], "worker-0", unfinished=attack) for attack in ATTACKS]
     monkeypatch.setattr(watching, "_glances", lambda *_: iter(found))
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=is_terminal, width=200, height=50, color_system=None)
@@ -119,15 +119,15 @@ def test_colours_and_moves_leave_nothing_behind_and_bars_stay():
 def test_a_colour_in_pieces_is_left_out_too(size):
     text = "a\x1b[38;5;196mred\x1b[0m b\x1b[1"
     stream = Plain()
-    told = [stream.take(text[at : at + size]) for at in range(0, len(text), size)]
-    assert "".join(told) + stream.finish() == "ared b\\x1b[1"
+    message = [stream.take(text[at : at + size]) for at in range(0, len(text), size)]
+    assert "".join(message) + stream.finish() == "ared b\\x1b[1"
 
 
 def test_what_never_becomes_a_sequence_is_not_kept_back():
     stream = Plain()
-    told = "".join(stream.take("1" if at else "\x1b[") for at in range(10_000))
-    assert len(told) >= 10_000 - HELD_MAX
-    assert not OBEYED.search(told)
+    message = "".join(stream.take("1" if at else "\x1b[") for at in range(10_000))
+    assert len(message) >= 10_000 - HELD_MAX
+    assert not OBEYED.search(message)
 
 
 def test_the_live_view_keeps_colours():

@@ -57,10 +57,10 @@ def test_the_job_is_shown_and_submitted(pai, platform, project):
     platform.on("GET", "/cluster/sku-types", SHARES)
     platform.on("POST", "/jobs", SUBMITTED, status=202)
     words = ("--gpus", "2", "--instances", "3", "--vc", "v", "--env", "A=b c", "-d", "--", "python", "train.py", "-x y")
-    told = pai("run", *words)
-    assert told.code == 0, told.err
+    message = pai("run", *words)
+    assert message.code == 0, message.err
     for shown in ("python train.py '-x y'", "3 with 2 GPUs, 12 CPUs, 18 GB each", "python:3.", "1 file of"):
-        assert shown in told.out
+        assert shown in message.out
     spec = read_job(platform.requests[-1].content).spec
     role = spec.role("main")
     assert (role.instances, role.resources.gpus, role.resources.cpus, spec.virtual_cluster) == (3, 2, 12, "v")
@@ -73,8 +73,8 @@ def test_the_commands_bring_the_code_to_where_results_are_kept(pai, platform, pr
     platform.on("GET", "/cluster/sku-types", SHARES)
     (project / "sub").mkdir()
     (project / "sub/data.bin").write_bytes(os.urandom(100_000))
-    told = pai("run", "--print", "--", "sh", "-c", "cmp sub/data.bin $ORIGIN && pwd")
-    commands = yaml.safe_load(told.out)["taskRoles"]["main"]["commands"]
+    message = pai("run", "--print", "--", "sh", "-c", "cmp sub/data.bin $ORIGIN && pwd")
+    commands = yaml.safe_load(message.out)["taskRoles"]["main"]["commands"]
     (tmp_path / "work").mkdir()
     (tmp_path / "kept").mkdir()
     (tmp_path / "user.sh").write_text("\n".join(commands))
@@ -94,15 +94,15 @@ def test_much_code_needs_a_storage(pai, platform, project):
     platform.on("GET", "/cluster/sku-types", SHARES)
     platform.on("GET", "/storages", {"storages": []})
     (project / "model.bin").write_bytes(os.urandom(travel.IN_JOB_BYTES + 1000))
-    told = pai("run", "python", "train.py")
-    assert told.code == 2
-    assert "model.bin" in told.err
-    assert "--storage" in told.err
+    message = pai("run", "python", "train.py")
+    assert message.code == 2
+    assert "model.bin" in message.err
+    assert "--storage" in message.err
     platform.on("GET", "/storages", {"storages": [{"name": "team-a", "type": "local"}]})
     platform.on("POST", "/jobs", SUBMITTED, status=202)
     platform.on("PUT", "/storages/team-a/files/.pai-code/mine.tar.gz", {"size": 1}, status=201)
-    told = pai("run", "-d", "--name", "mine", "python", "train.py")
-    assert told.code == 0, told.err
+    message = pai("run", "-d", "--name", "mine", "python", "train.py")
+    assert message.code == 0, message.err
     spec = read_job(platform.requests[-1].content).spec
     assert spec.extras["storages"] == [{"name": "team-a"}]
     assert '"$PAI_STORAGE_TEAM_A/.pai-code/mine.tar.gz"' in spec.role("main").commands[0]
@@ -114,8 +114,8 @@ def test_the_code_of_a_job_that_is_refused_does_not_stay(pai, platform, project,
     platform.on("PUT", "/storages/s/files/.pai-code/mine.tar.gz", {"size": 1}, status=201)
     platform.on("DELETE", "/storages/s/files/.pai-code/mine.tar.gz", {})
     platform.on("POST", "/jobs", {"code": "ConflictJobError", "message": "no"}, status=status)
-    told = pai("run", "--storage", "s", "--name", "mine", "python", "train.py")
-    assert told.code != 0
+    message = pai("run", "--storage", "s", "--name", "mine", "python", "train.py")
+    assert message.code != 0
     assert (("DELETE", "/api/v2/storages/s/files/.pai-code/mine.tar.gz") in platform.asked) is is_removed
 
 
@@ -124,9 +124,9 @@ def test_the_next_steps_are_said_once(pai, platform, project):
     platform.on("POST", "/jobs", SUBMITTED, status=202)
     over = {"name": "x", "jobStatus": {"username": "ann", "state": "SUCCEEDED", "appExitCode": 0}, "taskRoles": {}}
     platform.on("GET", "/jobs/ann~x", over)
-    told = pai("run", "python", "train.py")
-    assert told.out.count("next:") == 1, told.out
-    assert "pai job fetch x" in told.out
+    message = pai("run", "python", "train.py")
+    assert message.out.count("next:") == 1, message.out
+    assert "pai job fetch x" in message.out
 
 
 def test_in_place_is_for_a_server_on_this_machine(tmp_path):
@@ -145,9 +145,9 @@ def test_in_place_is_for_a_server_on_this_machine(tmp_path):
     ],
 )
 def test_a_wrong_use_is_told(pai, platform, project, words, said):
-    told = pai("run", *words)
-    assert told.code == 2
-    assert said in told.err
+    message = pai("run", *words)
+    assert message.code == 2
+    assert said in message.err
 
 
 @pytest.mark.parametrize(("given", "mb"), [("8G", 8192), ("512", 512), ("1tb", 1 << 20), ("64MiB", 64)])
@@ -156,6 +156,6 @@ def test_memory_is_read_in_any_usual_spelling(given, mb):
 
 
 def test_what_nobody_shares_out_is_guessed(pai, platform, project):
-    told = pai("run", "--gpus", "1", "--no-code", "--print", "nvidia-smi")
-    need = yaml.safe_load(told.out)["taskRoles"]["main"]["resourcePerInstance"]
+    message = pai("run", "--gpus", "1", "--no-code", "--print", "nvidia-smi")
+    need = yaml.safe_load(message.out)["taskRoles"]["main"]["resourcePerInstance"]
     assert need == {"cpu": 4, "memoryMB": 8192, "gpu": 1}

@@ -37,7 +37,7 @@ NODE = {
     "drained": False,
     "badDevices": [],
 }
-CONFIG = {"wishes": "vision: 3 nodes", "hived": "virtualClusters: {}\n", "version": 4, "problems": [], "demoted": []}
+CONFIG = {"promises": "vision: 3 nodes", "hived": "virtualClusters: {}\n", "version": 4, "problems": [], "demoted": []}
 
 
 def leaf(state, priority=-2, health="Healthy", **more):
@@ -61,8 +61,8 @@ def test_a_bar_is_as_wide_as_promised_and_shows_whatever_is_not_nothing(used, go
 
 def test_virtual_clusters_fit_eighty_columns_and_say_used_healthy_and_promised(pai, platform):
     platform.on("GET", "/virtual-clusters", {"vision" * 10: VISION, "default": EMPTY})
-    told = pai("vc", "list")
-    rows = told.out.splitlines()
+    message = pai("vc", "list")
+    rows = message.out.splitlines()
     assert max(map(len, rows)) <= 80
     assert any("8/16/24" in row and "16/32/48" in row for row in rows)
     assert any(USED * 3 + FREE * 4 + BAD * 3 in row for row in rows)
@@ -72,9 +72,9 @@ def test_virtual_clusters_fit_eighty_columns_and_say_used_healthy_and_promised(p
 def test_without_gpus_processors_are_drawn(pai, platform):
     small = EMPTY | {"resourcesUsed": resources(0, 4), "resourcesGuaranteed": resources(0, 8)}
     platform.on("GET", "/virtual-clusters", {"default": small | {"resourcesTotal": resources(0, 8)}})
-    told = pai("vc", "list").out
-    assert f"{USED * 5}{FREE * 5}  4/8/8" in told
-    assert "GPUS" not in told
+    message = pai("vc", "list").out
+    assert f"{USED * 5}{FREE * 5}  4/8/8" in message
+    assert "GPUS" not in message
 
 
 def test_a_cluster_nobody_shares_yet_says_how_to_share_it(pai, platform):
@@ -85,38 +85,38 @@ def test_a_cluster_nobody_shares_yet_says_how_to_share_it(pai, platform):
 def test_one_virtual_cluster_is_shown_a_resource_a_line(pai, platform):
     platform.on("GET", "/virtual-clusters/vision", VISION)
     platform.on("GET", "/cluster/sku-types", {"A100": {"cpu": 2, "memory": 2048, "gpu": 1}})
-    told = pai("vc", "show", "vision").out
-    assert "3 gangs running, 1 waiting" in told
-    assert "SKU A100: 24, each 2 CPUs, 2 GB, 1 GPU" in told
+    message = pai("vc", "show", "vision").out
+    assert "3 gangs running, 1 waiting" in message
+    assert "SKU A100: 24, each 2 CPUs, 2 GB, 1 GPU" in message
     platform.on("GET", "/cluster/sku-types", {"A100": {"cpu": 1, "memory": 2048, "gpu": 0}})
     assert "each 1 CPU, 2 GB, 0 GPUs" in pai("vc", "show", "vision").out
-    gpus = next(line for line in told.splitlines() if line.startswith("GPUs"))
+    gpus = next(line for line in message.splitlines() if line.startswith("GPUs"))
     assert gpus.split()[-4:] == ["8", "16", "24", "2"]
 
 
 def test_a_virtual_cluster_without_a_promise_says_what_runs_in_it(pai, platform):
     platform.on("GET", "/virtual-clusters/team", EMPTY)
-    told = pai("vc", "show", "team").out
-    assert "opportunistic" in told
-    assert 'pai vc set team "1 node"' in told
+    message = pai("vc", "show", "team").out
+    assert "opportunistic" in message
+    assert 'pai vc set team "1 node"' in message
 
 
 def test_a_promise_is_sent_and_its_problems_told(pai, platform):
     changed = CONFIG | {"problems": ["node gpu-9 is away"], "demoted": ["ann~train"]}
     platform.on("PUT", "/virtual-clusters/vision", changed, status=201)
-    told = pai("vc", "set", "vision", "3 nodes")
-    assert told.code == 0
-    assert json.loads(platform.requests[0].content) == {"wish": "3 nodes"}
-    assert "gpu-9 is away" in told.err
-    assert "ann~train" in told.err
+    message = pai("vc", "set", "vision", "3 nodes")
+    assert message.code == 0
+    assert json.loads(platform.requests[0].content) == {"promise": "3 nodes"}
+    assert "gpu-9 is away" in message.err
+    assert "ann~train" in message.err
 
 
 def test_a_group_that_is_granted_a_misspelt_virtual_cluster_is_told(pai, platform):
     platform.on("PUT", "/groups", {}, status=201)
     platform.on("GET", "/groups/seers", {"groupname": "seers", "description": "", "externalName": "", "extension": {}})
     platform.on("GET", "/virtual-clusters", {"vision": VISION})
-    told = pai("group", "set", "seers", "--vc", "vision,visoin", "--manage", "visoin")
-    assert (told.code, told.err) == (0, "warning: there is no virtual cluster 'visoin' yet\n")
+    message = pai("group", "set", "seers", "--vc", "vision,visoin", "--manage", "visoin")
+    assert (message.code, message.err) == (0, "warning: there is no virtual cluster 'visoin' yet\n")
     platform.on("GET", "/virtual-clusters", {"code": "UnavailableError", "message": "no server leads"}, status=503)
     assert pai("group", "set", "seers", "--vc", "visoin").code == 0
 
@@ -124,9 +124,9 @@ def test_a_group_that_is_granted_a_misspelt_virtual_cluster_is_told(pai, platfor
 def test_a_virtual_cluster_in_use_is_not_removed(pai, platform):
     refusal = {"code": "RemoveRunningVcError", "message": "2 jobs use vision", "advice": "stop them"}
     platform.on("DELETE", "/virtual-clusters/vision", refusal, status=409)
-    told = pai("vc", "remove", "vision")
-    assert (told.code, told.out) == (5, "")
-    assert "2 jobs use vision" in told.err
+    message = pai("vc", "remove", "vision")
+    assert (message.code, message.out) == (5, "")
+    assert "2 jobs use vision" in message.err
 
 
 def test_the_configuration_is_printed_as_it_can_be_applied_again(pai, platform, tmp_path):
@@ -138,13 +138,13 @@ def test_the_configuration_is_printed_as_it_can_be_applied_again(pai, platform, 
     assert pai("vc", "apply", str(file), "--if-version", "4").code == 0
     assert json.loads(platform.requests[-1].content) == {"hived": CONFIG["hived"], "version": 4}
     assert pai("vc", "apply", "--wishes", "vision: 3 nodes").code == 0
-    assert json.loads(platform.requests[-1].content) == {"wishes": "vision: 3 nodes"}
+    assert json.loads(platform.requests[-1].content) == {"promises": "vision: 3 nodes"}
 
 
 @pytest.mark.parametrize("arguments", [[], ["nowhere.yaml"], ["f.yaml", "--wishes", "x: 1 node"]])
 def test_apply_needs_one_thing_that_can_be_read(pai, platform, arguments):
-    told = pai("vc", "apply", *arguments)
-    assert (told.code, platform.requests) == (2, [])
+    message = pai("vc", "apply", *arguments)
+    assert (message.code, platform.requests) == (2, [])
 
 
 def test_cells_are_drawn_down_to_the_machine_with_a_letter_for_each_device():
@@ -175,11 +175,11 @@ def test_nodes_show_who_takes_nothing_new_and_count_only_what_can_be_had(pai, pl
     drained = NODE | {"name": "gpu-02", "drained": True, "drainedBecause": "new fan"}
     broken = NODE | {"name": "gpu-03", "badDevices": [7], "badBecause": "dust"}
     platform.on("GET", "/nodes", [NODE, drained, broken])
-    told = pai("node", "list").out
-    assert max(map(len, told.splitlines())) <= 80
-    assert "drained: new fan" in told
-    assert "bad GPUs 7: dust" in told
-    assert "free: 116 CPUs, 9 GPUs" in told
+    message = pai("node", "list").out
+    assert max(map(len, message.splitlines())) <= 80
+    assert "drained: new fan" in message
+    assert "bad GPUs 7: dust" in message
+    assert "free: 116 CPUs, 9 GPUs" in message
 
 
 def test_a_node_is_drained_given_back_and_its_devices_marked(pai, platform):
@@ -212,7 +212,7 @@ def test_forgetting_a_node_is_one_request(pai, platform):
 def wait(**more):
     return {
         "code": "NOT_ENOUGH_FREE",
-        "told": "vision has 0 of 24 GPUs free",
+        "message": "vision has 0 of 24 GPUs free",
         "unblock": "a job of vision ends",
         "ahead": ["bob~big", "eve~next"],
         "position": 3,
@@ -221,7 +221,7 @@ def wait(**more):
 
 
 @pytest.mark.parametrize(
-    ("earliest", "latest", "basis", "told"),
+    ("earliest", "latest", "basis", "message"),
     [
         (1_060_000, 8_200_000, "time limits", "in 1m 00s to 2h 00m (time limits)"),
         (1_060_000, 1_060_000, "time limits", "in 1m 00s (time limits)"),
@@ -232,21 +232,21 @@ def wait(**more):
     ],
 )
 def test_why_tells_who_is_ahead_what_would_change_it_and_when(
-    pai, platform, monkeypatch, earliest, latest, basis, told
+    pai, platform, monkeypatch, earliest, latest, basis, message
 ):
     estimate = {"earliestTime": earliest, "latestTime": latest, "basis": basis}
     monkeypatch.setattr("time.time", lambda: 1_000.0)
     platform.on("GET", "/jobs/ann~train/why", {"waits": [wait(estimate=estimate)]})
     out = " ".join(pai("job", "why", "train").out.split())
-    for expected in ("vision has 0 of 24", "a job of vision ends", "queue: 3; ahead of it: bob~big, eve~next", told):
+    for expected in ("vision has 0 of 24", "a job of vision ends", "queue: 3; ahead of it: bob~big, eve~next", message):
         assert expected in out
 
 
 def test_why_tells_a_reason_once_however_many_tasks_have_it(pai, platform):
     platform.on("GET", "/jobs/ann~train/why", {"waits": [wait()] * 500})
-    told = pai("job", "why", "train").out
-    assert told.count("vision has 0 of 24") == 1
-    assert "499 more like it" in told
+    message = pai("job", "why", "train").out
+    assert message.count("vision has 0 of 24") == 1
+    assert "499 more like it" in message
 
 
 @pytest.mark.parametrize(
@@ -334,13 +334,13 @@ def test_a_node_is_shown_with_its_devices_its_jobs_and_its_history(pai, platform
     entry = {"time": 1, "actor": "root", "detail": {"request": "PUT x", "drained": True, "reason": "fans"}}
     platform.on("GET", "/nodes/n1", {**node, **HELD, "history": [entry]})
     out = pai("node", "show", "n1").out
-    for told in ("fans; jobs leave at 1970", "2 of 8 in use", "eve~next", "bad: ECC", 'drained=true reason="fans"'):
-        assert told in out
+    for message in ("fans; jobs leave at 1970", "2 of 8 in use", "eve~next", "bad: ECC", 'drained=true reason="fans"'):
+        assert message in out
     assert max(map(len, out.splitlines())) <= 80
     platform.on("PUT", "/nodes/n1", {**node, "tasks": 2})
-    told = pai("node", "drain", "n1", "--deadline", "2h")
+    message = pai("node", "drain", "n1", "--deadline", "2h")
     assert json.loads(platform.requests[-1].content) == {"drained": True, "reason": "", "deadlineSeconds": 7200}
-    assert "2 tasks run there until 1970" in told.out
+    assert "2 tasks run there until 1970" in message.out
     assert pai("node", "drain", "n1", "--deadline", "soon").code == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from openpai.cli.tailing import _newest
-from openpai.cli.watching import TASKS_LIVE, Glance, _changes, _view
+from openpai.cli.watching import TASKS_LIVE, WatchState, _changes, _view
 from openpai.client.model import JobDetail, Wait
 from openpai.client.model.jobs import Restart
 
@@ -21,15 +21,15 @@ def job(state: str, tasks: int) -> JobDetail:
     return JobDetail.read({"name": "j" * 40, "jobStatus": status, "taskRoles": {"[w]": {"taskStatuses": done}}})
 
 
-def drawn(glance: Glance, *log: str) -> str:
+def drawn(state: WatchState, *log: str) -> str:
     screen = io.StringIO()
-    Console(file=screen, width=80, force_terminal=True, color_system=None).print(_view(glance, deque(log), 65_000))
+    Console(file=screen, width=80, force_terminal=True, color_system=None).print(_view(state, deque(log), 65_000))
     return screen.getvalue()
 
 
 @pytest.mark.parametrize("tasks", [1, TASKS_LIVE, TASKS_LIVE + 1, 5000])
 def test_it_fits_a_terminal_however_many_tasks_there_are(tasks):
-    lines = drawn(Glance(job("RUNNING", tasks), (), [], "[w]-0"), "x" * 300).splitlines()
+    lines = drawn(WatchState(job("RUNNING", tasks), (), [], "[w]-0"), "x" * 300).splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) <= TASKS_LIVE + 6
     text = "".join(lines).replace(" ", "")
@@ -38,44 +38,44 @@ def test_it_fits_a_terminal_however_many_tasks_there_are(tasks):
 
 
 def test_a_waiting_job_says_why():
-    wait = Wait.read({"code": "NO_ROOM", "told": "needs [8] GPUs", "unblock": "a free node", "position": 3})
-    shown = drawn(Glance(job("WAITING", 1), (wait,), [], ""))
+    wait = Wait.read({"code": "NO_ROOM", "message": "needs [8] GPUs", "unblock": "a free node", "position": 3})
+    shown = drawn(WatchState(job("WAITING", 1), (wait,), [], ""))
     for expected in ("needs [8] GPUs", "a free node", "place in the queue: 3"):
         assert expected in shown
 
 
 def test_a_server_that_is_away_is_told():
-    assert "does not answer" in drawn(Glance(job("RUNNING", 1), (), [], "", is_away=True))
+    assert "does not answer" in drawn(WatchState(job("RUNNING", 1), (), [], "", is_away=True))
 
 
 def test_a_log_line_is_shown_as_a_terminal_would_show_it():
-    shown = drawn(Glance(job("RUNNING", 1), (), [], "w-0"), "10%\r20%\r\x1b[31m30%\x1b[0m [done]")
+    shown = drawn(WatchState(job("RUNNING", 1), (), [], "w-0"), "10%\r20%\r\x1b[31m30%\x1b[0m [done]")
     assert "30% [done]" in shown
     assert "10%" not in shown
 
 
 def test_a_progress_bar_and_the_number_of_the_attempt_are_shown():
-    shown = drawn(Glance(job("RUNNING", 1), (), [], "w-0", unfinished=" 40%|####"), "epoch 1")
+    shown = drawn(WatchState(job("RUNNING", 1), (), [], "w-0", unfinished=" 40%|####"), "epoch 1")
     assert "40%|####" in shown
     assert "attempt" not in shown
     status = {"username": "ann", "state": "RUNNING", "attemptId": 2, "retries": 2}
     again = JobDetail.read({"name": "j", "jobStatus": status, "taskRoles": {}})
-    assert "attempt 3 (2 retried)" in drawn(Glance(again, (), [], ""))
+    assert "attempt 3 (2 retried)" in drawn(WatchState(again, (), [], ""))
 
 
 def test_plain_lines_tell_of_retries():
-    def looked(attempt: int, task_attempt: int) -> Glance:
+    def looked(attempt: int, task_attempt: int) -> WatchState:
         status = {"username": "ann", "state": "RUNNING", "attemptId": attempt}
         tasks = [{"taskIndex": 0, "taskState": "RUNNING", "attemptId": task_attempt}]
         read = {"name": "j", "jobStatus": status, "taskRoles": {"w": {"taskStatuses": tasks}}}
-        return Glance(JobDetail.read(read), (), [], "")
+        return WatchState(JobDetail.read(read), (), [], "")
 
-    told = [list(_changes(looked(0, 0), now)) for now in (looked(0, 0), looked(0, 1), looked(1, 0))]
-    assert told[0] == []
-    assert told[1] == ["w-0 [yellow]is retried[/]: attempt 2 of the task"]
-    assert "[yellow]is retried[/]: attempt 2 begins" in told[2][0]
+    message = [list(_changes(looked(0, 0), now)) for now in (looked(0, 0), looked(0, 1), looked(1, 0))]
+    assert message[0] == []
+    assert message[1] == ["w-0 [yellow]is retried[/]: attempt 2 of the task"]
+    assert "[yellow]is retried[/]: attempt 2 begins" in message[2][0]
     by_hand = replace(looked(1, 0).job, restarts=(Restart(1, 5, "ann restarted the job: [why]"),))
-    (line,) = list(_changes(looked(0, 0), Glance(by_hand, (), [], "")))[:1]
+    (line,) = list(_changes(looked(0, 0), WatchState(by_hand, (), [], "")))[:1]
     assert line == "[bold]j[/]: [yellow]ann restarted the job: \\[why][/]: attempt 2 begins"
 
 

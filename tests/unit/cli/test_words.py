@@ -11,7 +11,7 @@ from openpai.cli.words import ago, clock_time, counts, memory, plural, ran_for, 
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "message"),
     [
         (-1, "0s"),
         (0, "0.0s"),
@@ -24,8 +24,8 @@ from openpai.cli.words import ago, clock_time, counts, memory, plural, ran_for, 
         (93600, "1d 02h"),
     ],
 )
-def test_a_span_has_at_most_two_units(seconds, told):
-    assert span(seconds) == told
+def test_a_span_has_at_most_two_units(seconds, message):
+    assert span(seconds) == message
 
 
 def test_what_never_was_is_a_dash():
@@ -41,9 +41,9 @@ def test_a_clock_behind_the_servers_does_not_tell_of_the_future():
 
 
 def test_counts_begin_with_what_wants_attention():
-    told = counts(["SUCCEEDED", "WAITING", "FAILED", "WAITING", "ODD"])
-    assert [part.split()[0] for part in told.split(", ")] == ["1", "2", "1", "1"]
-    assert told.index("FAILED") < told.index("WAITING") < told.index("SUCCEEDED") < told.index("ODD")
+    message = counts(["SUCCEEDED", "WAITING", "FAILED", "WAITING", "ODD"])
+    assert [part.split()[0] for part in message.split(", ")] == ["1", "2", "1", "1"]
+    assert message.index("FAILED") < message.index("WAITING") < message.index("SUCCEEDED") < message.index("ODD")
 
 
 def test_one_is_not_plural():

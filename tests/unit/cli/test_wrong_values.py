@@ -18,7 +18,7 @@ import typer
 
 from openpai.app.main import app
 from openpai.app.settings import Settings
-from tests.told import Told
+from tests.outcome import Outcome
 from tests.unit.cli.test_every_option import LEAVES, name_of
 
 VALUES = (
@@ -75,7 +75,7 @@ def harmless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PAI_TOKEN", "t")
     monkeypatch.setattr("openpai.app.serve.serve", lambda settings, password: Settings.check(settings))
     monkeypatch.setattr("openpai.app.main.set_up_logging", lambda: None, raising=False)
-    monkeypatch.setattr("openpai.client.trying.TRIES", 1)
+    monkeypatch.setattr("openpai.client.retry.TRIES", 1)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     # Built once: building all commands takes longer than most of them run.
     monkeypatch.setattr("openpai.cli.main.app", WHOLE)
@@ -84,12 +84,12 @@ def harmless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["vc apply {}", "user import {}"])
 @pytest.mark.parametrize(("file", "why"), [("/dev/urandom", "a device"), ("/", "a directory"), ("no", "be read")])
 def test_a_file_that_never_ends_or_is_none_is_refused(
-    pai: Callable[..., Told], platform: Any, harmless: None, line: str, file: str, why: str
+    pai: Callable[..., Outcome], platform: Any, harmless: None, line: str, file: str, why: str
 ) -> None:
     with bounded():
-        told = pai(*line.format(file).split())
-    assert (told.code, platform.asked) == (2, [])
-    assert why in told.err
+        message = pai(*line.format(file).split())
+    assert (message.code, platform.asked) == (2, [])
+    assert why in message.err
 
 
 def needed(command: Any, besides: Any) -> list[str]:
@@ -116,15 +116,15 @@ def attempts(path: tuple[str, ...], command: Any) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize(("path", "command"), SWEPT, ids=["-".join(path) for path, _ in SWEPT])
 def test_a_wrong_value_is_one_clear_error(
-    pai: Callable[..., Told], platform: Any, harmless: None, path: tuple[str, ...], command: Any
+    pai: Callable[..., Outcome], platform: Any, harmless: None, path: tuple[str, ...], command: Any
 ) -> None:
     wrong = []
     for line in attempts(path, command):
         with bounded():
-            told = pai(*line)
-        shown = told.out + told.err
-        if told.code not in PROPER or RAW.search(shown) or (told.code and not told.err.strip()):
-            wrong.append((line, told.code, told.err[-300:]))
+            message = pai(*line)
+        shown = message.out + message.err
+        if message.code not in PROPER or RAW.search(shown) or (message.code and not message.err.strip()):
+            wrong.append((line, message.code, message.err[-300:]))
         if "\x1b" in shown:
-            wrong.append((line, told.code, "orders to the terminal"))
+            wrong.append((line, message.code, "orders to the terminal"))
     assert wrong == []

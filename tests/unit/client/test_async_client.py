@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from openpai.client import AsyncClient, Client
-from openpai.client.asking import _Mark
+from openpai.client.calls_core import _Mark
 from openpai.client.nouns import Nouns
 from openpai.protocol.errors import Broken, Refused, Unavailable
 

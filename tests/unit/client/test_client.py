@@ -12,7 +12,7 @@ import pytest
 from openpai.client import Client, model
 from openpai.client.calls.jobs import FAILURES_IN_A_ROW, LOOK_S
 from openpai.client.model import JobDetail
-from openpai.client.trying import TRIES
+from openpai.client.retry import TRIES
 from openpai.protocol.errors import Refused, Unavailable
 
 DETAIL = {
@@ -147,8 +147,8 @@ def test_a_wait_counts_the_time_that_answers_take(scripted):
 def test_a_wait_for_a_silent_server_takes_no_longer_than_it_may(silent, timeout_s, states):
     server = silent(*map(state, states))
     pai = Client("http://pai.test", transport=httpx.MockTransport(server), sleep=server.sleep, clock=server.clock)
-    told = "RUNNING" if states else "timed out"
-    with pytest.raises(Unavailable, match=told):
+    message = "RUNNING" if states else "timed out"
+    with pytest.raises(Unavailable, match=message):
         pai.wait("ann~hello", timeout_s=timeout_s)
     assert server.at_s <= max(timeout_s, LOOK_S)
 

@@ -50,12 +50,12 @@ def client(server: httpx.BaseTransport) -> Client:
 
 def test_a_download_goes_on_where_it_broke_off(tmp_path: Path) -> None:
     server = Server()
-    told: list[int] = []
+    message: list[int] = []
     with client(server) as pai:
-        assert pai.files("data").download("x", tmp_path / "x", told.append) == len(CONTENT)
+        assert pai.files("data").download("x", tmp_path / "x", message.append) == len(CONTENT)
     assert (tmp_path / "x").read_bytes() == CONTENT
     assert server.asked == [None, "bytes=300000-", "bytes=600000-", "bytes=900000-"]
-    assert sum(told) == len(CONTENT)
+    assert sum(message) == len(CONTENT)
 
 
 def test_two_versions_are_not_put_together(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_a_refused_upload_says_why(tmp_path: Path) -> None:
         assert request.url.raw_path == b"/api/v2/storages/data/files/a%20b/%23x"
         return httpx.Response(403, json={"code": "ReadOnlyStorageError", "message": "the storage data is read-only"})
 
-    with client(httpx.MockTransport(answer)) as pai, pytest.raises(Refused) as told:
+    with client(httpx.MockTransport(answer)) as pai, pytest.raises(Refused) as message:
         pai.files("data").upload(tmp_path / "x", "a b/#x")
-    assert told.value.code == "ReadOnlyStorageError"
+    assert message.value.code == "ReadOnlyStorageError"
 
 
 @pytest.mark.parametrize("path", ["..", "../..", "a/../../b", "", "/", ".", "a\\..\\b", "a\nb", "\udcff"])
@@ -106,11 +106,11 @@ def test_an_upload_that_broke_off_begins_anew(tmp_path: Path) -> None:
             raise httpx.WriteError("the line is dead")
         return httpx.Response(201, json={"size": len(bodies[-1])})
 
-    told: list[int] = []
+    message: list[int] = []
     with client(httpx.MockTransport(answer)) as pai:
-        assert pai.files("data").upload(tmp_path / "x", "x", told.append) == len(CONTENT)
+        assert pai.files("data").upload(tmp_path / "x", "x", message.append) == len(CONTENT)
     assert bodies == [CONTENT] * 3
-    assert sum(told) == len(CONTENT)
+    assert sum(message) == len(CONTENT)
 
 
 class Slow(httpx.BaseTransport):

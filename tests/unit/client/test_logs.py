@@ -118,6 +118,10 @@ def test_a_task_that_is_none_of_the_job_s_is_not_promised_for_later(scripted):
     task = {"taskIndex": 0, "taskState": "WAITING"}
     job = {"name": "hello", "jobStatus": {"username": "ann"}, "taskRoles": {"w": {"taskStatuses": [task]}}}
     pai = scripted(httpx.Response(200, json=job)).client()
-    for role, index, told in (("w", 0, "has not begun"), ("w", 1, "has no task 'w-1'"), ("x", 0, "has no task 'x-0'")):
-        with pytest.raises(Refused, match=told):
+    for role, index, message in (
+        ("w", 0, "has not begun"),
+        ("w", 1, "has no task 'w-1'"),
+        ("x", 0, "has no task 'x-0'"),
+    ):
+        with pytest.raises(Refused, match=message):
             pai.logs("hello", role, index)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from openpai.client import Client
-from openpai.client.trying import TRIES, is_loopback, options
+from openpai.client.retry import TRIES, is_loopback, options
 from openpai.protocol.errors import Broken, InvalidProtocol, Refused, Unavailable
 
 NODES = httpx.Response(200, json=[])
@@ -111,7 +111,7 @@ def test_what_a_proxy_may_have_passed_on_is_not_repeated(scripted, status, tries
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "promise",
     [
         lambda pai: pai.start("hello"),
         lambda pai: pai.archive("hello"),
@@ -124,10 +124,10 @@ def test_what_a_proxy_may_have_passed_on_is_not_repeated(scripted, status, tries
         lambda pai: pai.change_me("ann", old_password="secret-1", new_password="secret-2"),
     ],
 )
-def test_what_would_run_twice_or_be_refused_the_second_time_is_not_repeated(scripted, wish):
+def test_what_would_run_twice_or_be_refused_the_second_time_is_not_repeated(scripted, promise):
     server = scripted(httpx.ReadError("reset"))
     with pytest.raises(Unavailable, match="broke before the answer"):
-        wish(server.client())
+        promise(server.client())
     assert len(server.requests) == 1
 
 
@@ -156,9 +156,9 @@ def test_an_address_that_is_none_is_refused():
         Client("http://h\xf6st_.test")
 
 
-@pytest.mark.parametrize("told", ["\xb2", "-1", "Wed, 21 Oct 2015 07:28:00 GMT"])
-def test_a_time_to_wait_that_is_no_number_is_not_believed(scripted, told):
-    answer = httpx.Response(503, headers={"Retry-After": told.encode("latin-1")})
+@pytest.mark.parametrize("message", ["\xb2", "-1", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_a_time_to_wait_that_is_no_number_is_not_believed(scripted, message):
+    answer = httpx.Response(503, headers={"Retry-After": message.encode("latin-1")})
     server = scripted(answer, NODES)
     server.client().nodes()
     assert 0 < server.pauses[0] < 1

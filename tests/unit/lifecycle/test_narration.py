@@ -29,16 +29,16 @@ def test_it_says_which_image_and_why(reason):
 
 
 def test_so_does_a_retry():
-    told = told_of(ExitReport(1, ExitReason.LAUNCH_FAILED, PULL), retry=1)
-    assert "is tried again" in told
-    assert PULL in told
+    message = told_of(ExitReport(1, ExitReason.LAUNCH_FAILED, PULL), retry=1)
+    assert "is tried again" in message
+    assert PULL in message
 
 
 def test_a_long_answer_of_a_registry_is_one_line_and_cut():
-    told = told_of(ExitReport(1, ExitReason.IMAGE_MISSING, f"{PULL}\n<html>\n" + "x" * 100_000))
-    assert "\n" not in told
-    assert f"{PULL} <html> xxx" in told
-    assert len(told) < 2 * TOLD_MAX
+    message = told_of(ExitReport(1, ExitReason.IMAGE_MISSING, f"{PULL}\n<html>\n" + "x" * 100_000))
+    assert "\n" not in message
+    assert f"{PULL} <html> xxx" in message
+    assert len(message) < 2 * TOLD_MAX
 
 
 def test_what_a_program_ended_with_is_not_made_up():

@@ -111,11 +111,11 @@ def test_an_event_says_what_was_cut_out() -> None:
     events = LogEvents({"stdout": 0})
     first = events.of(LogChunk("stdout", 0, "é".encode()[:1], 100))
     assert first == b""
-    told = events.of(LogChunk("stdout", 50, b"after", 100)).decode()
-    assert "\ufffd" in told
-    assert cut_out(49).strip() in told
-    assert '"offset":50,"text":"after"' in told
-    assert "id: stdout=55" in told
+    message = events.of(LogChunk("stdout", 50, b"after", 100)).decode()
+    assert "\ufffd" in message
+    assert cut_out(49).strip() in message
+    assert '"offset":50,"text":"after"' in message
+    assert "id: stdout=55" in message
 
 
 async def test_a_file_without_any_data_costs_nobody_an_endless_download(directory: Path, logs: FileLogs) -> None:

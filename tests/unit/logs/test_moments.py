@@ -44,8 +44,8 @@ async def test_lines_stand_behind_their_times_and_since_leaves_out_older_ones(tm
     logs = FileLogs(tmp_path, lambda _: True)
     try:
         clock = Clock(await logs.moments(KEY), "stdout", 60_000)
-        told = b"".join([piece async for piece in stamped(logs, KEY, "stdout", (0, 18), clock)]).decode()
-        assert told.splitlines() == [
+        message = b"".join([piece async for piece in stamped(logs, KEY, "stdout", (0, 18), clock)]).decode()
+        assert message.splitlines() == [
             "1970-01-01T00:00:01.000Z one",
             "1970-01-01T00:00:03.000Z two",
             "1970-01-01T00:00:04.000Z three",
@@ -62,9 +62,9 @@ async def test_a_log_without_line_breaks_and_one_with_a_hole_can_be_read_with_ti
     logs = FileLogs(tmp_path, lambda _: True)
     try:
         clock = Clock((), "stdout", 1000)
-        told = b"".join([piece async for piece in stamped(logs, KEY, "stdout", (0, 3_000_005), clock)]).decode()
+        message = b"".join([piece async for piece in stamped(logs, KEY, "stdout", (0, 3_000_005), clock)]).decode()
         stamp = "1970-01-01T00:00:01.000Z "
-        assert told == f"{stamp}{'x' * 3_000_000}\n{stamp}end\n"
+        assert message == f"{stamp}{'x' * 3_000_000}\n{stamp}end\n"
     finally:
         await logs.close()
 

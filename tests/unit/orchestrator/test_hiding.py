@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openpai.orchestrator.hiding import WITHHELD, hidden, restored, without_secrets
+from openpai.orchestrator.secrets import WITHHELD, hidden, restored, without_secrets
 from openpai.protocol.reading import read_job
 from openpai.protocol.writing import dump_spec
 

@@ -13,23 +13,23 @@ from openpai.lifecycle.actions import Wanted, wanted
 from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, StopRequested, TaskId, TaskPhase, TasksGranted
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
+from openpai.orchestrator.commands import WAITS_OF_A_ROLE
 from openpai.orchestrator.recording import TASKS_AT_ONCE
-from openpai.orchestrator.wishes import WAITS_OF_A_ROLE
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask
 from openpai.protocol.errors import Unavailable
 from tests.costs import lines_run
-from tests.unit.orchestrator.house import House, live
+from tests.unit.orchestrator.servers import Servers, live
 
 PER_NODE = 10
 LOOSE = {"gangAllocation": False}
 
 
-class Told:
+class Outcome:
     """Everything a backend was told, call by call."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, servers: Servers) -> None:
         self.calls: list[Sequence[Action]] = []
-        backend = house.office.backend
+        backend = servers.leader.backend
         self._apply = backend.apply
         backend.apply = self.apply  # type: ignore[method-assign]
 
@@ -42,40 +42,40 @@ class Told:
 
 
 def test_a_gang_of_two_thousand_starts_and_ends_in_bounded_passes_with_one_shared_environment() -> None:
-    async def story(house: House) -> None:
-        told = Told(house)
-        await house.submit("large", instances=2_000, command="sleep 47")
-        await house.in_phase("large", "succeeded", within_s=120)
-        await house.until(house.is_quiet, within_s=10)
-        launches = [action for action in told.of(LaunchTask) if isinstance(action, LaunchTask)]
+    async def story(servers: Servers) -> None:
+        message = Outcome(servers)
+        await servers.submit("large", instances=2_000, command="sleep 47")
+        await servers.in_phase("large", "succeeded", within_s=120)
+        await servers.until(servers.is_quiet, within_s=10)
+        launches = [action for action in message.of(LaunchTask) if isinstance(action, LaunchTask)]
         assert Counter(launch.key.index for launch in launches) == Counter(range(2_000))
         assert len({id(launch.shared_env) for launch in launches}) == 1
         assert len({id(launch.hosts) for launch in launches}) == 1
         assert len(launches[0].hosts.splitlines()) == 2_000
         assert max(len(launch.env) for launch in launches) < 50
-        for call in told.calls:
+        for call in message.calls:
             kinds = Counter(type(action) for action in call)
             assert kinds[LaunchTask] <= TASKS_OF_ONE_JOB
             assert kinds[ForgetTask] <= TASKS_PER_PASS
-        assert len(told.of(ForgetTask)) == 2_000
-        reasons = Counter(row.event.reason for row in await house.events("large"))
+        assert len(message.of(ForgetTask)) == 2_000
+        reasons = Counter(row.event.reason for row in await servers.events("large"))
         assert reasons["TaskSucceeded"] == 2_000
         assert reasons["Succeeded"] == 1
-        assert not house.office.desk.launchers
-        assert not house.office.desk.launched
-        assert house.office.scheduler.virtual_clusters()[0].used.gpus == 0
+        assert not servers.leader.active.launchers
+        assert not servers.leader.active.launched
+        assert servers.leader.scheduler.virtual_clusters()[0].used.gpus == 0
 
     live(story, virtual_nodes(200, PER_NODE))
 
 
 def test_a_small_job_does_not_wait_until_a_large_one_before_it_is_launched() -> None:
-    async def story(house: House) -> None:
-        told = Told(house)
-        await house.submit("large", instances=1_500)
-        await house.submit("small")
-        await house.in_phase("small", "running", within_s=10)
-        small = (await house.row("small")).id
-        kinds = [{action.key.job for action in call if isinstance(action, LaunchTask)} for call in told.calls]
+    async def story(servers: Servers) -> None:
+        message = Outcome(servers)
+        await servers.submit("large", instances=1_500)
+        await servers.submit("small")
+        await servers.in_phase("small", "running", within_s=10)
+        small = (await servers.row("small")).id
+        kinds = [{action.key.job for action in call if isinstance(action, LaunchTask)} for call in message.calls]
         launching = [jobs for jobs in kinds if jobs]
         assert next(at for at, jobs in enumerate(launching) if small in jobs) <= 1 < len(launching) - 1
 
@@ -83,79 +83,79 @@ def test_a_small_job_does_not_wait_until_a_large_one_before_it_is_launched() -> 
 
 
 def test_a_server_that_dies_while_it_launches_a_gang_leaves_nothing_out_and_nothing_twice() -> None:
-    async def story(house: House) -> None:
-        told = Told(house)
-        submitted = await house.submit("large", instances=600, command="sleep 60")
+    async def story(servers: Servers) -> None:
+        message = Outcome(servers)
+        submitted = await servers.submit("large", instances=600, command="sleep 60")
         started: list[AttemptKey] = []
 
         async def is_half_launched() -> bool:
-            started[:] = [action.key for action in told.of(LaunchTask)]
+            started[:] = [action.key for action in message.of(LaunchTask)]
             return bool(started)
 
-        apply = told._apply
+        apply = message._apply
 
         async def refuse(actions: Sequence[Action]) -> None:
             # The second round never arrives: the server dies in it.
-            if len(told.of(LaunchTask)) > TASKS_OF_ONE_JOB:
+            if len(message.of(LaunchTask)) > TASKS_OF_ONE_JOB:
                 raise Unavailable("the server dies here")
             await apply(actions)
 
-        told._apply = refuse
-        await house.until(is_half_launched, within_s=10)
-        running = len(house.where(submitted.job))
+        message._apply = refuse
+        await servers.until(is_half_launched, within_s=10)
+        running = len(servers.where(submitted.job))
         assert 0 < running < 600
-        await house.restart()
-        again = Told(house)
-        await house.in_phase("large", "running", within_s=30)
+        await servers.restart()
+        again = Outcome(servers)
+        await servers.in_phase("large", "running", within_s=30)
 
         async def is_launched() -> bool:
-            return len(house.where(submitted.job)) == 600
+            return len(servers.where(submitted.job)) == 600
 
-        await house.until(is_launched, within_s=30)
-        await house.in_phase("large", "succeeded", within_s=120)
-        assert (await house.row("large")).attempt == 0
+        await servers.until(is_launched, within_s=30)
+        await servers.in_phase("large", "succeeded", within_s=120)
+        assert (await servers.row("large")).attempt == 0
         assert all(key.task_attempt == 0 for key in {action.key for action in again.of(LaunchTask)})
 
     live(story, virtual_nodes(100, PER_NODE))
 
 
 def test_a_large_job_that_is_stopped_ends_every_task_once_and_holds_nothing() -> None:
-    async def story(house: House) -> None:
-        submitted = await house.submit("large", instances=1_000)
+    async def story(servers: Servers) -> None:
+        submitted = await servers.submit("large", instances=1_000)
 
         async def is_launched() -> bool:
-            return len(house.where(submitted.job)) == 1_000
+            return len(servers.where(submitted.job)) == 1_000
 
-        await house.until(is_launched, within_s=30)
-        told = Told(house)
-        await house.wishes.stop("ann", "large", "ann")
-        await house.in_phase("large", "stopped", within_s=60)
-        assert Counter(action.key.index for action in told.of(KillTask)) == Counter(range(1_000))
-        assert all(sum(isinstance(action, KillTask) for action in call) <= TASKS_OF_ONE_JOB for call in told.calls)
-        assert not house.cluster.running()
-        assert not house.office.desk.killed
+        await servers.until(is_launched, within_s=30)
+        message = Outcome(servers)
+        await servers.commands.stop("ann", "large", "ann")
+        await servers.in_phase("large", "stopped", within_s=60)
+        assert Counter(action.key.index for action in message.of(KillTask)) == Counter(range(1_000))
+        assert all(sum(isinstance(action, KillTask) for action in call) <= TASKS_OF_ONE_JOB for call in message.calls)
+        assert not servers.cluster.running()
+        assert not servers.leader.active.killed
 
     live(story, virtual_nodes(100, PER_NODE))
 
 
 def test_a_large_gang_whose_every_task_fails_is_tried_again_in_place() -> None:
-    async def story(house: House) -> None:
+    async def story(servers: Servers) -> None:
         role = {"taskRetryCount": 1, "completion": {"minFailedInstances": 600}}
-        await house.submit("large", instances=600, command="exit 7", roles={"worker": role})
-        await house.in_phase("large", "failed", within_s=120)
-        reasons = Counter(row.event.reason for row in await house.events("large"))
+        await servers.submit("large", instances=600, command="exit 7", roles={"worker": role})
+        await servers.in_phase("large", "failed", within_s=120)
+        reasons = Counter(row.event.reason for row in await servers.events("large"))
         assert reasons["TaskRetried"] == reasons["TaskFailed"] == 600
 
     live(story, virtual_nodes(60, PER_NODE))
 
 
 def test_why_thousands_of_tasks_wait_is_told_of_a_few_with_the_number_of_the_others() -> None:
-    async def story(house: House) -> None:
-        await house.submit("loose", gpus=0, instances=500, extras=LOOSE)
-        await house.in_phase("loose", "running", within_s=10)
-        waiting = house.office.desk.records[(await house.row("loose")).id].job
+    async def story(servers: Servers) -> None:
+        await servers.submit("loose", gpus=0, instances=500, extras=LOOSE)
+        await servers.in_phase("loose", "running", within_s=10)
+        waiting = servers.leader.active.records[(await servers.row("loose")).id].job
         count = sum(task.phase is TaskPhase.WAITING for task in waiting.tasks.values())
-        waits = [wait for wait in await house.wishes.why("ann", "loose") if wait.gang.endswith("/0")]
+        waits = [wait for wait in await servers.commands.why("ann", "loose") if wait.gang.endswith("/0")]
         assert len(waits) == WAITS_OF_A_ROLE
         assert [wait.more for wait in waits] == [0] * (WAITS_OF_A_ROLE - 1) + [count - WAITS_OF_A_ROLE]
 
@@ -165,13 +165,13 @@ def test_why_thousands_of_tasks_wait_is_told_of_a_few_with_the_number_of_the_oth
 @pytest.mark.parametrize("shape", ["gang", "loose"])
 def test_the_life_of_a_job_costs_as_much_as_it_has_tasks(shape: str) -> None:
     def cost(tasks: int) -> int:
-        async def gang(house: House) -> None:
-            await house.submit("large", instances=tasks, command="sleep 1")
-            await house.in_phase("large", "succeeded", within_s=120)
+        async def gang(servers: Servers) -> None:
+            await servers.submit("large", instances=tasks, command="sleep 1")
+            await servers.in_phase("large", "succeeded", within_s=120)
 
-        async def loose(house: House) -> None:
-            await house.submit("large", gpus=0, instances=tasks, command="sleep 0", extras=LOOSE)
-            await house.in_phase("large", "succeeded", within_s=3600)
+        async def loose(servers: Servers) -> None:
+            await servers.submit("large", gpus=0, instances=tasks, command="sleep 0", extras=LOOSE)
+            await servers.in_phase("large", "succeeded", within_s=3600)
 
         nodes = virtual_nodes(20, PER_NODE) if shape == "gang" else virtual_nodes(1, 0, cpus=4)
         return lines_run(lambda: live(gang if shape == "gang" else loose, nodes))
@@ -196,11 +196,11 @@ def test_what_is_wanted_of_some_tasks_is_what_is_wanted_of_all_of_them() -> None
 
 
 def test_others_have_their_turn_again_and_again_while_a_large_gang_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(house: House) -> None:
+    async def story(servers: Servers) -> None:
         turns = 0
         seen: Counter[int] = Counter()
         is_taken = asyncio.Event()
-        take = house.office.ports.take
+        take = servers.leader.ports.take
 
         def noted(address: str, labels: Mapping[str, int]) -> dict[str, tuple[int, ...]] | None:
             seen[turns] += 1
@@ -214,8 +214,8 @@ def test_others_have_their_turn_again_and_again_while_a_large_gang_is_granted(mo
                 turns += 1
                 await asyncio.sleep(0)
 
-        monkeypatch.setattr(house.office.ports, "take", noted)
-        await house.submit("large", instances=3 * TASKS_AT_ONCE)
+        monkeypatch.setattr(servers.leader.ports, "take", noted)
+        await servers.submit("large", instances=3 * TASKS_AT_ONCE)
         other = asyncio.create_task(others())
         await is_taken.wait()
         other.cancel()

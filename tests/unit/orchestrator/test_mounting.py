@@ -73,14 +73,14 @@ async def test_the_old_plugin_asks_too() -> None:
 
 @pytest.mark.parametrize("name", ["secret", "missing"])
 async def test_what_is_not_granted_is_as_good_as_not_there(name: str) -> None:
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as message:
         await asked({"storages": [{"name": name}]})
-    assert told.value.code == "NoStorageError"
+    assert message.value.code == "NoStorageError"
     assert await asked({"storages": [{"name": "secret"}]}, Submitter("root")) == [("secret", "/mnt/secret")]
 
 
 @pytest.mark.parametrize(
-    ("listed", "told"),
+    ("listed", "message"),
     [
         ([{"name": "bucket"}], "pai storage download bucket"),
         ([{"name": "data", "mountPath": "/"}], "nothing can be mounted at '/'"),
@@ -93,10 +93,10 @@ async def test_what_is_not_granted_is_as_good_as_not_there(name: str) -> None:
         ([{"name": "data"}, {"name": "data", "mountPath": "/x"}], "asked for twice"),
     ],
 )
-async def test_what_cannot_be_mounted_is_told(listed: list[dict[str, str]], told: str) -> None:
+async def test_what_cannot_be_mounted_is_told(listed: list[dict[str, str]], message: str) -> None:
     with pytest.raises(InvalidProtocol) as error:
         await asked({"storages": listed})
-    assert told in error.value.message
+    assert message in error.value.message
     assert error.value.faults[0].path.startswith("extras.storages.")
 
 

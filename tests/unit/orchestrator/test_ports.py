@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openpai.orchestrator.ports import PortBook
+from openpai.orchestrator.task_ports import PortBook
 
 
 def test_no_port_is_handed_out_twice_on_one_machine() -> None:

@@ -9,11 +9,11 @@ import re
 import pytest
 
 from openpai.backends.simulated.nodes import virtual_nodes
-from openpai.ports.platform import NodeWish, NotLeading, Submitter
+from openpai.ports.platform import NodeChange, NotLeading, Submitter
 from openpai.ports.settings import CLUSTER
 from openpai.protocol.errors import InvalidProtocol, Refused
 from openpai.scheduler.model import Why
-from tests.unit.orchestrator.house import FOUR, House, live
+from tests.unit.orchestrator.servers import FOUR, Servers, live
 
 HIVED = """
 physicalCluster:
@@ -30,57 +30,57 @@ virtualClusters:
 """
 
 
-def promised(house: House) -> dict[str, int]:
-    return {view.name: view.total.gpus for view in house.office.scheduler.virtual_clusters()}
+def promised(servers: Servers) -> dict[str, int]:
+    return {view.name: view.total.gpus for view in servers.leader.scheduler.virtual_clusters()}
 
 
-def healthy(house: House) -> dict[str, int]:
-    return {view.name: view.guaranteed.gpus for view in house.office.scheduler.virtual_clusters()}
+def healthy(servers: Servers) -> dict[str, int]:
+    return {view.name: view.guaranteed.gpus for view in servers.leader.scheduler.virtual_clusters()}
 
 
 def test_without_a_word_everything_is_for_everybody() -> None:
-    async def story(house: House) -> None:
-        assert promised(house) == {"default": 16}
-        config = await house.wishes.cluster_config()
-        assert (config.wishes, config.version, config.problems) == ("", 0, ())
+    async def story(servers: Servers) -> None:
+        assert promised(servers) == {"default": 16}
+        config = await servers.commands.cluster_config()
+        assert (config.promises, config.version, config.problems) == ("", 0, ())
 
     live(story)
 
 
 def test_wishes_are_promises_and_the_rest_is_for_everybody() -> None:
-    async def story(house: House) -> None:
-        config = await house.wishes.configure(
-            wishes="vision: 2 nodes, speech: 2 GPUs", hived=None, version=0, by="root"
+    async def story(servers: Servers) -> None:
+        config = await servers.commands.configure(
+            promises="vision: 2 nodes, speech: 2 GPUs", hived=None, version=0, by="root"
         )
         assert (config.version, config.problems, config.demoted) == (1, (), ())
-        assert promised(house) == {"default": 6, "speech": 2, "vision": 8}
-        assert set(await house.wishes.sku_types("vision")) == {"Simulated-GPU"}
+        assert promised(servers) == {"default": 6, "speech": 2, "vision": 8}
+        assert set(await servers.commands.sku_types("vision")) == {"Simulated-GPU"}
         with pytest.raises(Refused, match="no virtual cluster 'nobody'"):
-            await house.wishes.sku_types("nobody")
+            await servers.commands.sku_types("nobody")
 
     live(story)
 
 
 def test_a_promise_is_changed_and_removed_alone() -> None:
-    async def story(house: House) -> None:
-        await house.wishes.promise("vision", "1 nodes + 3 GPUs", "root")
-        assert promised(house) == {"default": 9, "vision": 7}
-        await house.wishes.promise("speech", "4 GPUs of Simulated-GPU", "root")
-        await house.wishes.promise("vision", "1 nodes", "root")
-        assert promised(house) == {"default": 8, "speech": 4, "vision": 4}
-        config = await house.wishes.promise("vision", None, "root")
-        assert (promised(house), config.wishes) == (
+    async def story(servers: Servers) -> None:
+        await servers.commands.promise("vision", "1 nodes + 3 GPUs", "root")
+        assert promised(servers) == {"default": 9, "vision": 7}
+        await servers.commands.promise("speech", "4 GPUs of Simulated-GPU", "root")
+        await servers.commands.promise("vision", "1 nodes", "root")
+        assert promised(servers) == {"default": 8, "speech": 4, "vision": 4}
+        config = await servers.commands.promise("vision", None, "root")
+        assert (promised(servers), config.promises) == (
             {"default": 12, "speech": 4},
             "speech: 4 GPUs of Simulated-GPU",
         )
-        await house.wishes.promise("speech", None, "root")
-        assert promised(house) == {"default": 16}
+        await servers.commands.promise("speech", None, "root")
+        assert promised(servers) == {"default": 16}
 
     live(story)
 
 
 @pytest.mark.parametrize(
-    ("name", "wish", "code"),
+    ("name", "promise", "code"),
     [
         ("vision", "5 nodes", "BadConfigurationError"),
         ("vision", "many nodes", "BadConfigurationError"),
@@ -90,95 +90,95 @@ def test_a_promise_is_changed_and_removed_alone() -> None:
         ("default", None, "ReadOnlyVcError"),
     ],
 )
-def test_a_promise_that_cannot_be_made_changes_nothing(name: str, wish: str | None, code: str) -> None:
-    async def story(house: House) -> None:
+def test_a_promise_that_cannot_be_made_changes_nothing(name: str, promise: str | None, code: str) -> None:
+    async def story(servers: Servers) -> None:
         with pytest.raises(Refused) as refused:
-            await house.wishes.promise(name, wish, "root")
+            await servers.commands.promise(name, promise, "root")
         assert refused.value.code == code
-        assert promised(house) == {"default": 16}
-        assert await house.settings.setting(CLUSTER) is None
+        assert promised(servers) == {"default": 16}
+        assert await servers.settings.setting(CLUSTER) is None
 
     live(story)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a/b", "größe", "n" * 65])
 def test_a_virtual_cluster_has_a_name_that_an_address_can_hold(name: str) -> None:
-    async def story(house: House) -> None:
+    async def story(servers: Servers) -> None:
         whole = HIVED.replace("  vision:", f"  {json.dumps(name)}:")
-        for wish in ({"wishes": f"{name}: 1 node", "hived": None}, {"wishes": None, "hived": whole}):
+        for promise in ({"promises": f"{name}: 1 node", "hived": None}, {"promises": None, "hived": whole}):
             with pytest.raises(Refused, match="cannot be the name of a virtual cluster") as refused:
-                await house.wishes.configure(**wish, version=None, by="root")
+                await servers.commands.configure(**promise, version=None, by="root")
             assert refused.value.code == "BadConfigurationError"
-        assert await house.settings.setting(CLUSTER) is None
+        assert await servers.settings.setting(CLUSTER) is None
 
     live(story)
 
 
 def test_a_virtual_cluster_that_jobs_use_is_not_removed() -> None:
-    async def story(house: House) -> None:
-        await house.wishes.promise("vision", "1 nodes", "root")
-        await house.submit("train", vc="vision")
+    async def story(servers: Servers) -> None:
+        await servers.commands.promise("vision", "1 nodes", "root")
+        await servers.submit("train", vc="vision")
         with pytest.raises(Refused, match="ann~train") as refused:
-            await house.wishes.promise("vision", None, "root")
+            await servers.commands.promise("vision", None, "root")
         assert refused.value.code == "RemoveRunningVcError"
-        await house.wishes.stop("ann", "train", "ann")
-        await house.in_phase("train", "stopped")
-        await house.wishes.promise("vision", None, "root")
-        assert promised(house) == {"default": 16}
+        await servers.commands.stop("ann", "train", "ann")
+        await servers.in_phase("train", "stopped")
+        await servers.commands.promise("vision", None, "root")
+        assert promised(servers) == {"default": 16}
 
     live(story)
 
 
 def test_who_loses_a_guarantee_runs_on_and_is_named() -> None:
-    async def story(house: House) -> None:
-        await house.wishes.promise("vision", "4 nodes", "root")
-        submitted = await house.submit("train", vc="vision", gpus=4, instances=3)
-        await house.in_phase("train", "running")
-        where = house.where(submitted.job)
-        config = await house.wishes.promise("vision", "1 nodes", "root")
+    async def story(servers: Servers) -> None:
+        await servers.commands.promise("vision", "4 nodes", "root")
+        submitted = await servers.submit("train", vc="vision", gpus=4, instances=3)
+        await servers.in_phase("train", "running")
+        where = servers.where(submitted.job)
+        config = await servers.commands.promise("vision", "1 nodes", "root")
         assert config.demoted == ("ann~train",)
-        await house.in_phase("train", "running")
-        assert house.where(submitted.job) == where
+        await servers.in_phase("train", "running")
+        assert servers.where(submitted.job) == where
 
     live(story)
 
 
 def test_an_old_version_of_the_configuration_is_not_overwritten() -> None:
-    async def story(house: House) -> None:
-        await house.wishes.configure(wishes="vision: 1 nodes", hived=None, version=0, by="root")
+    async def story(servers: Servers) -> None:
+        await servers.commands.configure(promises="vision: 1 nodes", hived=None, version=0, by="root")
         with pytest.raises(Refused) as refused:
-            await house.wishes.configure(wishes="speech: 1 nodes", hived=None, version=0, by="root")
+            await servers.commands.configure(promises="speech: 1 nodes", hived=None, version=0, by="root")
         assert refused.value.code == "ConflictSettingError"
-        assert promised(house) == {"default": 12, "vision": 4}
+        assert promised(servers) == {"default": 12, "vision": 4}
 
     live(story)
 
 
 def test_a_promise_survives_a_node_that_is_away() -> None:
-    async def story(house: House) -> None:
-        await house.wishes.configure(wishes="vision: 3 nodes", hived=None, version=None, by="root")
-        gone = house.cluster._nodes.pop("node-03")
-        also = house.cluster._nodes.pop("node-04")
-        await house.until(lambda: _is(healthy(house)["vision"] < 12))
-        assert promised(house) == {"default": 4, "vision": 12}
-        assert healthy(house)["vision"] == 8
-        (problem,) = (await house.wishes.cluster_config()).problems
+    async def story(servers: Servers) -> None:
+        await servers.commands.configure(promises="vision: 3 nodes", hived=None, version=None, by="root")
+        gone = servers.cluster._nodes.pop("node-03")
+        also = servers.cluster._nodes.pop("node-04")
+        await servers.until(lambda: _is(healthy(servers)["vision"] < 12))
+        assert promised(servers) == {"default": 4, "vision": 12}
+        assert healthy(servers)["vision"] == 8
+        (problem,) = (await servers.commands.cluster_config()).problems
         assert "node-03, node-04" in problem
-        views = {view.name: view.is_healthy for view in await house.wishes.nodes()}
+        views = {view.name: view.is_healthy for view in await servers.commands.nodes()}
         assert views == {"node-01": True, "node-02": True, "node-03": False, "node-04": False}
-        await house.restart()
-        await house.until(lambda: _is(house.wishes.office is not None))
-        assert promised(house) == {"default": 4, "vision": 12}
-        await house.wishes.forget_node("node-04", "root")
-        await house.wishes.forget_node("node-03", "root")
-        (problem,) = (await house.wishes.cluster_config()).problems
+        await servers.restart()
+        await servers.until(lambda: _is(servers.commands.leader is not None))
+        assert promised(servers) == {"default": 4, "vision": 12}
+        await servers.commands.forget_node("node-04", "root")
+        await servers.commands.forget_node("node-03", "root")
+        (problem,) = (await servers.commands.cluster_config()).problems
         assert "vision wants 3 nodes" in problem
-        assert promised(house) == {"default": 8, "vision": 0}
+        assert promised(servers) == {"default": 8, "vision": 0}
         # A job may wait for what was promised, but is not refused for it.
-        await house.submit("train", vc="vision", gpus=4, instances=3)
-        house.cluster._nodes |= {"node-03": gone, "node-04": also}
-        await house.in_phase("train", "running")
-        assert promised(house) == {"default": 4, "vision": 12}
+        await servers.submit("train", vc="vision", gpus=4, instances=3)
+        servers.cluster._nodes |= {"node-03": gone, "node-04": also}
+        await servers.in_phase("train", "running")
+        assert promised(servers) == {"default": 4, "vision": 12}
 
     live(story)
 
@@ -188,128 +188,128 @@ async def _is(so: bool) -> bool:
 
 
 def test_nodes_that_nobody_needs_are_forgotten_at_the_next_start() -> None:
-    async def story(house: House) -> None:
-        del house.cluster._nodes["node-04"]
-        await house.until(lambda: _is(promised(house) == {"default": 12}))
-        assert len(await house.wishes.nodes()) == 4
-        await house.restart()
-        await house.until(lambda: _is(house.wishes.office is not None))
-        assert [view.name for view in await house.wishes.nodes()] == ["node-01", "node-02", "node-03"]
+    async def story(servers: Servers) -> None:
+        del servers.cluster._nodes["node-04"]
+        await servers.until(lambda: _is(promised(servers) == {"default": 12}))
+        assert len(await servers.commands.nodes()) == 4
+        await servers.restart()
+        await servers.until(lambda: _is(servers.commands.leader is not None))
+        assert [view.name for view in await servers.commands.nodes()] == ["node-01", "node-02", "node-03"]
 
     live(story)
 
 
 def test_a_drained_node_takes_nothing_new_and_loses_nothing() -> None:
-    async def story(house: House) -> None:
-        first = await house.submit("first", gpus=4)
-        await house.in_phase("first", "running")
-        ((node, _),) = house.where(first.job)
-        view = await house.wishes.change_node(node, NodeWish(is_drained=True, reason="new fans"), "root")
+    async def story(servers: Servers) -> None:
+        first = await servers.submit("first", gpus=4)
+        await servers.in_phase("first", "running")
+        ((node, _),) = servers.where(first.job)
+        view = await servers.commands.change_node(node, NodeChange(is_drained=True, reason="new fans"), "root")
         assert (view.is_drained, view.drained_because, view.virtual_clusters) == (True, "new fans", ("default",))
-        assert (await house.row("first")).phase == "running"
-        await house.submit("others", gpus=4, instances=4)
+        assert (await servers.row("first")).phase == "running"
+        await servers.submit("others", gpus=4, instances=4)
         await asyncio.sleep(1)
-        (wait,) = await house.wishes.why("ann", "others")
+        (wait,) = await servers.commands.why("ann", "others")
         assert wait.code in (Why.NOT_ENOUGH_FREE, Why.UNHEALTHY_NODES)
-        await house.restart()
-        await house.until(lambda: _is(house.wishes.office is not None))
-        await house.wishes.stop("ann", "first", "ann")
-        await house.in_phase("first", "stopped")
-        assert (await house.row("others")).phase == "queued"
-        await house.wishes.change_node(node, NodeWish(is_drained=False), "root")
-        await house.in_phase("others", "running")
+        await servers.restart()
+        await servers.until(lambda: _is(servers.commands.leader is not None))
+        await servers.commands.stop("ann", "first", "ann")
+        await servers.in_phase("first", "stopped")
+        assert (await servers.row("others")).phase == "queued"
+        await servers.commands.change_node(node, NodeChange(is_drained=False), "root")
+        await servers.in_phase("others", "running")
 
     live(story)
 
 
 def test_devices_that_are_marked_as_bad_are_given_to_nobody() -> None:
-    async def story(house: House) -> None:
-        bad = NodeWish(bad_devices=frozenset({0, 2}), reason="fell off\nthe bus")
-        view = await house.wishes.change_node("node-01", bad, "root")
+    async def story(servers: Servers) -> None:
+        bad = NodeChange(bad_devices=frozenset({0, 2}), reason="fell off\nthe bus")
+        view = await servers.commands.change_node("node-01", bad, "root")
         assert (view.bad_devices, view.bad_because) == ((0, 2), "fell off the bus")
-        await house.submit("wide", gpus=4)
-        submitted = await house.submit("narrow", gpus=2)
-        await house.in_phase("narrow", "running")
-        await house.in_phase("wide", "running")
-        assert house.where(submitted.job) == {("node-01", (1, 3))}
-        await house.submit("later", gpus=4, instances=2)
+        await servers.submit("wide", gpus=4)
+        submitted = await servers.submit("narrow", gpus=2)
+        await servers.in_phase("narrow", "running")
+        await servers.in_phase("wide", "running")
+        assert servers.where(submitted.job) == {("node-01", (1, 3))}
+        await servers.submit("later", gpus=4, instances=2)
         await asyncio.sleep(1)
-        (wait,) = await house.wishes.why("ann", "later")
-        assert "node-01, bad GPUs 0, 2: fell off the bus" in wait.told
+        (wait,) = await servers.commands.why("ann", "later")
+        assert "node-01, bad GPUs 0, 2: fell off the bus" in wait.message
         with pytest.raises(Refused, match="has no GPU 4, 9"):
-            await house.wishes.change_node("node-01", NodeWish(bad_devices=frozenset({1, 9, 4})), "root")
-        view = await house.wishes.change_node("node-01", NodeWish(bad_devices=frozenset()), "root")
+            await servers.commands.change_node("node-01", NodeChange(bad_devices=frozenset({1, 9, 4})), "root")
+        view = await servers.commands.change_node("node-01", NodeChange(bad_devices=frozenset()), "root")
         assert (view.bad_devices, view.bad_because) == ((), "")
 
     live(story, virtual_nodes(2, 4))
 
 
 def test_nobody_can_change_a_node_that_is_not_there_or_forget_one_that_is() -> None:
-    async def story(house: House) -> None:
+    async def story(servers: Servers) -> None:
         with pytest.raises(Refused, match="no node 'n'"):
-            await house.wishes.change_node("n", NodeWish(is_drained=True), "root")
+            await servers.commands.change_node("n", NodeChange(is_drained=True), "root")
         with pytest.raises(Refused, match="no node 'n'"):
-            await house.wishes.forget_node("n", "root")
+            await servers.commands.forget_node("n", "root")
         with pytest.raises(Refused, match="is there"):
-            await house.wishes.forget_node("node-01", "root")
+            await servers.commands.forget_node("node-01", "root")
 
     live(story)
 
 
 def test_a_whole_configuration_is_taken_as_it_is() -> None:
-    async def story(house: House) -> None:
-        config = await house.wishes.configure(wishes=None, hived=HIVED, version=None, by="root")
-        assert promised(house) == {"default": 4, "vision": 4}
-        assert config.wishes is None
-        told = " ".join(config.problems)
-        assert "node-03, node-04" in told
-        assert "node-09" in told
-        submitted = await house.submit("pinned", gpus=4, vc="vision", extras=wish(pinnedCellId="mine"))
-        await house.in_phase("pinned", "running")
-        assert house.where(submitted.job) == {("node-01", (0, 1, 2, 3))}
-        config = await house.wishes.promise("speech", "2 GPUs of K80", "root")
-        assert promised(house) == {"default": 4, "speech": 2, "vision": 4}
+    async def story(servers: Servers) -> None:
+        config = await servers.commands.configure(promises=None, hived=HIVED, version=None, by="root")
+        assert promised(servers) == {"default": 4, "vision": 4}
+        assert config.promises is None
+        message = " ".join(config.problems)
+        assert "node-03, node-04" in message
+        assert "node-09" in message
+        submitted = await servers.submit("pinned", gpus=4, vc="vision", extras=promise(pinnedCellId="mine"))
+        await servers.in_phase("pinned", "running")
+        assert servers.where(submitted.job) == {("node-01", (0, 1, 2, 3))}
+        config = await servers.commands.promise("speech", "2 GPUs of K80", "root")
+        assert promised(servers) == {"default": 4, "speech": 2, "vision": 4}
         numbers = re.findall(r"(?:Number|isNodeLevel): (.*)", config.hived)
         assert set(numbers) == {"1", "2", "4", "true"}
-        await house.wishes.promise("vision", "1 GPU", "root")
-        assert promised(house) == {"default": 4, "speech": 2, "vision": 5}
+        await servers.commands.promise("vision", "1 GPU", "root")
+        assert promised(servers) == {"default": 4, "speech": 2, "vision": 5}
         with pytest.raises(Refused):
-            await house.wishes.promise("speech", "2 nodes", "root")
-        await house.wishes.promise("speech", None, "root")
-        assert promised(house) == {"default": 4, "vision": 5}
+            await servers.commands.promise("speech", "2 nodes", "root")
+        await servers.commands.promise("speech", None, "root")
+        assert promised(servers) == {"default": 4, "vision": 5}
 
     live(story)
 
 
-def wish(**about: str) -> dict[str, object]:
+def promise(**about: str) -> dict[str, object]:
     return {"hivedScheduler": {"taskRoles": {"worker": about}}}
 
 
 def test_hardware_that_is_not_there_is_a_fault_of_the_job_file() -> None:
-    async def story(house: House) -> None:
-        await house.wishes.configure(wishes=None, hived=HIVED, version=None, by="root")
-        for about, vc, told in (
+    async def story(servers: Servers) -> None:
+        await servers.commands.configure(promises=None, hived=HIVED, version=None, by="root")
+        for about, vc, message in (
             ({"skuType": "K8O"}, "default", "the cluster has no SKU type"),
             ({"skuType": "K80"}, "empty", "virtual cluster 'empty' was promised no K80"),
             ({"pinnedCellId": "mine"}, "default", "has no pinned cell 'mine'"),
         ):
             if vc == "empty":
                 text = HIVED + "  empty: {virtualCells: []}\n"
-                await house.wishes.configure(wishes=None, hived=text, version=None, by="root")
-            with pytest.raises(InvalidProtocol, match=told) as refused:
-                await house.submit("train", vc=vc, extras=wish(**about))
+                await servers.commands.configure(promises=None, hived=text, version=None, by="root")
+            with pytest.raises(InvalidProtocol, match=message) as refused:
+                await servers.submit("train", vc=vc, extras=promise(**about))
             (fault,) = refused.value.faults
             assert fault.path == f"extras.hivedScheduler.taskRoles.worker.{next(iter(about))}"
         oppo = {"hivedScheduler": {"jobPriorityClass": "oppo", "taskRoles": {"worker": {"skuType": "K80"}}}}
-        await house.submit("guest", vc="empty", extras=oppo)
-        await house.in_phase("guest", "running")
+        await servers.submit("guest", vc="empty", extras=oppo)
+        await servers.in_phase("guest", "running")
 
     live(story)
 
 
 def test_a_virtual_cluster_must_be_there_and_be_granted() -> None:
-    async def story(house: House) -> None:
-        await house.wishes.promise("vision", "1 nodes", "root")
+    async def story(servers: Servers) -> None:
+        await servers.commands.promise("vision", "1 nodes", "root")
         bob = Submitter("bob", frozenset({"default"}))
         for by, vc, code in (
             (bob, "vision", "ForbiddenUserError"),
@@ -317,42 +317,42 @@ def test_a_virtual_cluster_must_be_there_and_be_granted() -> None:
             ("ann", "nowhere", "NoVirtualClusterError"),
         ):
             with pytest.raises(Refused) as refused:
-                await house.submit("train", by, vc=vc)
+                await servers.submit("train", by, vc=vc)
             assert refused.value.code == code
 
     live(story)
 
 
 def test_a_server_that_does_not_lead_knows_the_names_and_where_the_leader_is() -> None:
-    async def story(house: House) -> None:
-        other = (await house.start("b")).wishes
-        await house.wishes.promise("vision", "1 nodes", "root")
-        with pytest.raises(NotLeading) as told:
+    async def story(servers: Servers) -> None:
+        other = (await servers.start("b")).commands
+        await servers.commands.promise("vision", "1 nodes", "root")
+        with pytest.raises(NotLeading) as message:
             await other.nodes()
-        assert told.value.url == "http://a1"
+        assert message.value.url == "http://a1"
         with pytest.raises(Refused, match="no virtual cluster 'nowhere'"):
             await other.submit(Submitter("ann"), job_in("nowhere"))
         await other.submit(Submitter("ann"), job_in("vision"))
-        await house.in_phase("train", "running")
+        await servers.in_phase("train", "running")
 
     live(story)
 
 
 def job_in(vc: str) -> bytes:
-    from tests.unit.orchestrator.house import job
+    from tests.unit.orchestrator.servers import job
 
     return job("train", vc=vc)
 
 
 def test_the_scheduler_can_be_looked_into() -> None:
-    async def story(house: House) -> None:
-        await house.submit("train", gpus=4)
-        await house.in_phase("train", "running")
-        inspected = await house.wishes.inspect()
+    async def story(servers: Servers) -> None:
+        await servers.submit("train", gpus=4)
+        await servers.in_phase("train", "running")
+        inspected = await servers.commands.inspect()
         assert set(inspected) == {"physicalCluster", "virtualClusters", "affinityGroups"}
         assert len(inspected["affinityGroups"]) == 1
-        assert await house.wishes.scheduler_snapshot()
-        (view,) = await house.wishes.virtual_clusters()
+        assert await servers.commands.scheduler_snapshot()
+        (view,) = await servers.commands.virtual_clusters()
         assert (view.name, view.used.gpus, view.running) == ("default", 4, 1)
 
     live(story, FOUR)

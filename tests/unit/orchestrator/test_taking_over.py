@@ -7,7 +7,7 @@ import pytest
 from openpai.orchestrator.gangs import job_of
 from openpai.ports.settings import PLACEMENT_HINTS
 from openpai.protocol.errors import Refused
-from tests.unit.orchestrator.house import House, live
+from tests.unit.orchestrator.servers import Servers, live
 
 CLUSTER = """
 physicalCluster:
@@ -39,48 +39,48 @@ HALVES = {
 
 
 def test_tasks_and_groups_of_tasks_stay_inside_the_cells_they_wish_for() -> None:
-    async def story(house: House) -> None:
+    async def story(servers: Servers) -> None:
         text = CLUSTER.replace("cellType: K80-NODE, cellNumber: 1", "cellType: K80-NODE, cellNumber: 3")
-        await house.wishes.configure(wishes=None, hived=text, version=0, by="root")
-        await house.submit("first", gpus=1)
-        await house.in_phase("first", "running")
+        await servers.commands.configure(promises=None, hived=text, version=0, by="root")
+        await servers.submit("first", gpus=1)
+        await servers.in_phase("first", "running")
         roles = {"trainer": {"instances": 1}, "server": {"instances": 2}, "watcher": {"instances": 1}}
         gpus = {"cpu": 1, "memoryMB": 64, "gpu": 2}
         roles["trainer"]["resourcePerInstance"] = gpus  # type: ignore[assignment]
-        await house.submit("job", roles=roles, extras=HALVES)
-        await house.in_phase("job", "running")
-        record = next(each for each in house.office.desk.records.values() if each.name == "job")
+        await servers.submit("job", roles=roles, extras=HALVES)
+        await servers.in_phase("job", "running")
+        record = next(each for each in servers.leader.active.records.values() if each.name == "job")
         slots = {(id_.role, id_.index): slot for id_, slot in record.slots.items()}
         assert slots["trainer", 0].devices in ((0, 1), (2, 3))
         assert len({slots[key].node for key in slots if key[0] != "watcher"}) == 1
         nowhere = {"hivedScheduler": {"taskRoles": {"worker": {"cellType": "NOWHERE"}}}}
         with pytest.raises(Refused, match="no cell type 'NOWHERE'"):
-            await house.submit("nowhere", extras=nowhere)
+            await servers.submit("nowhere", extras=nowhere)
 
     live(story)
 
 
-def shares(house: House) -> tuple[int, int]:
-    (view,) = house.office.scheduler.virtual_clusters()
+def shares(servers: Servers) -> tuple[int, int]:
+    (view,) = servers.leader.scheduler.virtual_clusters()
     return view.used.gpus, view.borrowed.gpus
 
 
-def rights(house: House) -> dict[str, str | None]:
+def rights(servers: Servers) -> dict[str, str | None]:
     """Return of every gang that runs who took its guarantee; None where it has it."""
-    gangs = house.office.scheduler.core.cluster.gangs  # type: ignore[attr-defined]
-    names = {row.job.id: row.name for row in house.office.desk.records.values()}
+    gangs = servers.leader.scheduler.core.cluster.gangs  # type: ignore[attr-defined]
+    names = {row.job.id: row.name for row in servers.leader.active.records.values()}
     return {names[job_of(name)]: None if each.lazily_preempted_by is None else "lost" for name, each in gangs.items()}
 
 
 def test_a_restart_keeps_what_every_job_was_served_from() -> None:
-    async def story(house: House) -> None:
-        await house.wishes.configure(wishes=None, hived=CLUSTER, version=0, by="root")
+    async def story(servers: Servers) -> None:
+        await servers.commands.configure(promises=None, hived=CLUSTER, version=0, by="root")
         for name, gpus in (("small", 1), ("whole", 4)):
-            await house.submit(name, gpus=gpus)
-            await house.in_phase(name, "running")
-        assert shares(house) == (5, 0)
-        await house.restart()
-        assert shares(house) == (5, 0)
+            await servers.submit(name, gpus=gpus)
+            await servers.in_phase(name, "running")
+        assert shares(servers) == (5, 0)
+        await servers.restart()
+        assert shares(servers) == (5, 0)
 
     live(story)
 
@@ -89,24 +89,24 @@ def test_a_restart_gives_nobody_a_guarantee_that_another_has() -> None:
     lazy = {"hivedScheduler": {"lazyPreemptionEnable": True, "jobPriorityClass": "test"}}
     urgent = {"hivedScheduler": {"jobPriorityClass": "prod"}}
 
-    async def story(house: House) -> None:
-        await house.wishes.configure(wishes=None, hived=CLUSTER, version=0, by="root")
-        await house.submit("lazy", gpus=4, extras=lazy)
-        await house.in_phase("lazy", "running")
-        await house.submit("urgent", gpus=4, extras=urgent)
-        await house.in_phase("urgent", "running")
-        assert (rights(house), shares(house)) == ({"lazy": "lost", "urgent": None}, (4, 4))
-        kept = await house.settings.setting(PLACEMENT_HINTS)
+    async def story(servers: Servers) -> None:
+        await servers.commands.configure(promises=None, hived=CLUSTER, version=0, by="root")
+        await servers.submit("lazy", gpus=4, extras=lazy)
+        await servers.in_phase("lazy", "running")
+        await servers.submit("urgent", gpus=4, extras=urgent)
+        await servers.in_phase("urgent", "running")
+        assert (rights(servers), shares(servers)) == ({"lazy": "lost", "urgent": None}, (4, 4))
+        kept = await servers.settings.setting(PLACEMENT_HINTS)
         assert kept is not None
         assert len(kept.body["gangs"]) == 1
-        await house.restart()
-        assert (rights(house), shares(house)) == ({"lazy": "lost", "urgent": None}, (4, 4))
-        await house.wishes.stop("ann", "urgent", "ann")
-        await house.in_phase("urgent", "stopped")
-        assert (rights(house), shares(house)) == ({"lazy": None}, (4, 0))
-        await house.restart()
-        assert (rights(house), shares(house)) == ({"lazy": None}, (4, 0))
-        kept = await house.settings.setting(PLACEMENT_HINTS)
+        await servers.restart()
+        assert (rights(servers), shares(servers)) == ({"lazy": "lost", "urgent": None}, (4, 4))
+        await servers.commands.stop("ann", "urgent", "ann")
+        await servers.in_phase("urgent", "stopped")
+        assert (rights(servers), shares(servers)) == ({"lazy": None}, (4, 0))
+        await servers.restart()
+        assert (rights(servers), shares(servers)) == ({"lazy": None}, (4, 0))
+        kept = await servers.settings.setting(PLACEMENT_HINTS)
         assert kept is not None
         assert kept.body["gangs"] == {}
 

@@ -9,7 +9,7 @@ import pytest
 
 from openpai.lifecycle.model import JobPhase, RetryDue
 from openpai.orchestrator import timing
-from openpai.orchestrator.office import Desk, Nudges, Office, Sharing
+from openpai.orchestrator.leader import ActiveJobs, Leader, Nudges, Sharing
 from openpai.orchestrator.timing import retry_due
 from openpai.orchestrator.waiting import Wait, Waits
 from openpai.ports.store import JobRecord
@@ -47,37 +47,42 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
 
-    async def record(office: Any, news: Any) -> None:
+    async def record(leader: Any, news: Any) -> None:
         found.append(news)
-        office.desk.records.clear()
+        leader.active.records.clear()
 
     monkeypatch.setattr(timing, "record", record)
     return found
 
 
-def office_with(clock: HandClock, **job: Any) -> Office:
+def office_with(clock: HandClock, **job: Any) -> Leader:
     limit_ms = job.pop("time_limit_ms", None)
     plan = SimpleNamespace(is_gang=True)
     blank = {"id": "j", "retry_at_ms": None, "attempt_started_at_ms": None, "phase": JobPhase.QUEUED, "attempt": 0}
     held = SimpleNamespace(plan=plan, outcome=None, tasks={}, **{**blank, **job})
     found = SimpleNamespace(job=held, time_limit_ms=limit_ms)
     policy = SimpleNamespace(delay_max_ms=300_000, conflict_delay_max_ms=900_000)
-    parts = {"clock": clock, "desk": Desk({"j": cast("JobRecord", found)}), "policy": policy, "sharing": Sharing()}
-    return cast("Office", Half(nudges=Nudges(), waits=Waits(), **parts))
+    parts = {
+        "clock": clock,
+        "active": ActiveJobs({"j": cast("JobRecord", found)}),
+        "policy": policy,
+        "sharing": Sharing(),
+    }
+    return cast("Leader", Half(nudges=Nudges(), waits=Waits(), **parts))
 
 
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, -1_000, 0, 1_000, HOUR_MS, 24 * HOUR_MS])
 async def test_a_retry_comes_after_its_delay_however_the_clock_is_set(
     clock: HandClock, recorded: list[Any], jump_ms: int
 ) -> None:
-    office = office_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS + 20_000)
-    assert await retry_due(office) == 20_000
+    leader = office_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS + 20_000)
+    assert await retry_due(leader) == 20_000
     clock.wall_ms += jump_ms
     clock.pass_s(19.9)
-    assert await retry_due(office) == 100
+    assert await retry_due(leader) == 100
     assert recorded == []
     clock.pass_s(0.1)
-    await retry_due(office)
+    await retry_due(leader)
     [news] = recorded
     [fact] = news["j"].facts
     assert fact == RetryDue(clock.wall_ms, frozenset({T0_MS + 20_000}))
@@ -88,27 +93,27 @@ async def test_a_retry_comes_after_its_delay_however_the_clock_is_set(
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, 0, HOUR_MS])
 async def test_a_time_limit_counts_the_time_that_passed(clock: HandClock, recorded: list[Any], jump_ms: int) -> None:
     running = {"phase": JobPhase.RUNNING, "attempt_started_at_ms": T0_MS}
-    office = office_with(clock, time_limit_ms=60_000, **running)
+    leader = office_with(clock, time_limit_ms=60_000, **running)
     clock.pass_s(1)
-    assert await retry_due(office) == 59_000
+    assert await retry_due(leader) == 59_000
     clock.wall_ms += jump_ms
     clock.pass_s(58)
-    assert await retry_due(office) == 1_000
+    assert await retry_due(leader) == 1_000
     assert recorded == []
     clock.pass_s(1)
-    await retry_due(office)
+    await retry_due(leader)
     assert [type(fact).__name__ for fact in recorded[0]["j"].facts] == ["TimeLimitReached"]
 
 
 async def test_a_server_that_starts_after_the_clock_was_set_back_waits_no_longer_than_the_wait_is(
     clock: HandClock, recorded: list[Any]
 ) -> None:
-    office = office_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS + HOUR_MS)
-    assert await retry_due(office) == 900_000
-    office = office_with(clock, phase=JobPhase.RUNNING, attempt_started_at_ms=T0_MS + HOUR_MS, time_limit_ms=5_000)
-    assert await retry_due(office) == 5_000
-    office = office_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS - HOUR_MS)
-    await retry_due(office)
+    leader = office_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS + HOUR_MS)
+    assert await retry_due(leader) == 900_000
+    leader = office_with(clock, phase=JobPhase.RUNNING, attempt_started_at_ms=T0_MS + HOUR_MS, time_limit_ms=5_000)
+    assert await retry_due(leader) == 5_000
+    leader = office_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS - HOUR_MS)
+    await retry_due(leader)
     assert len(recorded) == 1
 
 

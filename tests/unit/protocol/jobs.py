@@ -64,7 +64,7 @@ def faults_in(text: str | bytes | dict[str, Any]) -> tuple[Fault, ...]:
 
 def only_fault(text: str | bytes | dict[str, Any]) -> Fault:
     faults = faults_in(text)
-    assert len(faults) == 1, [fault.told() for fault in faults]
+    assert len(faults) == 1, [fault.describe() for fault in faults]
     return faults[0]
 
 

@@ -144,8 +144,10 @@ def test_a_match_returns_the_line_that_gave_it_away() -> None:
 
 
 def test_only_who_is_tried_again_without_asking_is_told_to_wait_for_it() -> None:
-    told = {code for code, spec in EXIT_SPECS.items() if any("tries again by itself" in line for line in spec.solution)}
-    assert told <= {code for code, spec in EXIT_SPECS.items() if spec.behavior.startswith("TRANSIENT")}
+    message = {
+        code for code, spec in EXIT_SPECS.items() if any("tries again by itself" in line for line in spec.solution)
+    }
+    assert message <= {code for code, spec in EXIT_SPECS.items() if spec.behavior.startswith("TRANSIENT")}
 
 
 def test_every_rule_leads_to_a_row() -> None:

@@ -46,8 +46,8 @@ extras:
 
 
 def test_all_faults_come_in_one_answer_in_the_order_of_the_file() -> None:
-    told = [(fault.line, fault.path, fault.suggestion) for fault in faults_in(MANY)]
-    assert told == [
+    message = [(fault.line, fault.path, fault.suggestion) for fault in faults_in(MANY)]
+    assert message == [
         (1, "protocolVersion", ""),
         (2, "name", "my_job"),
         (3, "type", "job"),
@@ -252,15 +252,15 @@ def test_faults_of_wishes_to_the_scheduler(hived: dict[str, Any], path: str) -> 
 def test_roles_of_one_affinity_group_want_the_same_hardware() -> None:
     document = job()
     document["taskRoles"]["other"] = document["taskRoles"]["worker"]
-    wishes = {
+    commands = {
         "worker": {"skuType": "a", "affinityGroupName": "g"},
         "other": {"skuType": "b", "affinityGroupName": "g"},
     }
-    document["extras"] = {"hivedScheduler": {"taskRoles": wishes}}
+    document["extras"] = {"hivedScheduler": {"taskRoles": commands}}
     fault = only_fault(document)
     assert fault.path == "extras.hivedScheduler.taskRoles.other.affinityGroupName"
-    wishes["other"]["skuType"] = "a"
-    assert read_job(text_of(document)).spec.extras["hivedScheduler"]["taskRoles"] == wishes
+    commands["other"]["skuType"] = "a"
+    assert read_job(text_of(document)).spec.extras["hivedScheduler"]["taskRoles"] == commands
 
 
 @pytest.mark.parametrize("name", ["crit", "prod", "test", "oppo"])
@@ -278,10 +278,10 @@ def test_the_tasks_of_all_roles_together_are_bounded() -> None:
 def test_what_might_be_a_password_is_never_repeated() -> None:
     document = job(secrets=4711)
     document["prerequisites"][0]["auth"] = {"password": 123456}
-    told = " ".join(fault.told() for fault in faults_in(document))
-    assert "auth.password: must be text" in told
-    assert "123456" not in told
-    assert "4711" not in told
+    message = " ".join(fault.describe() for fault in faults_in(document))
+    assert "auth.password: must be text" in message
+    assert "123456" not in message
+    assert "4711" not in message
 
 
 def test_a_hopeless_file_gets_no_more_faults_than_a_person_would_read() -> None:
@@ -339,11 +339,11 @@ def test_a_file_of_long_names_does_not_buy_a_longer_answer() -> None:
         read_job(text_of(document))
     assert len(caught.value.faults) == 99
     assert len(str(caught.value.as_dict())) < 1_000_000
-    assert len(only_fault(text_of(job()) + "k" * 100_000 + ": {a: 1}\n").told()) < 5_000
+    assert len(only_fault(text_of(job()) + "k" * 100_000 + ": {a: 1}\n").describe()) < 5_000
 
 
 @pytest.mark.parametrize(
-    ("told", "path", "allowed"),
+    ("message", "path", "allowed"),
     [
         ("foo", "", "a mapping of keys to values"),
         ({"preCommands": 3}, ".preCommands", "a list of commands"),
@@ -354,13 +354,13 @@ def test_a_file_of_long_names_does_not_buy_a_longer_answer() -> None:
         ({"callbacks": [{"event": "taskStarts", "commands": [1]}]}, ".callbacks[0].commands[0]", "a command"),
     ],
 )
-def test_faults_of_the_plugin_that_runs_commands(told: Any, path: str, allowed: str) -> None:
-    extras = {"com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "parameters": told}]}
+def test_faults_of_the_plugin_that_runs_commands(message: Any, path: str, allowed: str) -> None:
+    extras = {"com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "parameters": message}]}
     fault = only_fault(job(extras=extras))
     assert (fault.path, fault.allowed) == (f"extras.com.microsoft.pai.runtimeplugin[0].parameters{path}", allowed)
-    if isinstance(told, dict):
+    if isinstance(message, dict):
         document = job()
         document["prerequisites"].append(
-            {"type": "script", "name": "x", "plugin": "com.microsoft.pai.runtimeplugin.cmd", **told}
+            {"type": "script", "name": "x", "plugin": "com.microsoft.pai.runtimeplugin.cmd", **message}
         )
         assert only_fault(document).path == f"prerequisites[4]{path}"

@@ -14,7 +14,7 @@ from .jobs import faults_in, job, only_fault, text_of
 
 @pytest.mark.parametrize("text", ["", "   \n", "# nothing\n", "---\n", "null"])
 def test_an_empty_file_is_told_to_be_empty(text: str) -> None:
-    assert only_fault(text).told() == "the file is empty (allowed: a job)"
+    assert only_fault(text).describe() == "the file is empty (allowed: a job)"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_file_in_the_coding_of_windows_shells_is_told_so() -> None:
 def test_a_secret_that_should_have_been_quoted_is_not_repeated(text: str) -> None:
     faults = faults_in(text)
     assert [fault.path for fault in faults if "needs quotes" in fault.message] == ["secrets.t"]
-    assert not [fault for fault in faults if "hush" in fault.told()]
+    assert not [fault for fault in faults if "hush" in fault.describe()]
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, '{"a":' * 100_000, "{a: " * 100_000])

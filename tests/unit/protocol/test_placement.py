@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openpai.protocol.errors import InvalidProtocol
-from openpai.protocol.placement import ANYWHERE, Placement, RoleWish, is_private, placement_of, time_limit_ms
+from openpai.protocol.placement import ANYWHERE, Placement, RolePlacement, is_private, placement_of, time_limit_ms
 from openpai.protocol.reading import Read, read_job
 
 ROLE = {"dockerImage": "i", "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1}, "commands": ["true"]}
@@ -30,7 +30,7 @@ def fault_of(**extras: Any) -> tuple[str, str]:
     with pytest.raises(InvalidProtocol) as invalid:
         read(**extras)
     (fault,) = invalid.value.faults
-    return fault.path, fault.told()
+    return fault.path, fault.describe()
 
 
 def test_a_job_without_wishes_runs_anywhere() -> None:
@@ -47,8 +47,8 @@ def test_wishes_are_read() -> None:
         }
     )
     assert found.warnings == ()
-    wishes = {"worker": RoleWish("V100", None, "a"), "server": RoleWish()}
-    assert placement_of(found.spec) == Placement(wishes, True, "RACK", True)
+    commands = {"worker": RolePlacement("V100", None, "a"), "server": RolePlacement()}
+    assert placement_of(found.spec) == Placement(commands, True, "RACK", True)
 
 
 def test_time_limits_and_privacy_are_read() -> None:
@@ -76,6 +76,6 @@ def test_a_wish_of_the_wrong_kind_is_a_fault(extras: dict[str, Any], path: str) 
 
 def test_an_opportunistic_job_has_no_part_in_a_pinned_cell() -> None:
     hived = {"jobPriorityClass": "oppo", "taskRoles": {"worker": {"pinnedCellId": "rack-7"}}}
-    path, told = fault_of(hivedScheduler=hived)
+    path, message = fault_of(hivedScheduler=hived)
     assert path == "extras.hivedScheduler.taskRoles.worker.pinnedCellId"
-    assert "opportunistic" in told
+    assert "opportunistic" in message

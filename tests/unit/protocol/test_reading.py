@@ -222,8 +222,8 @@ def test_plugins_without_effect_are_warned_of_where_they_are_asked_for() -> None
         {"type": "script", "name": "idle", "plugin": f"{prefix}.tensorboard"},
     ]
     made["extras"] = {prefix: [{"plugin": "ssh"}, {"plugin": "cmd", "parameters": {"preCommands": ["true"]}}]}
-    told = [warning.partition(": ")[2] for warning in warnings_of(made) if "no effect yet" in warning]
-    assert told == [
+    message = [warning.partition(": ")[2] for warning in warnings_of(made) if "no effect yet" in warning]
+    assert message == [
         "prerequisites[1].plugin: the runtime plugin 'git' has no effect yet",
         f"extras.{prefix}[0].plugin: the runtime plugin 'ssh' has no effect yet",
     ]
@@ -250,7 +250,7 @@ def test_roles_that_end_each_other_are_warned_of() -> None:
     (warning,) = warnings_of(roles(None, None, -1))
     assert "as soon as role0 or role1 has succeeded, and its other tasks are ended then" in warning
     for harmless in ((None,), (None, -1), (-1, -1), (None, 1000)):
-        assert not [told for told in warnings_of(roles(*harmless)) if "as soon as" in told]
+        assert not [message for message in warnings_of(roles(*harmless)) if "as soon as" in message]
     (warning,) = warnings_of(roles(*[None] * 9))
     assert "role4 or others" in warning
 
@@ -273,10 +273,10 @@ def test_references_that_lead_nowhere_are_warned_of_with_what_was_meant() -> Non
 def test_references_in_deployments_and_credentials_are_looked_at_too() -> None:
     document = job(deployments=[{"name": "d", "taskRoles": {"worker": {"postCommands": ["<% $secrets.tokn %>"]}}}])
     document["prerequisites"][0]["auth"] = {"username": "me", "password": "<% $secrets.tok %>"}
-    told = " ".join(warnings_of(document))
-    assert "deployments[0].taskRoles.worker.postCommands[0]" in told
-    assert "prerequisites[0].auth.password" in told
-    assert told.count("did you mean '<% $secrets.token %>'") == 2
+    message = " ".join(warnings_of(document))
+    assert "deployments[0].taskRoles.worker.postCommands[0]" in message
+    assert "prerequisites[0].auth.password" in message
+    assert message.count("did you mean '<% $secrets.token %>'") == 2
 
 
 def test_a_password_that_is_written_out_is_warned_of_without_repeating_it() -> None:
@@ -290,21 +290,21 @@ def test_a_password_that_is_written_out_is_warned_of_without_repeating_it() -> N
 def test_unknown_plugins_and_scheduler_keys_are_warned_of() -> None:
     plugin = {"plugin": "gti", "taskroles": ["wroker"]}
     hived = {"jobPriority": "prod", "taskRoles": {"worker": {"skutype": "a"}}}
-    told = warnings_of(job(extras={"com.microsoft.pai.runtimeplugin": [plugin], "hivedScheduler": hived}))
-    assert [warning.rpartition("; did you mean ")[2] for warning in told] == [
+    message = warnings_of(job(extras={"com.microsoft.pai.runtimeplugin": [plugin], "hivedScheduler": hived}))
+    assert [warning.rpartition("; did you mean ")[2] for warning in message] == [
         "'git'?",
         "'worker'?",
         "'jobPriorityClass'?",
         "'skuType'?",
     ]
-    assert "there is no runtime plugin called 'gti'" in told[0]
+    assert "there is no runtime plugin called 'gti'" in message[0]
 
 
 def test_a_wish_to_be_told_of_changes_is_warned_of_as_long_as_nobody_is() -> None:
-    (told,) = warnings_of(job(extras={"jobStatusChangeNotification": {"failed": True, "running": False}}))
-    assert told.endswith("extras.jobStatusChangeNotification: has no effect yet: nobody is told of changes")
-    for wish in ({"failed": False}, {}, None):
-        assert not warnings_of(job(extras={"jobStatusChangeNotification": wish})), wish
+    (message,) = warnings_of(job(extras={"jobStatusChangeNotification": {"failed": True, "running": False}}))
+    assert message.endswith("extras.jobStatusChangeNotification: has no effect yet: nobody is told of changes")
+    for promise in ({"failed": False}, {}, None):
+        assert not warnings_of(job(extras={"jobStatusChangeNotification": promise})), promise
 
 
 def test_a_misspelt_key_among_keys_that_may_be_any_is_warned_of() -> None:
@@ -314,8 +314,8 @@ def test_a_misspelt_key_among_keys_that_may_be_any_is_warned_of() -> None:
         "storages": [{"nmae": "x"}],
         "com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "taskRoles": ["worker"]}],
     }
-    told = warnings_of(job(extras=extras, defaults={"virtualcluster": "default", "note": "mine"}))
-    assert [warning.partition(": ")[2].replace("com.microsoft.pai.runtimeplugin", "pai") for warning in told] == [
+    message = warnings_of(job(extras=extras, defaults={"virtualcluster": "default", "note": "mine"}))
+    assert [warning.partition(": ")[2].replace("com.microsoft.pai.runtimeplugin", "pai") for warning in message] == [
         "defaults.virtualcluster: has no effect: it is not a key that is known here; did you mean 'virtualCluster'?",
         "extras.timeLimit: has no effect: it is not a key that is known here; did you mean 'timeLimitMinutes'?",
         "extras.storages[0].nmae: has no effect: it is not a key that is known here; did you mean 'name'?",

@@ -89,9 +89,9 @@ def test_directories_and_variables_reach_the_commands() -> None:
         "3",
         "true",
     ]
-    told = "\n".join(found.warnings)
+    message = "\n".join(found.warnings)
     for key in ("dataDir", "outputDir", "codeDir", "jobEnvs.1bad", "jobEnvs.nested"):
-        assert f"{key}: " in told
+        assert f"{key}: " in message
     assert found.spec.parameters["N"] == 3
 
 
@@ -137,8 +137,8 @@ def test_failed_tasks_never_fail_the_job_where_the_old_file_said_null() -> None:
 def test_faults_are_told_in_the_old_files_own_keys() -> None:
     document = old_role(gpuNumber=-1, command="", memoryMB="8 GB")
     del document["image"]
-    told = {fault.path: fault.line for fault in faults_in(json.dumps(document, indent=2))}
-    assert told == {
+    message = {fault.path: fault.line for fault in faults_in(json.dumps(document, indent=2))}
+    assert message == {
         "image": None,
         "taskRoles[0].gpuNumber": 9,
         "taskRoles[0].command": 10,
@@ -150,8 +150,8 @@ def test_what_a_missing_key_was_meant_to_be_is_told_beside_it() -> None:
     document = old_role(comand="x")
     del document["taskRoles"][0]["command"]
     document["imag"] = document.pop("image")
-    told = {fault.path: fault.suggestion for fault in faults_in(json.dumps(document, indent=2))}
-    assert told == {"image": "", "imag": "image", "taskRoles[0].command": "", "taskRoles[0].comand": "command"}
+    message = {fault.path: fault.suggestion for fault in faults_in(json.dumps(document, indent=2))}
+    assert message == {"image": "", "imag": "image", "taskRoles[0].command": "", "taskRoles[0].comand": "command"}
 
 
 def test_what_is_wrong_with_all_task_roles_together_has_their_line() -> None:
@@ -184,5 +184,5 @@ def test_the_line_of_a_gpu_type_is_remembered_for_what_the_cluster_says_of_it() 
     assert read(old()).gpu_type_line is None
     at = "extras.hivedScheduler.taskRoles"
     faults = tuple(Fault(f"{at}.{role}.skuType", "the cluster has no SKU type 'K80'") for role in ("a", "b"))
-    (told,) = in_version_1(faults, found.gpu_type_line)
-    assert (told.path, told.line) == ("gpuType", found.gpu_type_line)
+    (message,) = in_version_1(faults, found.gpu_type_line)
+    assert (message.path, message.line) == ("gpuType", found.gpu_type_line)

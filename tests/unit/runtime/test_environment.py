@@ -40,7 +40,7 @@ def a_job() -> JobView:
 
 
 def test_a_task_is_told_everything_openpai_documents() -> None:
-    told = whole(JobEnvironment(a_job()), Self("PS_server", 0, job_attempt=1, task_attempt=2))
+    message = whole(JobEnvironment(a_job()), Self("PS_server", 0, job_attempt=1, task_attempt=2))
     expected = {
         "PAI_FRAMEWORK_NAME": "ada~train-1",
         "PAI_JOB_NAME": "ada~train-1",
@@ -80,32 +80,32 @@ def test_a_task_is_told_everything_openpai_documents() -> None:
         "CUDA_VISIBLE_DEVICES": "",
         "NVIDIA_VISIBLE_DEVICES": "none",
     }
-    assert expected.items() <= told.items()
+    assert expected.items() <= message.items()
 
 
 @pytest.mark.parametrize("spelling", ["PS_server", "psserver"])
 def test_a_role_with_capitals_is_found_under_both_spellings(spelling: str) -> None:
-    told = whole(JobEnvironment(a_job()), Self("worker", 1))
-    assert told[f"PAI_HOST_IP_{spelling}_0"] == "10.0.0.1"
-    assert told[f"PAI_PORT_LIST_{spelling}_0_tf"] == "20002,20003"
-    assert told[f"PAI_{spelling}_0_tf_PORT"] == "20002,20003"
-    assert told[f"PAI_TASK_ROLE_{spelling}_HOST_LIST"] == "10.0.0.1:20001"
+    message = whole(JobEnvironment(a_job()), Self("worker", 1))
+    assert message[f"PAI_HOST_IP_{spelling}_0"] == "10.0.0.1"
+    assert message[f"PAI_PORT_LIST_{spelling}_0_tf"] == "20002,20003"
+    assert message[f"PAI_{spelling}_0_tf_PORT"] == "20002,20003"
+    assert message[f"PAI_TASK_ROLE_{spelling}_HOST_LIST"] == "10.0.0.1:20001"
 
 
 def test_a_normalised_spelling_never_hides_another_role() -> None:
     roles = tuple(a_role(name) for name in ("psserver", "PS_server", "A_b", "Ab"))
     peers = tuple(Peer(role.name, 0, f"10.0.0.{n}", {"ssh": (1,), "http": (2,)}) for n, role in enumerate(roles))
-    told = whole(JobEnvironment(JobView("ada", "job", "default", roles, peers)), Self("A_b", 0))
-    assert told["PAI_HOST_IP_psserver_0"] == "10.0.0.0"
-    assert told["PAI_HOST_IP_PS_server_0"] == "10.0.0.1"
-    assert "PAI_HOST_IP_ab_0" not in told
+    message = whole(JobEnvironment(JobView("ada", "job", "default", roles, peers)), Self("A_b", 0))
+    assert message["PAI_HOST_IP_psserver_0"] == "10.0.0.0"
+    assert message["PAI_HOST_IP_PS_server_0"] == "10.0.0.1"
+    assert "PAI_HOST_IP_ab_0" not in message
 
 
 def test_devices_are_named_in_the_order_of_the_bus() -> None:
-    told = whole(JobEnvironment(a_job()), Self("worker", 0, devices=(2, 3)))
-    assert told["CUDA_VISIBLE_DEVICES"] == "2,3"
-    assert told["NVIDIA_VISIBLE_DEVICES"] == "2,3"
-    assert told["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    message = whole(JobEnvironment(a_job()), Self("worker", 0, devices=(2, 3)))
+    assert message["CUDA_VISIBLE_DEVICES"] == "2,3"
+    assert message["NVIDIA_VISIBLE_DEVICES"] == "2,3"
+    assert message["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
 
 
 def test_a_task_that_is_no_peer_is_not_answered() -> None:
@@ -141,23 +141,23 @@ def a_big_job(tasks: int) -> JobView:
 
 
 def test_a_job_of_five_hundred_tasks_is_told_everything() -> None:
-    told = whole(JobEnvironment(a_big_job(500)), Self("Worker_role", 499))
-    assert told["PAI_HOST_IP_Worker_role_498"] == "10.0.1.242"
-    assert told["PAI_TASK_ROLE_Worker_role_HOST_LIST"].count(",") == 499
+    message = whole(JobEnvironment(a_big_job(500)), Self("Worker_role", 499))
+    assert message["PAI_HOST_IP_Worker_role_498"] == "10.0.1.242"
+    assert message["PAI_TASK_ROLE_Worker_role_HOST_LIST"].count(",") == 499
 
 
 def test_ten_thousand_tasks_stay_within_what_a_system_lets_start() -> None:
     environment = JobEnvironment(a_big_job(10_000))
-    told = whole(environment, Self("Worker_role", 9_999))
-    sizes = [len(f"{name}={value}") + 1 + 8 for name, value in told.items()]
+    message = whole(environment, Self("Worker_role", 9_999))
+    sizes = [len(f"{name}={value}") + 1 + 8 for name, value in message.items()]
     assert sum(sizes) < BYTES_MAX
     assert max(sizes) < STRING_BYTES_MAX
-    assert told["PAI_HOST_IP_chief_0"] == "10.1.0.1"
-    assert told["PAI_HOST_IP_Worker_role_0"] == "10.0.0.0"
+    assert message["PAI_HOST_IP_chief_0"] == "10.1.0.1"
+    assert message["PAI_HOST_IP_Worker_role_0"] == "10.0.0.0"
     # A shell reads all of it each time it starts: more than the first few tasks would cost seconds for each task.
-    assert len(told) < 1_000
-    assert told["PAI_HOST_IP_Worker_role_9999"] == told["PAI_CONTAINER_HOST_IP"] == "10.0.39.15"
-    assert "PAI_TASK_ROLE_Worker_role_HOST_LIST" not in told
+    assert len(message) < 1_000
+    assert message["PAI_HOST_IP_Worker_role_9999"] == message["PAI_CONTAINER_HOST_IP"] == "10.0.39.15"
+    assert "PAI_TASK_ROLE_Worker_role_HOST_LIST" not in message
     assert len(environment.hosts.splitlines()) == 10_001
 
 
@@ -169,12 +169,12 @@ def test_what_tasks_share_and_what_is_their_own_make_up_what_each_was_always_tol
         alone = JobView(view.user, view.job_name, view.virtual_cluster, view.roles, (view.peers[index + 1],))
         task = Self("Worker_role", index)
         own = environment.of(task)
-        told = whole(environment, task)
+        message = whole(environment, task)
         # What concerns nobody but the task itself is said whether its peers are known or not.
         assert own == JobEnvironment(alone).of(task)
-        assert told.keys() == environment.shared.keys() | own.keys()
-        assert {name: told[name] for name in own} == own
-        assert {name: told[name] for name in environment.shared if name not in own} == {
+        assert message.keys() == environment.shared.keys() | own.keys()
+        assert {name: message[name] for name in own} == own
+        assert {name: message[name] for name in environment.shared if name not in own} == {
             name: value for name, value in environment.shared.items() if name not in own
         }
 

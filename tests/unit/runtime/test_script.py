@@ -11,8 +11,8 @@ from openpai.runtime.script import FENCED, ExitText, Ticket, user_script
 
 @given(st.integers(-255, 255), st.sampled_from(["", "exited", "stale_grant"]), st.text(st.characters(codec="ascii")))
 def test_an_exit_report_is_read_as_it_was_written(code: int, reason: str, message: str) -> None:
-    told = " ".join(message.split())
-    assert ExitText.parse(ExitText(code, reason, told).text()) == ExitText(code, reason, told)
+    text = " ".join(message.split())
+    assert ExitText.parse(ExitText(code, reason, text).text()) == ExitText(code, reason, text)
 
 
 @given(st.data())

@@ -55,22 +55,22 @@ class Desk:
     def __init__(self, text: str) -> None:
         self.core = Hived.from_text(text)
 
-    def ask(self, gang: str, virtual_cluster: str, *sizes: int, **wishes: Any) -> Decision:
+    def ask(self, gang: str, virtual_cluster: str, *sizes: int, **commands: Any) -> Decision:
         """Ask for a decision on a gang with members of these sizes."""
         members = tuple((1, size) for size in sizes)
-        return self.core.schedule(GangRequest(gang, virtual_cluster, members, **wishes))
+        return self.core.schedule(GangRequest(gang, virtual_cluster, members, **commands))
 
-    def run(self, gang: str, virtual_cluster: str, *sizes: int, at_ms: int | None = None, **wishes: Any) -> Bind:
+    def run(self, gang: str, virtual_cluster: str, *sizes: int, at_ms: int | None = None, **commands: Any) -> Bind:
         """Let a gang run, which must be possible without a preemption."""
-        decision = self.ask(gang, virtual_cluster, *sizes, **wishes)
+        decision = self.ask(gang, virtual_cluster, *sizes, **commands)
         assert isinstance(decision, Bind), decision
         self.core.commit(gang, at_ms)
         self.look()
         return decision
 
-    def threaten(self, gang: str, virtual_cluster: str, *sizes: int, **wishes: Any) -> Preempt:
+    def threaten(self, gang: str, virtual_cluster: str, *sizes: int, **commands: Any) -> Preempt:
         """Commit to a decision that must be a preemption."""
-        decision = self.ask(gang, virtual_cluster, *sizes, **wishes)
+        decision = self.ask(gang, virtual_cluster, *sizes, **commands)
         assert isinstance(decision, Preempt), decision
         self.core.commit(gang)
         self.look()

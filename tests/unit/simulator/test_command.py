@@ -97,7 +97,7 @@ def test_the_experiment_runs_on_a_trace_of_ones_own(pai: Any, files: tuple[Path,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ([], "give either a trace to replay"),
         (["--trace", "x", "--synthetic", "jobs=1"], "give either a trace to replay"),
@@ -109,8 +109,8 @@ def test_the_experiment_runs_on_a_trace_of_ones_own(pai: Any, files: tuple[Path,
         (["--experiment", "luck"], "no experiment is called 'luck'"),
     ],
 )
-def test_what_makes_no_sense_is_refused(pai: Any, arguments: list[str], told: str) -> None:
+def test_what_makes_no_sense_is_refused(pai: Any, arguments: list[str], message: str) -> None:
     code, out, err = pai(*arguments)
     assert code != 0
-    assert told in err
+    assert message in err
     assert not out

@@ -105,7 +105,7 @@ def test_where_there_are_several_kinds_the_kind_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a", "does not understand 'a'"),
         ("a=lots", "does not understand 'a=lots'"),
@@ -114,8 +114,8 @@ def test_where_there_are_several_kinds_the_kind_is_told() -> None:
         ("a=-800", "does not have 800 GPUs"),
     ],
 )
-def test_a_senseless_what_if_is_refused(text: str, told: str) -> None:
-    with pytest.raises(Refused, match=told):
+def test_a_senseless_what_if_is_refused(text: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
         changed(cluster(8, a=1, b=1), parse_what_if([text]))
 
 

@@ -66,9 +66,9 @@ def test_a_comparison_numbers_its_columns(reports: list[Report]) -> None:
 
 
 def test_sentences_tell_what_tables_do_not(reports: list[Report]) -> None:
-    told = " ".join(report_sentences(reports[0]))
-    assert "401 jobs" in told
-    assert "1 job can never run here" in told
+    message = " ".join(report_sentences(reports[0]))
+    assert "401 jobs" in message
+    assert "1 job can never run here" in message
 
 
 def test_a_report_is_json(reports: list[Report]) -> None:
@@ -97,15 +97,15 @@ def test_an_anomaly_is_marked_and_told() -> None:
     found = find_anomaly(cluster(4, a=1, b=1), [trace(*jobs)])
     row = next(line for line in drawn(anomaly_table(found)).splitlines() if line.startswith("a "))
     assert row.count("!") == 1
-    told = anomaly_sentences(found)
-    assert told[0].startswith("With quotas on packed nodes, nobody")
-    assert told[1].startswith("With quotas on spread nodes, a waited longer")
-    assert told[2].startswith("Under HiveD, nobody")
+    message = anomaly_sentences(found)
+    assert message[0].startswith("With quotas on packed nodes, nobody")
+    assert message[1].startswith("With quotas on spread nodes, a waited longer")
+    assert message[2].startswith("Under HiveD, nobody")
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "message"),
     [(0, "0s"), (0.5, "0.5s"), (9.97, "10s"), (59, "59s"), (599, "10m"), (3600, "1.0h"), (86400, "24h"), (3e6, "35d")],
 )
-def test_spans_are_short(seconds: float, told: str) -> None:
-    assert span(seconds) == told
+def test_spans_are_short(seconds: float, message: str) -> None:
+    assert span(seconds) == message

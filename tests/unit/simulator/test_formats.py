@@ -84,7 +84,7 @@ def test_what_we_write_we_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("a,v,,x,1,1,,", "line 2: submitted_s is 'x', which is not a number"),
         ("a,v,,1,-1,1,,", "line 2: run_s is -1; it must not be negative"),
@@ -95,10 +95,10 @@ def test_what_we_write_we_read_again() -> None:
         ("a,v,,1,1,4,,\na,v,,1,1,4,,", "line 3: job: 'a' is listed twice"),
     ],
 )
-def test_a_wrong_line_is_named(line: str, told: str) -> None:
+def test_a_wrong_line_is_named(line: str, message: str) -> None:
     with pytest.raises(InvalidTrace) as caught:
         read_trace(f"job,vc,user,submitted_s,run_s,gpus,tasks,priority\n{line}\n")
-    assert told in caught.value.message
+    assert message in caught.value.message
     assert len(caught.value.faults) == 1
 
 

@@ -134,7 +134,7 @@ def test_jobs_that_can_never_run_are_refused_with_a_reason() -> None:
     found = simulate(cluster(2, a=1), jobs, "one", rules=EXACT)
     assert (found.total.jobs, found.total.refused, found.total.never_started) == (3, 2, 0)
     assert sum(found.refusals.values()) == 2
-    assert any("nobody" in told for told in found.refusals)
+    assert any("nobody" in message for message in found.refusals)
 
 
 def test_a_round_decides_together_what_happened_within_it() -> None:

@@ -9,9 +9,9 @@ import pytest
 from openpai.ports.storages import Storage
 from openpai.protocol.errors import Refused
 from openpai.storage.connecting import connect
+from openpai.storage.errors import ErrorTranslator
 from openpai.storage.kinds import read
 from openpai.storage.paths import file_parts, folder_of, parts
-from openpai.storage.telling import Teller
 
 PLACES = {
     "s3": ({"bucket": "b"}, "openpai[s3]"),
@@ -30,17 +30,17 @@ def test_a_missing_library_is_named_with_what_installs_it(kind: str, monkeypatch
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as message:
         connect(Storage("it", kind, draft.data), {})
-    assert told.value.code == "BadConfigurationError"
-    assert extra in told.value.advice
+    assert message.value.code == "BadConfigurationError"
+    assert extra in message.value.advice
 
 
 def test_what_libraries_say_loses_every_secret_however_it_is_written() -> None:
-    teller = Teller("it", ("a/b+c=", "tok en"))
+    teller = ErrorTranslator("it", ("a/b+c=", "tok en"))
     said = "GET https://x/y?delegation=a%2Fb%2Bc%3D&z=tok+en tok%20en a/b+c= failed\nfor ever"
-    told = teller.clean(said)
-    assert told == "GET https://x/y?delegation=******&z=****** ****** ****** failed for ever"
+    message = teller.clean(said)
+    assert message == "GET https://x/y?delegation=******&z=****** ****** ****** failed for ever"
     assert "a/b" not in str(teller.error(OSError(5, said)))
     assert "a/b" not in repr(teller)
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from openpai.api.answers import reply
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alerts as shapes
 from openpai.ports.queries import JobFilter
@@ -25,7 +25,7 @@ async def alerts(request: Request, caller: Annotated[Caller, doing("alert.list")
     They are made of what is known at this moment: nodes that are not ready or drained, bad devices, jobs that wait
     for more than half an hour, that do not begin, or that do not end. At most 1,000 jobs are looked at, oldest first.
     """
-    services = desk(request).services
+    services = context_of(request).services
     where = JobFilter(phases=shapes.WATCHED, is_ascending=True, limit=JOBS_MAX)
     if not caller.is_admin:
         where = replace(where, users=(caller.user,), submitted_from_ms=caller.principal.since_ms)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING
 from openpai.api.answers import reply, text
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import audit as shapes
 from openpai.api.shapes.reports import moment
@@ -53,7 +53,7 @@ async def audit(
         before_id=before,
         limit=limit,
     )
-    rows = await desk(request).services.usage.audit(where)
+    rows = await context_of(request).services.usage.audit(where)
     entries = [shapes.entry(row, is_shown_whole=sees_all or row.entry.actor == caller.user) for row in rows]
     following = rows[-1].id if len(rows) == limit else None
     if wants_csv(format_, request.headers.get("accept")):

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from openpai.api.accounts import USER_NAME, sign_in, wrong_password
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import Desk, desk, doing
+from openpai.api.context import ApiContext, context_of, doing
 from openpai.api.origins import address_of
 from openpai.api.passwords import PASSWORD_MAX
 from openpai.api.sessions import Caller
@@ -37,7 +37,7 @@ class Login(Body):
 @router.get("/api/v1/authn/info", include_in_schema=False)
 async def authn_info(request: Request) -> Response:
     """Return how to log in: with a password, or on an identity provider's page; passwords work in both cases."""
-    sign_on = desk(request).services.sign_on
+    sign_on = context_of(request).services.sign_on
     if sign_on is None or sign_on.sso is None:
         return reply({"authn_type": "basic", "loginURI": "/api/v1/authn/basic/login", "loginURIMethod": "post"})
     how = {"authn_type": "OIDC", "loginURI": "/api/v1/authn/oidc/login", "loginURIMethod": "get"}
@@ -51,28 +51,28 @@ async def authn_info(request: Request) -> Response:
 async def login(request: Request) -> Response:
     """Return a token for a user's name and password, as JSON or as a form; it lasts `expiration` seconds."""
     asked = await read_body(request, Login)
-    here = desk(request)
+    context = context_of(request)
     address = address_of(request.scope)
     # Counted before the hash is computed, so that many tries at once are many tries.
-    here.logins.begin(asked.username, address)
+    context.logins.begin(asked.username, address)
     try:
-        user = await _who(here, asked.username, asked.password)
+        user = await _who(context, asked.username, asked.password)
     except Unavailable:
-        here.logins.undecided(asked.username, address)
+        context.logins.undecided(asked.username, address)
         raise
     if user is None:
         raise wrong_password()
-    login = await sign_in(here, user, asked.expiration)
-    here.logins.succeeded(asked.username, address)
+    login = await sign_in(context, user, asked.expiration)
+    context.logins.succeeded(asked.username, address)
     return reply(login)
 
 
-async def _who(here: Desk, name: str, password: str) -> User | None:
+async def _who(context: ApiContext, name: str, password: str) -> User | None:
     """Return whose name and password these are: of an account kept here, else of the directory's."""
-    user = await here.services.users.user(name)
-    if await here.passwords.matches(password, (user.password_hash or None) if user else None):
+    user = await context.services.users.user(name)
+    if await context.passwords.matches(password, (user.password_hash or None) if user else None):
         return user
-    sign_on = here.services.sign_on
+    sign_on = context.services.sign_on
     if sign_on is None or sign_on.directory is None:
         return None
     if user is not None and user.source == "local":
@@ -81,12 +81,12 @@ async def _who(here: Desk, name: str, password: str) -> User | None:
             await sign_on.directory.check(secrets.token_hex(8), secrets.token_hex(8))
         return None
     person = await sign_on.directory.check(name, password)
-    return await let_in(here, sign_on, person) if person is not None else None
+    return await let_in(context, sign_on, person) if person is not None else None
 
 
 @router.delete("/api/v2/authn/basic/logout")
 @router.delete("/api/v1/authn/basic/logout", include_in_schema=False)
 async def logout(request: Request, caller: Annotated[Caller, doing("logout")]) -> Response:
     """Revoke the token this request is made with."""
-    await desk(request).sessions.revoke(caller.token.digest)
+    await context_of(request).sessions.revoke(caller.token.digest)
     return reply({"message": "revoke successfully"})

@@ -13,10 +13,10 @@ from starlette.responses import Response
 
 from openpai.api.access import check_job, find_job
 from openpai.api.answers import reply
-from openpai.api.auditing import about_each
+from openpai.api.audit import about_each
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import Desk, desk, doing
-from openpai.api.deeds import DEEDS, full_name
+from openpai.api.context import ApiContext, context_of, doing
+from openpai.api.job_actions import DEEDS, full_name
 from openpai.api.sessions import Caller
 from openpai.api.shapes.lists import JobsWhere, filter_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
@@ -84,17 +84,17 @@ async def bulk(request: Request, caller: Annotated[Caller, doing("job.stop")]) -
 
     Each job is checked as if it had been asked for alone, and one that fails does not keep the others from it.
     """
-    wish = await read_body(request, Bulk)
-    deed = DEEDS[wish.action]
+    body = await read_body(request, Bulk)
+    deed = DEEDS[body.action]
     # The audit log names what was really done.
     caller = request.state.caller = replace(caller, action=deed.action)
-    here = desk(request)
-    targets, more = await _targets(here, caller, wish)
+    context = context_of(request)
+    targets, more = await _targets(context, caller, body)
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def one(target: _Target) -> dict[str, Any]:
         async with turn:
-            return await _done(here, caller, wish, target)
+            return await _done(context, caller, body, target)
 
     results = await asyncio.gather(*(one(target) for target in targets))
     about_each(request, [(result["job"], result["status"]) for result in results])
@@ -102,44 +102,44 @@ async def bulk(request: Request, caller: Annotated[Caller, doing("job.stop")]) -
     return reply({"done": len(results) - failed, "failed": failed, "more": more, "results": results})
 
 
-async def _targets(here: Desk, caller: Caller, wish: Bulk) -> tuple[Iterable[_Target], int]:
-    if wish.where is None:
-        return [_Target(name) for name in dict.fromkeys(wish.jobs or ())], 0
-    where = filter_of(wish.where)
+async def _targets(context: ApiContext, caller: Caller, body: Bulk) -> tuple[Iterable[_Target], int]:
+    if body.where is None:
+        return [_Target(name) for name in dict.fromkeys(body.jobs or ())], 0
+    where = filter_of(body.where)
     if where is None:
         return [], 0
     if not where.users and not caller.is_admin:
         where = replace(where, users=(caller.user,))
-    where = _narrowed(where, wish)
+    where = _narrowed(where, body)
     if where is None:
         return [], 0
-    where = replace(where, limit=JOBS_MAX, is_archived=where.is_archived or wish.action == "unarchive")
-    page = await here.services.jobs.jobs(where, count=True)
+    where = replace(where, limit=JOBS_MAX, is_archived=where.is_archived or body.action == "unarchive")
+    page = await context.services.jobs.jobs(where, count=True)
     return [_Target(full_name(row), row) for row in page.jobs], max((page.total or 0) - len(page.jobs), 0)
 
 
-def _narrowed(where: JobFilter, wish: Bulk) -> JobFilter | None:
+def _narrowed(where: JobFilter, body: Bulk) -> JobFilter | None:
     """Pass over jobs that are as they shall be, so that asking again comes to the next; None when those are all."""
-    phases = _CHANGED.get(wish.action)
+    phases = _CHANGED.get(body.action)
     if phases is not None:
         left = tuple(phase for phase in where.phases or phases if phase in phases)
         return replace(where, phases=left) if left else None
-    if wish.action == "tag" and wish.tag:
-        return replace(where, tags_none=(*where.tags_none, wish.tag))
-    if wish.action == "untag" and wish.tag and not where.tags_any:
-        return replace(where, tags_any=(wish.tag,))
+    if body.action == "tag" and body.tag:
+        return replace(where, tags_none=(*where.tags_none, body.tag))
+    if body.action == "untag" and body.tag and not where.tags_any:
+        return replace(where, tags_any=(body.tag,))
     return where
 
 
-async def _done(here: Desk, caller: Caller, wish: Bulk, target: _Target) -> dict[str, Any]:
-    deed = DEEDS[wish.action]
+async def _done(context: ApiContext, caller: Caller, body: Bulk, target: _Target) -> dict[str, Any]:
+    deed = DEEDS[body.action]
     try:
-        row = target.row or await find_job(here, caller, target.name)
+        row = target.row or await find_job(context, caller, target.name)
         check_job(caller, row, deed.action)
-        told = await deed.do(here, row, caller.user, wish.tag or wish.reason)
+        message = await deed.do(context, row, caller.user, body.tag or body.reason)
     except (Refused, Unavailable) as error:
         return _result(target, error)
-    return {"job": full_name(row), "id": row.id, "status": 200, "message": told}
+    return {"job": full_name(row), "id": row.id, "status": 200, "message": message}
 
 
 def _result(target: _Target, error: PaiError) -> dict[str, Any]:

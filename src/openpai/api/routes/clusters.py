@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import clusters as shapes
 from openpai.api.shapes.nodes import node_gpus
@@ -27,7 +27,7 @@ SIZE_MAX = 2**40
 class Promise(Body):
     """What a virtual cluster shall be promised."""
 
-    wish: str = Field("", max_length=1000, examples=["3 nodes", "8 GPUs of A100 + 2 nodes"])
+    promise: str = Field("", max_length=1000, examples=["3 nodes", "8 GPUs of A100 + 2 nodes"])
     # OpenPAI's portal sends what was typed.
     vcCapacity: float | str | None = Field(None, description="OpenPAI's percentage, which is refused.")  # noqa: N815
     vcMaxCapacity: float | str | None = Field(None, description="OpenPAI's; kept nowhere.")  # noqa: N815
@@ -44,7 +44,7 @@ class Status(Body):
 class Config(Body):
     """What is promised to whom: as wishes or in HiveD's format."""
 
-    wishes: str | None = Field(None, max_length=100_000, examples=["vision: 3 nodes, speech: 8 GPUs"])
+    promises: str | None = Field(None, max_length=100_000, examples=["vision: 3 nodes, speech: 8 GPUs"])
     hived: str | None = Field(None, description="A whole configuration in HiveD's format, as YAML.")
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
 
@@ -56,7 +56,7 @@ async def virtual_clusters(
     nodes: Annotated[str | None, Query(description="Given, with any value: the GPUs of each node instead.")] = None,
 ) -> Response:
     """Return every virtual cluster by name: what it was promised, what of that is healthy and in use."""
-    platform = desk(request).services.platform
+    platform = context_of(request).services.platform
     if nodes is not None:
         return reply({view.name: node_gpus(view) for view in await platform.nodes()})
     return reply(shapes.virtual_clusters(await platform.virtual_clusters()))
@@ -65,7 +65,7 @@ async def virtual_clusters(
 @router.get("/api/v2/virtual-clusters/{vc}")
 async def virtual_cluster(request: Request, caller: Annotated[Caller, doing("vc.list")], vc: VcName) -> Response:
     """Return one virtual cluster."""
-    found = shapes.virtual_clusters(await desk(request).services.platform.virtual_clusters())
+    found = shapes.virtual_clusters(await context_of(request).services.platform.virtual_clusters())
     if vc not in found:
         raise no_virtual_cluster(vc)
     return reply(found[vc])
@@ -73,33 +73,33 @@ async def virtual_cluster(request: Request, caller: Annotated[Caller, doing("vc.
 
 def no_virtual_cluster(name: str) -> Refused:
     """Return the error for a virtual cluster that does not exist."""
-    told = f"there is no virtual cluster {name!r}"
-    return Refused("NoVirtualClusterError", told, "`pai vc list` shows the virtual clusters there are")
+    message = f"there is no virtual cluster {name!r}"
+    return Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters there are")
 
 
 @router.put("/api/v2/virtual-clusters/{vc}", status_code=201, openapi_extra=takes(Promise))
 async def promise(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
     """Promise a virtual cluster something from now on; it is made if it is new, and nobody is stopped for it."""
-    wish = (await read_body(request, Promise)).wish.strip()
-    if not wish:
-        told = "a virtual cluster is promised machines or GPUs, not a percentage"
-        raise Refused("InvalidParametersError", told, 'send {"wish": "3 nodes"} or {"wish": "8 GPUs of A100"}')
-    here = desk(request)
-    config = await here.services.platform.promise(vc, wish, caller.user)
-    await ensure_vc_groups(here.services.users, [vc])
-    return _changed(f"virtual cluster {vc} is promised {wish}", config, 201)
+    wanted = (await read_body(request, Promise)).promise.strip()
+    if not wanted:
+        message = "a virtual cluster is promised machines or GPUs, not a percentage"
+        raise Refused("InvalidParametersError", message, 'send {"promise": "3 nodes"} or {"promise": "8 GPUs of A100"}')
+    context = context_of(request)
+    config = await context.services.platform.promise(vc, wanted, caller.user)
+    await ensure_vc_groups(context.services.users, [vc])
+    return _changed(f"virtual cluster {vc} is promised {wanted}", config, 201)
 
 
 @router.delete("/api/v2/virtual-clusters/{vc}")
 async def remove(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
     """Remove a virtual cluster that no job uses; what it was promised goes to `default`."""
-    here = desk(request)
-    config = await here.services.platform.promise(vc, None, caller.user)
-    await forget_vc_groups(here.services.users, [vc])
+    context = context_of(request)
+    config = await context.services.platform.promise(vc, None, caller.user)
+    await forget_vc_groups(context.services.users, [vc])
     # Somebody may have promised it something again meanwhile, and would miss the group.
-    again = {view.name for view in await here.services.platform.virtual_clusters()}
-    await ensure_vc_groups(here.services.users, again.intersection([vc]))
-    here.sessions.forget_all()
+    again = {view.name for view in await context.services.platform.virtual_clusters()}
+    await ensure_vc_groups(context.services.users, again.intersection([vc]))
+    context.sessions.forget_all()
     return _changed(f"virtual cluster {vc} is removed", config)
 
 
@@ -107,13 +107,15 @@ async def remove(request: Request, caller: Annotated[Caller, doing("vc.change")]
 @router.put("/api/v2/virtual-clusters/{vc}/status", status_code=201, include_in_schema=False)
 async def set_status(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
     """Let a virtual cluster run, which it always does."""
-    wish = (await read_body(request, Status)).vcStatus
-    views = await desk(request).services.platform.virtual_clusters()
+    wanted = (await read_body(request, Status)).vcStatus
+    views = await context_of(request).services.platform.virtual_clusters()
     if vc not in shapes.virtual_clusters(views):
         raise no_virtual_cluster(vc)
-    if wish == "stopped":
-        told = "virtual clusters are not stopped and started"
-        raise Refused("NotImplementedError", told, "promise it less, or take it out of the groups that are granted it")
+    if wanted == "stopped":
+        message = "virtual clusters are not stopped and started"
+        raise Refused(
+            "NotImplementedError", message, "promise it less, or take it out of the groups that are granted it"
+        )
     return reply({"status": 201, "message": f"virtual cluster {vc} is running"}, 201)
 
 
@@ -126,7 +128,7 @@ async def sku_types(
     ] = "",
 ) -> Response:
     """Return the kinds of hardware, and what one device of each brings along."""
-    return reply(shapes.sku_types(await desk(request).services.platform.sku_types(vc or None)))
+    return reply(shapes.sku_types(await context_of(request).services.platform.sku_types(vc or None)))
 
 
 # OpenPAI's JavaScript client asks here.
@@ -139,27 +141,27 @@ async def sku_types_of(request: Request, caller: Annotated[Caller, doing("vc.lis
 @router.get("/api/v2/cluster/config")
 async def cluster_config(request: Request, caller: Annotated[Caller, doing("cluster.read")]) -> Response:
     """Return what was promised to whom, as it was written and as the scheduler goes by it, and what cannot be kept."""
-    return reply(shapes.cluster_config(await desk(request).services.platform.cluster_config()))
+    return reply(shapes.cluster_config(await context_of(request).services.platform.cluster_config()))
 
 
 @router.put("/api/v2/cluster/config", openapi_extra=takes(Config))
 async def configure(request: Request, caller: Annotated[Caller, doing("cluster.change")]) -> Response:
     """Promise something else from now on, all at once; jobs run on, and those that lost their guarantee are named."""
-    wish = await read_body(request, Config)
-    if (wish.wishes is None) == (wish.hived is None):
-        raise invalid("say either `wishes` or `hived`")
-    here = desk(request)
-    before = {view.name for view in await here.services.platform.virtual_clusters()}
-    config = await here.services.platform.configure(
-        wishes=wish.wishes, hived=wish.hived, version=wish.version, by=caller.user
+    body = await read_body(request, Config)
+    if (body.promises is None) == (body.hived is None):
+        raise invalid("say either `promises` or `hived`")
+    context = context_of(request)
+    before = {view.name for view in await context.services.platform.virtual_clusters()}
+    config = await context.services.platform.configure(
+        promises=body.promises, hived=body.hived, version=body.version, by=caller.user
     )
-    after = {view.name for view in await here.services.platform.virtual_clusters()}
-    await ensure_vc_groups(here.services.users, after)
-    await forget_vc_groups(here.services.users, before - after)
-    here.sessions.forget_all()
+    after = {view.name for view in await context.services.platform.virtual_clusters()}
+    await ensure_vc_groups(context.services.users, after)
+    await forget_vc_groups(context.services.users, before - after)
+    context.sessions.forget_all()
     return reply(shapes.cluster_config(config))
 
 
-def _changed(told: str, config: ClusterConfig, status: int = 200) -> Response:
+def _changed(message: str, config: ClusterConfig, status: int = 200) -> Response:
     told_of = {key: value for key, value in shapes.cluster_config(config).items() if key != "hived"}
-    return reply({"status": status, "message": told, **told_of}, status)
+    return reply({"status": status, "message": message, **told_of}, status)

@@ -57,8 +57,10 @@ async def download(
     area = await _area(request, caller, name)
     found = await area.entry(path)
     if found.is_directory:
-        told = f"{path or '/'} in storage {name} is a directory"
-        raise Refused("InvalidParametersError", told, "list it with `?path=`, and download the files in it one by one")
+        message = f"{path or '/'} in storage {name} is a directory"
+        raise Refused(
+            "InvalidParametersError", message, "list it with `?path=`, and download the files in it one by one"
+        )
     headers = _headers(found)
     wanted = request.headers.get("range")
     if request.headers.get("if-range") not in (None, headers.get("ETag")):
@@ -66,8 +68,8 @@ async def download(
         wanted = None
     asked = _asked(wanted, found.size)
     if asked is None:
-        told = f"{path} has {found.size} bytes, and none of those that were asked for"
-        body = {"code": "InvalidParametersError", "message": told}
+        message = f"{path} has {found.size} bytes, and none of those that were asked for"
+        body = {"code": "InvalidParametersError", "message": message}
         return reply(body, 416, {"Content-Range": f"bytes */{found.size}"})
     start, end = asked
     is_part = wanted is not None and (start, end) != (0, found.size)
@@ -109,8 +111,8 @@ async def remove(
 async def _area(request: Request, caller: Caller, name: str) -> Area:
     storage = await storage_for(request, caller, name)
     if caller.action == "storage.write" and storage.is_read_only:
-        told = f"the storage {name} is read-only"
-        raise Refused("ReadOnlyStorageError", told, "an administrator can let it be written to")
+        message = f"the storage {name} is read-only"
+        raise Refused("ReadOnlyStorageError", message, "an administrator can let it be written to")
     return await shelf(request).area(name, caller.user)
 
 

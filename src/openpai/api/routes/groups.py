@@ -12,7 +12,7 @@ from starlette.responses import Response
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import groups as shapes
 from openpai.api.shapes import users as user_shapes
@@ -78,7 +78,7 @@ class NewValue(Body):
 @_groups.get("")
 async def groups(request: Request, caller: Annotated[Caller, doing("group.list")]) -> Response:
     """Return every group and what it grants."""
-    return reply([shapes.group(group) for group in await desk(request).services.users.groups()])
+    return reply([shapes.group(group) for group in await context_of(request).services.users.groups()])
 
 
 @_groups.get("/{groupname}")
@@ -91,7 +91,7 @@ async def one_group(request: Request, caller: Annotated[Caller, doing("group.lis
 async def members(request: Request, caller: Annotated[Caller, doing("group.members")], groupname: str) -> Response:
     """Return who is in a group."""
     group = await _group(request, groupname)
-    users = await desk(request).services.users.users()
+    users = await context_of(request).services.users.users()
     found = [user for user in users if any(of.name == group.name for of in user.groups)]
     return reply([user_shapes.member(user) for user in found])
 
@@ -101,7 +101,7 @@ async def add_group(request: Request, caller: Annotated[Caller, doing("group.cha
     """Add a group."""
     asked = await read_body(request, NewGroup)
     group = shapes.with_extension(Group(asked.groupname, asked.description, asked.externalName), asked.extension)
-    await desk(request).services.users.add_group(group)
+    await context_of(request).services.users.add_group(group)
     return reply({"message": "group is created successfully"}, 201)
 
 
@@ -131,10 +131,10 @@ async def remove_group(request: Request, caller: Annotated[Caller, doing("group.
     """Remove a group; its members are members no longer."""
     if groupname in (DEFAULT_GROUP, ADMIN_GROUP):
         raise Refused("ReadOnlyGroupError", f"group {groupname!r} cannot be removed", "every platform needs it")
-    here = desk(request)
+    context = context_of(request)
     await _group(request, groupname)
-    await here.services.users.remove_group(groupname)
-    here.sessions.forget_all()
+    await context.services.users.remove_group(groupname)
+    context.sessions.forget_all()
     return reply({"message": f"group {groupname} is removed"})
 
 
@@ -176,17 +176,17 @@ async def set_external_name(
 
 
 async def _changed(request: Request, name: str, change: Any) -> Response:
-    here = desk(request)
+    context = context_of(request)
     await _group(request, name)
-    await here.services.users.change_group(name, change)
+    await context.services.users.change_group(name, change)
     # What members may do follows from their groups, from the next request on.
-    here.sessions.forget_all()
+    context.sessions.forget_all()
     return reply({"message": f"update group {name} successfully"}, 201)
 
 
 async def _group(request: Request, name: str) -> Group:
-    group = await desk(request).services.users.group(name) if "\x00" not in name else None
+    group = await context_of(request).services.users.group(name) if "\x00" not in name else None
     if group is None:
-        told = f"there is no group named {name!r}"
-        raise Refused("NoGroupError", told, "`pai group list` shows the groups there are")
+        message = f"there is no group named {name!r}"
+        raise Refused("NoGroupError", message, "`pai group list` shows the groups there are")
     return group

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from openpai.api.answers import refusal, reply
-from openpai.api.context import desk
+from openpai.api.context import context_of
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import failures
 
@@ -28,7 +28,7 @@ async def readyz(request: Request) -> Response:
     The parts are the `server`, its `database`, which must take writes and have this version's tables, the `disk`,
     the `leader` that runs the jobs, and the `backend` of the server that leads.
     """
-    services = desk(request).services
+    services = context_of(request).services
     checks = {"server": "" if services.is_ready() else "the server starts or stops", **await services.readiness()}
     if not checks.get("database"):
         try:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from openpai.api.answers import reply, text
-from openpai.api.context import desk
+from openpai.api.context import context_of
 
 router = APIRouter(tags=["info"])
 _PAGE: Final = """\
@@ -34,7 +34,7 @@ _ANY: Final = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 
 async def info(request: Request) -> Response:
     """Return the name and version of this server and how to log in."""
-    services = desk(request).services
+    services = context_of(request).services
     has_page = services.sign_on is not None and services.sign_on.sso is not None
     return reply(
         {
@@ -49,14 +49,14 @@ async def info(request: Request) -> Response:
 
 async def banner(request: Request) -> Response:
     """Return a line for people."""
-    return text(f"OpenPAI {desk(request).services.settings.version}: the API is described at /docs\n")
+    return text(f"OpenPAI {context_of(request).services.settings.version}: the API is described at /docs\n")
 
 
 @router.get("/")
 async def page(request: Request) -> Response:
     """Return a page that says what this is and where to go."""
     url = escape(str(request.base_url).rstrip("/"))
-    text = _PAGE.format(version=escape(desk(request).services.settings.version), url=url)
+    text = _PAGE.format(version=escape(context_of(request).services.settings.version), url=url)
     return HTMLResponse(text)
 
 

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from openpai.api import deeds
+from openpai.api import job_actions
 from openpai.api.access import job_for, may_read_logs, seen_by
 from openpai.api.answers import JSON, YAML, done, encoded, encoded_list, encoded_with, reply, text
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.histories import attempt_of, earlier_attempts, ssh_roles, tasks_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
@@ -75,7 +75,7 @@ async def attempt_detail(
 
 async def _detail(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
     roles = await _told_roles(request, caller, row, attempt, task_status)
-    services = desk(request).services
+    services = context_of(request).services
     restarts = await services.jobs.events(row.id, reason="Restarted") if row.attempt else ()
     document = shapes.detail(row, attempt, restarts, services.clock.now_ms())
     return encoded_with(document, "taskRoles", roles)
@@ -87,7 +87,7 @@ async def _told_roles(request: Request, caller: Caller, row: JobRow, attempt: At
         return await _roles(tasks, lambda task: shape(row, attempt, task))
 
     what = attempt.number, shape.__name__, may_read_logs(caller, row)
-    return await desk(request).large_jobs.told(row, what, tell)
+    return await context_of(request).large_jobs.describe(row, what, tell)
 
 
 async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], Document]) -> bytes:
@@ -102,16 +102,16 @@ async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], Do
 @router.put("/api/v2/jobs/{job}/executionType", status_code=202, openapi_extra=takes(Execution))
 async def set_execution(request: Request, caller: Annotated[Caller, doing("job.stop")], job: str) -> Response:
     """Stop a job, start one that is over again as a new attempt, or restart one, whether it runs or is over."""
-    wish = await read_body(request, Execution)
+    body = await read_body(request, Execution)
     row = await job_for(request, caller, job)
-    return done(await deeds.DEEDS[wish.action].do(desk(request), row, caller.user, wish.reason), 202)
+    return done(await job_actions.DEEDS[body.action].do(context_of(request), row, caller.user, body.reason), 202)
 
 
 @router.get("/api/v2/jobs/{job}/config")
 async def config(request: Request, caller: Annotated[Caller, doing("job.config")], job: str) -> Response:
     """Return the job file as YAML, its secrets masked."""
     row = await job_for(request, caller, job)
-    content = await desk(request).services.jobs.config(row.id)
+    content = await context_of(request).services.jobs.config(row.id)
     if content is None:
         raise Refused("NoJobConfigError", f"the file of job {row.user}~{row.name} was not kept")
     is_long = len(content) > LONG_JOB_BYTES
@@ -127,7 +127,7 @@ async def events(
 ) -> Response:
     """Return the job's history, newest first."""
     row = await job_for(request, caller, job)
-    found = await desk(request).services.jobs.events(row.id, kind)
+    found = await context_of(request).services.jobs.events(row.id, kind)
     data = await encoded_list(found, event)
     return Response(b'{"totalCount":%d,"data":%b}' % (len(found), data), media_type="application/json")
 
@@ -140,9 +140,9 @@ async def why(request: Request, caller: Annotated[Caller, doing("job.read")], jo
     """
     row = await job_for(request, caller, job)
     # The name of an archived job may be another's by now; and what is over does not wait.
-    here = desk(request).services.platform
-    waits = () if row.archived_at_ms is not None else await here.why(row.user, row.name)
-    held = await here.in_the_way(row.user, row.name) if waits else ()
+    context = context_of(request).services.platform
+    waits = () if row.archived_at_ms is not None else await context.why(row.user, row.name)
+    held = await context.in_the_way(row.user, row.name) if waits else ()
     shown, others = seen_by(caller, held[:HOLDERS_MAX])
     return reply({"waits": [wait(view) for view in waits], "held": nodes.held(shown, others)})
 
@@ -159,8 +159,8 @@ async def ssh(request: Request, caller: Annotated[Caller, doing("job.ssh")], job
     doors = [door for task in tasks if task.role in roles and (door := ssh_door(task)) is not None]
     if not doors:
         advice = "wait until it runs" if roles else "ask for one: resourcePerInstance.ports: {ssh: 1}"
-        told = "no task that runs" if roles else "no task role"
-        raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has {told} with a port named ssh", advice)
+        message = "no task that runs" if roles else "no task role"
+        raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has {message} with a port named ssh", advice)
     return reply({"containers": doors})
 
 
@@ -169,7 +169,7 @@ async def set_tag(request: Request, caller: Annotated[Caller, doing("job.tag")],
     """Put a tag on a job; harmless when it is there."""
     word = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
-    return done(await deeds.tag(desk(request), row, caller.user, word))
+    return done(await job_actions.tag(context_of(request), row, caller.user, word))
 
 
 @router.delete("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
@@ -177,28 +177,28 @@ async def remove_tag(request: Request, caller: Annotated[Caller, doing("job.tag"
     """Take a tag off a job."""
     word = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
-    return done(await deeds.untag(desk(request), row, caller.user, word))
+    return done(await job_actions.untag(context_of(request), row, caller.user, word))
 
 
 @router.put("/api/v2/jobs/{job}/archive")
 async def archive(request: Request, caller: Annotated[Caller, doing("job.archive")], job: str) -> Response:
     """Put a finished job away: it leaves the list, its name is free, and it is reached by its id."""
     row = await job_for(request, caller, job)
-    return done(await deeds.archive(desk(request), row))
+    return done(await job_actions.archive(context_of(request), row))
 
 
 @router.delete("/api/v2/jobs/{job}/archive")
 async def unarchive(request: Request, caller: Annotated[Caller, doing("job.archive")], job: str) -> Response:
     """Take a job, named by its id, out of the archive; refused when its name is another job's by now."""
     row = await job_for(request, caller, job)
-    return done(await deeds.unarchive(desk(request), row))
+    return done(await job_actions.unarchive(context_of(request), row))
 
 
 @router.delete("/api/v2/jobs/{job}")
 async def delete(request: Request, caller: Annotated[Caller, doing("job.delete")], job: str) -> Response:
     """Delete a finished job for good, with its history and its logs; what it used stays in the accounts."""
     row = await job_for(request, caller, job)
-    return done(await deeds.delete(desk(request), row))
+    return done(await job_actions.delete(context_of(request), row))
 
 
 @router.get("/api/v2/jobs/{job}/job-attempts/healthz", deprecated=True)

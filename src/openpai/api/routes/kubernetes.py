@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from openpai.api.answers import JSON, encoded_list, encoded_with, reply
 from openpai.api.bodies import invalid
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import kubernetes as shapes
 
@@ -22,7 +22,7 @@ _PART: Final = re.compile(r"\s*([\w./-]{1,255})\s*(?:==?\s*([\w.~-]{0,511})\s*)?
 @router.get("/api/v1/kubernetes/nodes", include_in_schema=False)
 async def nodes(request: Request, caller: Annotated[Caller, doing("cluster.read")]) -> Response:
     """Return every machine as a Kubernetes NodeList."""
-    return reply(shapes.node_list(await desk(request).services.platform.nodes()))
+    return reply(shapes.node_list(await context_of(request).services.platform.nodes()))
 
 
 @router.get("/api/v2/kubernetes/pods")
@@ -41,7 +41,7 @@ async def pods(
     ] = "",
 ) -> Response:
     """Return every task attempt that holds something as a Kubernetes PodList."""
-    running = await desk(request).services.jobs.running()
+    running = await context_of(request).services.jobs.running()
     wanted = _labels(selector)
     if namespace not in ("", shapes.NAMESPACE):
         running = ()

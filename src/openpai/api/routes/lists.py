@@ -11,12 +11,12 @@ from starlette.responses import Response, StreamingResponse
 
 from openpai.api.addresses import gateway_of
 from openpai.api.answers import JSON, encoded_list, reply
-from openpai.api.auditing import entry_of_submission, is_written
-from openpai.api.context import Desk, desk, doing
+from openpai.api.audit import entry_of_submission, is_written
+from openpai.api.context import ApiContext, context_of, doing
 from openpai.api.principals import submitter_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
-from openpai.api.shapes.lists import JobsQuery, page_of, told_cursor
+from openpai.api.shapes.lists import JobsQuery, cursor_text, page_of
 from openpai.ports.queries import JobFilter, JobPage
 
 router = APIRouter(tags=["jobs"])
@@ -61,15 +61,15 @@ async def submit(
     clone_of: CloneOf = "",
 ) -> Response:
     """Submit a job file, as text of any content type; the job is durable once this is answered."""
-    here = desk(request)
+    context = context_of(request)
     by = replace(
         submitter_of(caller.principal),
         idempotency_key=idempotency_key,
         clone_of=clone_of.removeprefix(f"{caller.user}~"),
-        quotas=await here.allowances.of(caller.principal),
-        audit=entry_of_submission(request, caller, here.services.clock.now_ms()),
+        quotas=await context.allowances.of(caller.principal),
+        audit=entry_of_submission(request, caller, context.services.clock.now_ms()),
     )
-    submitted = await here.services.platform.submit(by, await request.body())
+    submitted = await context.services.platform.submit(by, await request.body())
     is_written(request)
     return reply(
         {
@@ -93,43 +93,45 @@ async def jobs(
     While there are more, the header `Link` says where the next page is; going on there costs the same however far
     down the list that is, and no job is seen twice because others were submitted meanwhile.
     """
-    here = desk(request)
-    here.lists.take(caller.user)
+    context = context_of(request)
+    context.lists.take(caller.user)
     where = page_of(query)
     if where is not None and query.node:
-        held = await here.services.platform.node_holdings(query.node)
+        held = await context.services.platform.node_holdings(query.node)
         where = replace(where, ids=tuple(one.job for one in held)) if held else None
     is_counted = query.with_total_count == "true"
     first = replace(where, limit=min(where.limit, PAGE_MAX)) if where else None
-    page = _NO_JOBS if first is None else await here.services.jobs.jobs(first, count=is_counted)
+    page = _NO_JOBS if first is None else await context.services.jobs.jobs(first, count=is_counted)
     head, tail = (b'{"totalCount":%d,"data":[' % (page.total or 0), b"]}") if is_counted else (b"[", b"]")
     if where is None or where.limit <= PAGE_MAX or page.end is None:
         headers = {} if where is None or page.end is None else _link(request, where, page)
-        return Response(b"%b%b%b" % (head, await _entries(here, page), tail), 200, headers, JSON)
-    return StreamingResponse(_pages(here, where, page, head, tail), media_type=JSON)
+        return Response(b"%b%b%b" % (head, await _entries(context, page), tail), 200, headers, JSON)
+    return StreamingResponse(_pages(context, where, page, head, tail), media_type=JSON)
 
 
-async def _pages(here: Desk, where: JobFilter, page: JobPage, head: bytes, tail: bytes) -> AsyncGenerator[bytes, None]:
+async def _pages(
+    context: ApiContext, where: JobFilter, page: JobPage, head: bytes, tail: bytes
+) -> AsyncGenerator[bytes, None]:
     """Yield a long answer page by page, so that it takes neither memory nor a turn of its own."""
     yield head
-    yield await _entries(here, page)
+    yield await _entries(context, page)
     left = where.limit - len(page.jobs)
     while page.end is not None and left > 0:
         rest = replace(where, after=page.end, offset=0, limit=min(left, PAGE_MAX))
-        page = await here.services.jobs.jobs(rest, count=False)
+        page = await context.services.jobs.jobs(rest, count=False)
         left -= len(page.jobs)
         if page.jobs:
-            yield b"," + await _entries(here, page)
+            yield b"," + await _entries(context, page)
     yield tail
 
 
-async def _entries(here: Desk, page: JobPage) -> bytes:
-    now_ms = here.services.clock.now_ms()
+async def _entries(context: ApiContext, page: JobPage) -> bytes:
+    now_ms = context.services.clock.now_ms()
     return (await encoded_list(page.jobs, lambda row: shapes.summary(row, now_ms)))[1:-1]
 
 
 def _link(request: Request, where: JobFilter, page: JobPage) -> dict[str, str]:
     if page.end is None:
         return {}
-    url = request.url.remove_query_params("offset").include_query_params(after=told_cursor(where, page.end))
+    url = request.url.remove_query_params("offset").include_query_params(after=cursor_text(where, page.end))
     return {"Link": f'<{gateway_of(request.scope)}{url.path}?{url.query}>; rel="next"'}

@@ -15,7 +15,7 @@ from openpai.api.access import job_for
 from openpai.api.addresses import log_manager_of
 from openpai.api.answers import TEXT, reply
 from openpai.api.bodies import invalid
-from openpai.api.context import desk, doing, doing_by_ticket
+from openpai.api.context import context_of, doing, doing_by_ticket
 from openpai.api.histories import attempt_of, task_attempt_of
 from openpai.api.log_times import Clock, since, stamped
 from openpai.api.routes.jobs import Number
@@ -81,7 +81,7 @@ async def log_locations(
     """
     row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
     gateway = log_manager_of(request.scope)
-    tickets, tail = desk(request).tickets, "&tail-mode=true" if query.is_tail else ""
+    tickets, tail = context_of(request).tickets, "&tail-mode=true" if query.is_tail else ""
     places = {name: f"{logs_path(row, found)}/{name}" for name in NAMES}
     uris = {
         name: f"{gateway}{quote(place, safe='/~')}?ticket={tickets.ticket(caller, place)}{tail}"
@@ -124,7 +124,7 @@ async def log(
         raise invalid("timestamps and since do not go with follow, nor since with tail-mode, tail-lines or offset")
     if query.follow:
         return await _followed(request, found, streams, query, _Reader(request, caller, row.id).may_read)
-    services = desk(request).services
+    services = context_of(request).services
     return await _read(services.logs, found, streams, query, services.clock.now_ms())
 
 
@@ -222,7 +222,7 @@ class _Reader:
     async def may_read(self) -> bool:
         """Return whether they may still: their login may have ended, or their rights, or the job be deleted."""
         try:
-            caller = await desk(self.request).sessions.holder(self.caller.token.digest)
+            caller = await context_of(self.request).sessions.holder(self.caller.token.digest)
             await job_for(self.request, replace(caller, action=self.caller.action), self.job)
         except Refused:
             return False
@@ -237,7 +237,7 @@ async def _followed(
     may_read: Callable[[], Awaitable[bool]],
 ) -> Response:
     """Return a stream of events, from where the client left off, from its offset, or from the start or the tail."""
-    logs = desk(request).services.logs
+    logs = context_of(request).services.logs
     if found.ended_at_ms is not None:
         # What is over and left no logs is told now, while the answer can still be an error.
         await logs.streams(found.key)
@@ -247,7 +247,7 @@ async def _followed(
     at = positions(request.headers.get("last-event-id"))
     offsets = {stream: at.get(stream, offset) for stream, offset in offsets.items()}
     chunks = logs.follow(found.key, streams, dict(offsets))
-    events = log_events(chunks, offsets, desk(request).services.settings.keep_alive_s, may_read)
+    events = log_events(chunks, offsets, context_of(request).services.settings.keep_alive_s, may_read)
     # Proxies that gather an answer before they pass it on would make a live log come in lumps.
     headers = {"X-Accel-Buffering": "no"}
     return StreamingResponse(events, 200, headers, "text/event-stream")

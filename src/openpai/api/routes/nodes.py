@@ -13,11 +13,11 @@ from openpai.access.model import NOTHING
 from openpai.api.access import seen_by
 from openpai.api.answers import done, reply
 from openpai.api.bodies import Body, invalid, read_body, takes
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import audit
 from openpai.api.shapes import nodes as shapes
-from openpai.ports.platform import NodeWish
+from openpai.ports.platform import NodeChange
 from openpai.ports.usage import AuditFilter
 from openpai.protocol.errors import Refused
 
@@ -26,7 +26,7 @@ HISTORY_MAX: Final = 20
 NodeName = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[\w.:-]+$")]
 
 
-class NodeChange(Body):
+class NodeBody(Body):
     """How a node shall be; what is left away stays as it is."""
 
     drained: bool | None = Field(None, description="Whether it takes nothing new; what runs there runs on.")
@@ -45,13 +45,13 @@ class NodeChange(Body):
 @router.get("/api/v2/nodes")
 async def nodes(request: Request, caller: Annotated[Caller, doing("node.list")]) -> Response:
     """Return every machine and how much of it is in use."""
-    return reply([shapes.node(view) for view in await desk(request).services.platform.nodes()])
+    return reply([shapes.node(view) for view in await context_of(request).services.platform.nodes()])
 
 
 @router.get("/api/v2/nodes/{name}")
 async def node(request: Request, caller: Annotated[Caller, doing("node.list")], name: NodeName) -> Response:
     """Return one machine, the jobs on it that the caller may see, and for administrators what was done to it."""
-    services = desk(request).services
+    services = context_of(request).services
     held = await services.platform.node_holdings(name)
     view = next((one for one in await services.platform.nodes() if one.name == name), None)
     if view is None:
@@ -64,21 +64,21 @@ async def node(request: Request, caller: Annotated[Caller, doing("node.list")], 
     return reply({**shapes.node(view), **shapes.held(shown, others), "history": history})
 
 
-@router.put("/api/v2/nodes/{name}", openapi_extra=takes(NodeChange))
+@router.put("/api/v2/nodes/{name}", openapi_extra=takes(NodeBody))
 async def change_node(request: Request, caller: Annotated[Caller, doing("node.change")], name: NodeName) -> Response:
     """Drain a node or give it back, and mark its bad devices; what runs there runs on, if no deadline is set."""
-    wish = await read_body(request, NodeChange)
-    if wish.drained is None and wish.badDevices is None:
+    body = await read_body(request, NodeBody)
+    if body.drained is None and body.badDevices is None:
         raise invalid("nothing to change: say `drained` or `badDevices`")
-    bad = None if wish.badDevices is None else frozenset(wish.badDevices)
-    if wish.deadlineSeconds is not None and not wish.drained:
+    bad = None if body.badDevices is None else frozenset(body.badDevices)
+    if body.deadlineSeconds is not None and not body.drained:
         raise invalid("`deadlineSeconds` goes with `drained: true`")
-    change = NodeWish(wish.drained, bad, wish.reason, wish.deadlineSeconds)
-    return reply(shapes.node(await desk(request).services.platform.change_node(name, change, caller.user)))
+    change = NodeChange(body.drained, bad, body.reason, body.deadlineSeconds)
+    return reply(shapes.node(await context_of(request).services.platform.change_node(name, change, caller.user)))
 
 
 @router.delete("/api/v2/nodes/{name}")
 async def forget_node(request: Request, caller: Annotated[Caller, doing("node.change")], name: NodeName) -> Response:
     """Forget a node that is gone for good, so that nothing is promised on it any more."""
-    await desk(request).services.platform.forget_node(name, caller.user)
+    await context_of(request).services.platform.forget_node(name, caller.user)
     return done(f"node {name} is forgotten")

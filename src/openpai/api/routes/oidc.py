@@ -10,9 +10,9 @@ from pydantic import Field
 from starlette.responses import RedirectResponse, Response
 
 from openpai.api.answers import reply
-from openpai.api.auditing import about
+from openpai.api.audit import about
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import desk
+from openpai.api.context import context_of
 from openpai.api.services import SignOn
 from openpai.api.signon import CHALLENGE, checked_target, code_for, let_in, onward, redeem
 from openpai.ports.identity import SignOnFailed, SingleSignOn
@@ -36,10 +36,10 @@ class Code(Body):
 
 
 async def _provider(request: Request) -> tuple[SignOn, SingleSignOn]:
-    sign_on = desk(request).services.sign_on
+    sign_on = context_of(request).services.sign_on
     if sign_on is None or sign_on.sso is None:
-        told = "this platform has no single sign-on"
-        raise Refused("NoApiError", told, "log in with a name and a password; see /api/v2/authn/info")
+        message = "this platform has no single sign-on"
+        raise Refused("NoApiError", message, "log in with a name and a password; see /api/v2/authn/info")
     return sign_on, sign_on.sso
 
 
@@ -81,23 +81,23 @@ async def posted(request: Request) -> Response:
 @router.get("/api/v1/authn/oidc/return", include_in_schema=False)
 async def come_back(request: Request, provider: Provider) -> Response:
     """Take the provider's answer, and send the browser on with a `code`, or with an `errorMessage`."""
-    here = desk(request)
+    context = context_of(request)
     sign_on, sso = provider
     keepsake = request.cookies.get(KEEPSAKE, "")
     try:
         finished = await sso.finish(_return_to(request, sign_on), dict(request.query_params), keepsake)
         back = finished.back
         try:
-            user = await let_in(here, sign_on, finished.person)
+            user = await let_in(context, sign_on, finished.person)
         except PaiError as error:
-            told = f"{error.message}; {error.advice}" if error.advice else error.message
-            raise SignOnFailed(told, back) from error
-        place = onward(back["target"], code=code_for(here, user, back["challenge"]), **_origin(back))
+            message = f"{error.message}; {error.advice}" if error.advice else error.message
+            raise SignOnFailed(message, back) from error
+        place = onward(back["target"], code=code_for(context, user, back["challenge"]), **_origin(back))
     except SignOnFailed as failed:
         if not failed.back:
             # Nobody knows where this login began, so there is no page of ours to tell it to.
-            raise Refused("UnauthorizedUserError", failed.told, "begin the login again") from failed
-        place = onward(failed.back["target"], errorMessage=failed.told, **_origin(failed.back))
+            raise Refused("UnauthorizedUserError", failed.message, "begin the login again") from failed
+        place = onward(failed.back["target"], errorMessage=failed.message, **_origin(failed.back))
     answer = RedirectResponse(place, 302)
     answer.delete_cookie(KEEPSAKE, **_cookie(request, sign_on))
     return answer
@@ -107,7 +107,7 @@ async def come_back(request: Request, provider: Provider) -> Response:
 async def token(request: Request, provider: Provider) -> Response:
     """Return a token for the code of a login and the secret that goes with it; each code works once, for a minute."""
     asked = await read_body(request, Code)
-    login = await redeem(desk(request), asked.code, asked.verifier)
+    login = await redeem(context_of(request), asked.code, asked.verifier)
     about(request, actor=login["user"], target=login["user"], owner=login["user"])
     return reply(login)
 

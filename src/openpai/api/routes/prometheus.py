@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from openpai.api.answers import reply
 from openpai.api.bodies import invalid
-from openpai.api.context import desk, doing_by_cookie
+from openpai.api.context import context_of, doing_by_cookie
 from openpai.api.sessions import Caller
 from openpai.api.shapes import metrics
 from openpai.api.shapes.exits import Document
@@ -45,7 +45,7 @@ async def query_range(
 
 
 async def _answer(request: Request, text: str, kind: metrics.Kind, span: tuple[float | None, float | None]) -> Document:
-    services = desk(request).services
+    services = context_of(request).services
     now_s = services.clock.now_ms() / 1000
     start_s, end_s = (now_s if time is None else time for time in span)
     if not (math.isfinite(start_s) and math.isfinite(end_s)) or start_s > end_s:

@@ -10,9 +10,9 @@ from starlette.responses import Response
 from openpai.access.deciding import refusal
 from openpai.access.model import Thing
 from openpai.api.answers import done, reply
-from openpai.api.auditing import about
+from openpai.api.audit import about
 from openpai.api.bodies import read_body, takes
-from openpai.api.context import Desk, desk, doing
+from openpai.api.context import ApiContext, context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import quotas as shapes
 from openpai.ports.usage import Quota
@@ -27,7 +27,7 @@ async def quotas(request: Request, caller: Annotated[Caller, doing("quota.list")
     """Return every quota; for managers those of the virtual clusters they manage."""
     if not caller.principal.managed:
         caller.check(Thing())
-    found = await desk(request).services.usage.quotas()
+    found = await context_of(request).services.usage.quotas()
     shown = [row for row in found if refusal(caller.principal, caller.action, _thing(row.virtual_cluster)) is None]
     return reply([shapes.quota(row) for row in shown])
 
@@ -35,11 +35,11 @@ async def quotas(request: Request, caller: Annotated[Caller, doing("quota.list")
 @router.get("/api/v2/quotas/me")
 async def mine(request: Request, caller: Annotated[Caller, doing("quota.own")]) -> Response:
     """Return the quotas that hold for oneself, each with what of it is used up."""
-    here = desk(request)
-    held = await here.allowances.of(caller.principal)
+    context = context_of(request)
+    held = await context.allowances.of(caller.principal)
     if not held:
         return reply([])
-    usage, now_ms = here.services.usage, here.services.clock.now_ms()
+    usage, now_ms = context.services.usage, context.services.clock.now_ms()
     gpus, unfinished = await usage.gpus_held(caller.user), await usage.unfinished(caller.user)
     hours = await usage.gpu_hours_this_month(caller.user, now_ms)
     return reply([shapes.quota(row) | {"used": shapes.used(row, gpus, unfinished, hours)} for row in held])
@@ -52,10 +52,10 @@ async def set_quota(request: Request, caller: Annotated[Caller, doing("quota.cha
     wanted = body.quota()
     about(request, target=f"{wanted.user or '*'}@{wanted.virtual_cluster or '*'}", owner=wanted.user)
     caller.check(_thing(wanted.virtual_cluster))
-    here = desk(request)
-    await _check_there(here, wanted)
-    await here.services.usage.set_quota(wanted, body.named())
-    await _told(here)
+    context = context_of(request)
+    await _check_there(context, wanted)
+    await context.services.usage.set_quota(wanted, body.named())
+    await _describe(context)
     return done(f"{shapes.label(wanted.virtual_cluster, wanted.user)} is set", 201)
 
 
@@ -69,11 +69,11 @@ async def remove_quota(
     """Remove a quota; what it limited is limited no more, unless by the one for everybody."""
     about(request, target=f"{user or '*'}@{virtual_cluster or '*'}", owner=user)
     caller.check(_thing(virtual_cluster))
-    here = desk(request)
+    context = context_of(request)
     label = shapes.label(virtual_cluster, user)
-    if not await here.services.usage.remove_quota(virtual_cluster, user):
+    if not await context.services.usage.remove_quota(virtual_cluster, user):
         raise Refused("NoQuotaError", f"there is no such quota: {label}", "`pai quota list` shows the quotas there are")
-    await _told(here)
+    await _describe(context)
     return done(f"{label} is removed")
 
 
@@ -81,16 +81,16 @@ def _thing(virtual_cluster: str) -> Thing:
     return Thing(virtual_cluster=virtual_cluster, label=shapes.label(virtual_cluster, ""))
 
 
-async def _told(here: Desk) -> None:
-    here.allowances.forget()
-    await here.services.platform.limits_changed()
+async def _describe(context: ApiContext) -> None:
+    context.allowances.forget()
+    await context.services.platform.limits_changed()
 
 
-async def _check_there(here: Desk, wanted: Quota) -> None:
-    if wanted.user and await here.services.users.user(wanted.user) is None:
-        told = f"there is no user named {wanted.user!r}"
-        raise Refused("NoUserError", told, "`pai user list` shows the users there are")
+async def _check_there(context: ApiContext, wanted: Quota) -> None:
+    if wanted.user and await context.services.users.user(wanted.user) is None:
+        message = f"there is no user named {wanted.user!r}"
+        raise Refused("NoUserError", message, "`pai user list` shows the users there are")
     name = wanted.virtual_cluster
-    if name and all(view.name != name for view in await here.services.platform.virtual_clusters()):
-        told = f"there is no virtual cluster {name!r}"
-        raise Refused("NoVirtualClusterError", told, "`pai vc list` shows the virtual clusters there are")
+    if name and all(view.name != name for view in await context.services.platform.virtual_clusters()):
+        message = f"there is no virtual cluster {name!r}"
+        raise Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters there are")

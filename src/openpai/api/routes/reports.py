@@ -15,7 +15,7 @@ from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING, Thing
 from openpai.api.answers import JSON, encoded, encoded_list, text
 from openpai.api.bodies import invalid
-from openpai.api.context import Desk, desk, doing
+from openpai.api.context import ApiContext, context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import reports as shapes
 from openpai.api.shapes.tables import CSV, wants_csv
@@ -50,12 +50,12 @@ async def use(
 
     What still runs counts until now. What somebody in several groups used counts in each; the total counts it once.
     """
-    here = desk(request)
-    now_ms = here.services.clock.now_ms()
+    context = context_of(request)
+    now_ms = context.services.clock.now_ms()
     from_ms, to_ms = _period(from_, to, now_ms)
     words = shapes.dimensions(by or ("user",))
-    rows = await _rows(here, caller, (from_ms, min(to_ms, max(now_ms, from_ms))), (_names(user), _names(vc)))
-    groups = await _groups(here, caller) if "group" in words else _no_groups
+    rows = await _rows(context, caller, (from_ms, min(to_ms, max(now_ms, from_ms))), (_names(user), _names(vc)))
+    groups = await _groups(context, caller) if "group" in words else _no_groups
     # A year by day and user is many thousand rows: others have their turn meanwhile.
     entries = await asyncio.to_thread(shapes.added_up, rows, words, groups)
     total = await asyncio.to_thread(shapes.total, rows)
@@ -88,10 +88,10 @@ def _day(at_ms: int) -> str:
 
 
 async def _rows(
-    here: Desk, caller: Caller, period: tuple[int, int], asked: tuple[Sequence[str], Sequence[str]]
+    context: ApiContext, caller: Caller, period: tuple[int, int], asked: tuple[Sequence[str], Sequence[str]]
 ) -> tuple[UseRow, ...]:
     """Return the rows somebody may see of those they asked for; raise ForbiddenUserError where that is none."""
-    usage, who, (users, virtual_clusters) = here.services.usage, caller.principal, asked
+    usage, who, (users, virtual_clusters) = context.services.usage, caller.principal, asked
     if period[0] >= period[1]:
         return ()
     if refusal(who, "report.read", NOTHING) is None:
@@ -112,9 +112,9 @@ async def _rows(
     return tuple(found[key] for key in sorted(found))
 
 
-async def _groups(here: Desk, caller: Caller) -> Callable[[UseRow], Sequence[str]]:
+async def _groups(context: ApiContext, caller: Caller) -> Callable[[UseRow], Sequence[str]]:
     """Return what tells the groups of whoever used something; what is used in no group is used in ''."""
-    of: Mapping[str, Sequence[Group]] = {user.name: user.groups for user in await here.services.users.users()}
+    of: Mapping[str, Sequence[Group]] = {user.name: user.groups for user in await context.services.users.users()}
     sees_all = refusal(caller.principal, "group.members", NOTHING) is None
 
     def groups(row: UseRow) -> Sequence[str]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from openpai.api.access import job_for
 from openpai.api.answers import done, reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.routes.clusters import SIZE_MAX, no_virtual_cluster
 from openpai.api.sessions import Caller
 from openpai.ports.settings import FAIRNESS, ORDERS, Setting
@@ -60,7 +60,7 @@ class RankChange(Body):
 
 
 async def _inspected(request: Request) -> Mapping[str, Any]:
-    return await desk(request).services.platform.inspect()
+    return await context_of(request).services.platform.inspect()
 
 
 @router.get(f"{INSPECT}/clusterstatus")
@@ -116,33 +116,33 @@ async def affinity_group(
     for group in (await _inspected(request))["affinityGroups"]:
         if group["metadata"]["name"] == name:
             return reply(group)
-    told = f"no gang named {name!r} holds devices"
-    raise Refused("NoJobError", told, f"GET {INSPECT}/affinitygroups lists those that do")
+    message = f"no gang named {name!r} holds devices"
+    raise Refused("NoJobError", message, f"GET {INSPECT}/affinitygroups lists those that do")
 
 
 @router.get("/api/v2/scheduler/snapshot")
 async def snapshot(request: Request, caller: Annotated[Caller, doing("scheduler.snapshot")]) -> Response:
     """Return the scheduler's whole state, with which `pai scheduler replay` works decisions out again."""
-    return reply(await desk(request).services.platform.scheduler_snapshot())
+    return reply(await context_of(request).services.platform.scheduler_snapshot())
 
 
 @router.get("/api/v2/scheduler/fairness")
 async def fairness(request: Request, caller: Annotated[Caller, doing("vc.list")]) -> Response:
     """Return how long what a user has used counts when users of a virtual cluster are compared."""
-    return reply(_fairness(await desk(request).services.cluster_settings.setting(FAIRNESS)))
+    return reply(_fairness(await context_of(request).services.cluster_settings.setting(FAIRNESS)))
 
 
 @router.put("/api/v2/scheduler/fairness", openapi_extra=takes(Fairness))
 async def set_fairness(request: Request, caller: Annotated[Caller, doing("cluster.change")]) -> Response:
     """Set how long what a user has used counts; null lets only priority, rank and age order the queue."""
-    wish = await read_body(request, Fairness)
-    services = desk(request).services
+    body = await read_body(request, Fairness)
+    services = context_of(request).services
     saved = await services.cluster_settings.set_setting(
         FAIRNESS,
-        {"halfLifeHours": wish.halfLifeHours},
+        {"halfLifeHours": body.halfLifeHours},
         by=caller.user,
         at_ms=services.clock.now_ms(),
-        version=wish.version,
+        version=body.version,
     )
     await services.platform.limits_changed()
     return reply(_fairness(saved))
@@ -162,24 +162,24 @@ def _fairness(setting: Setting | None) -> dict[str, Any]:
 @router.get("/api/v2/scheduler/orders")
 async def orders(request: Request, caller: Annotated[Caller, doing("vc.list")]) -> Response:
     """Return who goes first among equally urgent jobs, for the virtual clusters where that was set."""
-    return reply(_orders(await desk(request).services.cluster_settings.setting(ORDERS)))
+    return reply(_orders(await context_of(request).services.cluster_settings.setting(ORDERS)))
 
 
 @router.put("/api/v2/scheduler/orders", openapi_extra=takes(Orders))
 async def set_orders(request: Request, caller: Annotated[Caller, doing("cluster.change")]) -> Response:
     """Set who goes first among equally urgent jobs of which virtual cluster; it counts at once."""
-    wish = await read_body(request, Orders)
-    services = desk(request).services
+    body = await read_body(request, Orders)
+    services = context_of(request).services
     known = {view.name for view in await services.platform.virtual_clusters()}
-    for name in wish.orders:
+    for name in body.orders:
         if name not in known:
             raise no_virtual_cluster(name)
     saved = await services.cluster_settings.set_setting(
         ORDERS,
-        {"orders": {name: order.value for name, order in sorted(wish.orders.items())}},
+        {"orders": {name: order.value for name, order in sorted(body.orders.items())}},
         by=caller.user,
         at_ms=services.clock.now_ms(),
-        version=wish.version,
+        version=body.version,
     )
     await services.platform.limits_changed()
     return reply(_orders(saved))
@@ -199,31 +199,31 @@ def _orders(setting: Setting | None) -> dict[str, Any]:
 @router.put("/api/v2/jobs/{job}/priority", openapi_extra=takes(PriorityChange))
 async def set_priority(request: Request, caller: Annotated[Caller, doing("job.priority")], job: str) -> Response:
     """Change a job's priority class; a job that runs is not moved by it."""
-    wish = (await read_body(request, PriorityChange)).value
+    body = (await read_body(request, PriorityChange)).value
     row = await job_for(request, caller, job)
-    await desk(request).services.platform.set_priority(row.user, row.name, wish, caller.user)
-    return done(f"job {row.user}~{row.name} has priority {wish}")
+    await context_of(request).services.platform.set_priority(row.user, row.name, body, caller.user)
+    return done(f"job {row.user}~{row.name} has priority {body}")
 
 
 @router.put("/api/v2/jobs/{job}/rank", openapi_extra=takes(RankChange))
 async def set_rank(request: Request, caller: Annotated[Caller, doing("job.rank")], job: str) -> Response:
     """Move a waiting job among equally urgent ones of its virtual cluster; a higher rank goes first."""
-    wish = (await read_body(request, RankChange)).value
+    body = (await read_body(request, RankChange)).value
     row = await job_for(request, caller, job)
-    services = desk(request).services
-    await services.platform.set_rank(row.user, row.name, _rank(wish, services.clock.now_ms()), caller.user)
-    where = {"front": "moved to the front", "back": "moved to the back"}.get(str(wish), f"given rank {wish}")
+    services = context_of(request).services
+    await services.platform.set_rank(row.user, row.name, _rank(body, services.clock.now_ms()), caller.user)
+    where = {"front": "moved to the front", "back": "moved to the back"}.get(str(body), f"given rank {body}")
     return done(f"job {row.user}~{row.name} was {where} among jobs of its priority")
 
 
-def _rank(wish: int | str, now_ms: int) -> int:
+def _rank(body: int | str, now_ms: int) -> int:
     # Later is further: who is moved to the front now stands before whoever was moved there earlier.
-    return {"front": now_ms, "back": -now_ms}[wish] if isinstance(wish, str) else wish
+    return {"front": now_ms, "back": -now_ms}[body] if isinstance(body, str) else body
 
 
 @router.post("/api/v2/jobs/{job}/checkpoint")
 async def checkpoint(request: Request, caller: Annotated[Caller, doing("job.checkpoint")], job: str) -> Response:
     """Tell that a job has just saved its work: it loses less if it must leave, and is chosen for that sooner."""
     row = await job_for(request, caller, job)
-    await desk(request).services.platform.checkpointed(row.user, row.name)
+    await context_of(request).services.platform.checkpointed(row.user, row.name)
     return done(f"job {row.user}~{row.name} has saved its work")

@@ -12,7 +12,7 @@ from openpai.access.deciding import refusal
 from openpai.access.model import Thing
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
 from openpai.api.shapes.exits import Document
@@ -41,7 +41,7 @@ class Said(Body):
 
 def shelf(request: Request) -> Storages:
     """Return the storages of the server a request came to."""
-    return desk(request).services.storages
+    return context_of(request).services.storages
 
 
 async def storage_for(request: Request, caller: Caller, name: str, action: str | None = None) -> Storage:
@@ -89,8 +89,10 @@ async def change_storage(request: Request, caller: Annotated[Caller, doing("stor
     """Replace a storage. When no credentials are given, those it has stay, unless it moves to another place."""
     said = (await read_body(request, Said)).model_dump()
     if said.get("name", name) != name:
-        told = f"the storage {name!r} cannot be renamed to {said['name']!r}"
-        raise Refused("InvalidParametersError", told, "add it under the new name, grant that, and remove the old one")
+        message = f"the storage {name!r} cannot be renamed to {said['name']!r}"
+        raise Refused(
+            "InvalidParametersError", message, "add it under the new name, grant that, and remove the old one"
+        )
     return reply(await _detail(request, caller, await shelf(request).change(name, said)), 201)
 
 
@@ -184,7 +186,7 @@ async def _named(request: Request, caller: Caller, names: list[str] | None) -> l
 
 async def _forget_members(request: Request, *groups: str) -> None:
     """Let a grant count at once, also for those whose tokens are believed for another moment."""
-    here = desk(request)
+    context = context_of(request)
     for group in groups:
-        for member in await here.services.users.members(group):
-            here.sessions.forget(member)
+        for member in await context.services.users.members(group):
+            context.sessions.forget(member)

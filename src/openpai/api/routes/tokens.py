@@ -14,7 +14,7 @@ from starlette.responses import Response
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller, digest_of
 from openpai.api.shapes import users as shapes
 from openpai.api.token_shape import digest_in, id_of
@@ -39,7 +39,7 @@ async def tokens(request: Request, caller: Annotated[Caller, doing("token.list")
 
     An id in `tokens` has the shape of a JWT, for clients that read dates out of it; `details` has it in its short form.
     """
-    found = await desk(request).sessions.live(caller.user)
+    found = await context_of(request).sessions.live(caller.user)
     details = [shapes.token(token, caller.token) for token in found]
     return reply({"tokens": [id_of(token) for token in found], "details": details})
 
@@ -52,7 +52,7 @@ async def application_token(request: Request, caller: Annotated[Caller, doing("t
     jobs and storages; what a person does with their own account no such token can.
     """
     asked = await read_body(request, NewApplication) if await request.body() else NewApplication.model_validate({})
-    token = await desk(request).sessions.open(
+    token = await context_of(request).sessions.open(
         caller.user, lifetime_s=asked.expiration, is_application=True, scope=asked.scope, name=asked.name
     )
     return reply({"token": token, "application": True, "name": asked.name, "scope": asked.scope})
@@ -64,24 +64,24 @@ async def revoke_all(
 ) -> Response:
     """Revoke one's own tokens: all, or with `browser` only logins (true) or only those of applications (false)."""
     is_application = None if browser is None else not browser
-    count = await desk(request).sessions.revoke_all(caller.user, is_application=is_application)
+    count = await context_of(request).sessions.revoke_all(caller.user, is_application=is_application)
     return reply({"message": "revoke successfully", "revoked": count})
 
 
 @_tokens.delete("/{token}")
 async def revoke(request: Request, caller: Annotated[Caller, doing("token.revoke")], token: str) -> Response:
     """Revoke one of one's own tokens, named by itself or by its id."""
-    here = desk(request)
+    context = context_of(request)
     digest = digest_of(token)
-    found = await here.services.users.token(digest)
+    found = await context.services.users.token(digest)
     if found is None and (named := digest_in(token)) is not None:
         digest = named
-        found = await here.services.users.token(digest)
+        found = await context.services.users.token(digest)
     if found is None:
         raise Refused("NoTokenError", "there is no such token", "it may have been revoked or have expired already")
     if found[0].user != caller.user:
         raise Refused("ForbiddenUserError", "this token belongs to somebody else", "revoke your own tokens only")
-    await here.sessions.revoke(digest)
+    await context.sessions.revoke(digest)
     return reply({"message": "revoke successfully"})
 
 

@@ -13,9 +13,9 @@ from openpai.api.accounts import change_password, change_person, check_local, ch
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.passwords import PASSWORD_MAX
-from openpai.api.people import UserWish
+from openpai.api.people import UserChange
 from openpai.api.routes.users import Email, Password
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
@@ -73,45 +73,45 @@ class NewUserExtension(Body):
 async def set_groups(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
     """Put a user into exactly these groups, and the one that everybody is in."""
     asked = await read_body(request, NewGroups)
-    return await _changed(request, username, UserWish(groups=asked.grouplist))
+    return await _changed(request, username, UserChange(groups=asked.grouplist))
 
 
 @_parts.put("/group", status_code=201, openapi_extra=takes(OneGroup))
 async def join_group(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
     """Put a user into one more group."""
     asked = await read_body(request, OneGroup)
-    user = await find_user(desk(request), username)
-    return await _changed(request, username, UserWish(groups=[*(of.name for of in user.groups), asked.groupname]))
+    user = await find_user(context_of(request), username)
+    return await _changed(request, username, UserChange(groups=[*(of.name for of in user.groups), asked.groupname]))
 
 
 @_parts.delete("/group", status_code=201, openapi_extra=takes(OneGroup))
 async def leave_group(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
     """Take a user out of a group."""
     asked = await read_body(request, OneGroup)
-    user = await find_user(desk(request), username)
+    user = await find_user(context_of(request), username)
     if asked.groupname == DEFAULT_GROUP:
-        told = f"everybody is in group {DEFAULT_GROUP!r}"
-        raise Refused("ReadOnlyGroupError", told, "change what the group grants instead")
+        message = f"everybody is in group {DEFAULT_GROUP!r}"
+        raise Refused("ReadOnlyGroupError", message, "change what the group grants instead")
     kept = [of.name for of in user.groups if of.name != asked.groupname]
-    return await _changed(request, username, UserWish(groups=kept))
+    return await _changed(request, username, UserChange(groups=kept))
 
 
 @_parts.put("/virtualcluster", status_code=201, openapi_extra=takes(NewClusters), deprecated=True)
 async def set_clusters(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
     """Grant a user these virtual clusters and no others; administrators have all."""
     asked = await read_body(request, NewClusters)
-    user = await find_user(desk(request), username)
+    user = await find_user(context_of(request), username)
     if user.is_admin:
-        told = f"{username} is an administrator, and administrators may use every virtual cluster"
-        raise Refused("ForbiddenUserError", told)
-    return await _changed(request, username, UserWish(virtual_clusters=asked.virtualCluster))
+        message = f"{username} is an administrator, and administrators may use every virtual cluster"
+        raise Refused("ForbiddenUserError", message)
+    return await _changed(request, username, UserChange(virtual_clusters=asked.virtualCluster))
 
 
 @_parts.put("/admin", status_code=201, openapi_extra=takes(NewRight), deprecated=True)
 async def set_admin(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
     """Make a user an administrator, or no longer one."""
     asked = await read_body(request, NewRight)
-    return await _changed(request, username, UserWish(is_admin=asked.admin))
+    return await _changed(request, username, UserChange(is_admin=asked.admin))
 
 
 @_parts.put("/extension", status_code=201, openapi_extra=takes(NewUserExtension), deprecated=True)
@@ -121,7 +121,7 @@ async def set_user_extension(
     """Replace the given keys of what clients keep with a user."""
     caller.check(Thing(owner=username, label=username))
     asked = await read_body(request, NewUserExtension)
-    return await _changed(request, username, UserWish(extension=asked.extension))
+    return await _changed(request, username, UserChange(extension=asked.extension))
 
 
 @_parts.put("/email", status_code=201, openapi_extra=takes(NewEmail), deprecated=True)
@@ -129,7 +129,7 @@ async def set_email(request: Request, caller: Annotated[Caller, doing("user.chan
     """Change an e-mail address."""
     caller.check(Thing(owner=username, label=username))
     asked = await read_body(request, NewEmail)
-    return await _changed(request, username, UserWish(email=asked.email))
+    return await _changed(request, username, UserChange(email=asked.email))
 
 
 @_parts.put("/password", status_code=201, openapi_extra=takes(NewPassword))
@@ -139,12 +139,12 @@ async def set_password(
     """Change a password: one's own with the old one, anybody's for administrators. Ends that user's logins."""
     caller.check(Thing(owner=username, label=username))
     asked = await read_body(request, NewPassword)
-    here = desk(request)
-    user = await find_user(here, username)
+    context = context_of(request)
+    user = await find_user(context, username)
     check_local(user)
     if username == caller.user:
         await check_password(request, user, asked.oldPassword)
-    await change_password(here, user, asked.newPassword)
+    await change_password(context, user, asked.newPassword)
     return reply({"message": f"the password of {username} is changed"}, 201)
 
 
@@ -152,9 +152,9 @@ async def set_password(
 async def tokens_of(request: Request, caller: Annotated[Caller, doing("user.tokens")], username: str) -> Response:
     """Return a user's logins and the tokens of their applications, by ids that open nothing."""
     caller.check(Thing(owner=username, label=username))
-    here = desk(request)
-    user = await find_user(here, username)
-    found = await here.sessions.live(user.name)
+    context = context_of(request)
+    user = await find_user(context, username)
+    found = await context.sessions.live(user.name)
     details = [shapes.token(token, caller.token) for token in found]
     return reply({"tokens": [token.digest for token in found], "details": details})
 
@@ -168,14 +168,14 @@ async def revoke_all_of(
 ) -> Response:
     """Revoke a user's tokens: all, or with `browser` only their logins (true) or only those of applications (false)."""
     caller.check(Thing(owner=username, label=username))
-    here = desk(request)
-    user = await find_user(here, username)
-    count = await here.sessions.revoke_all(user.name, is_application=None if browser is None else not browser)
+    context = context_of(request)
+    user = await find_user(context, username)
+    count = await context.sessions.revoke_all(user.name, is_application=None if browser is None else not browser)
     return reply({"message": "revoke successfully", "revoked": count})
 
 
-async def _changed(request: Request, name: str, wish: UserWish) -> Response:
-    here = desk(request)
-    await find_user(here, name)
-    await change_person(here, name, wish)
+async def _changed(request: Request, name: str, body: UserChange) -> Response:
+    context = context_of(request)
+    await find_user(context, name)
+    await change_person(context, name, body)
     return reply({"message": f"update user {name} successfully"}, 201)

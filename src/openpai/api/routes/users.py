@@ -23,10 +23,10 @@ from openpai.api.accounts import (
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.memberships import granted, named
 from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN
-from openpai.api.people import UserWish, fulfilled
+from openpai.api.people import UserChange, fulfilled
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
 from openpai.ports.accounts import User
@@ -90,8 +90,8 @@ class ChangeMe(Body):
 @_users.get("")
 async def users(request: Request, caller: Annotated[Caller, doing("user.list")]) -> Response:
     """Return every user: the names, and in full oneself; administrators see all in full."""
-    found = await desk(request).services.users.users()
-    groups = await desk(request).services.users.groups()
+    found = await context_of(request).services.users.users()
+    groups = await context_of(request).services.users.groups()
     may_see = [caller.may(Thing(owner=user.name), "user.details") for user in found]
     return reply(
         [
@@ -119,16 +119,16 @@ async def add_user(request: Request, caller: Annotated[Caller, doing("user.add")
     asked = await read_body(request, NewUser)
     if asked.username in RESERVED:
         raise invalid(f"username: {asked.username!r} is a word of the API; choose another name")
-    here = desk(request)
-    groups = await all_groups(here.services.users)
-    blank = User(asked.username, "", here.services.clock.now_ms(), asked.email, is_viewer=asked.viewer)
+    context = context_of(request)
+    groups = await all_groups(context.services.users)
+    blank = User(asked.username, "", context.services.clock.now_ms(), asked.email, is_viewer=asked.viewer)
     # What the groups of the list grant is wished as well, or asking for a virtual cluster would take it away.
     clusters = {*asked.virtualCluster, *granted(named(groups, asked.grouplist))}
-    wish = UserWish(
+    body = UserChange(
         is_admin=asked.admin, virtual_clusters=sorted(clusters), groups=asked.grouplist, extension=asked.extension
     )
-    user = fulfilled(blank, wish, groups)
-    await here.services.users.add_user(replace(user, password_hash=await here.passwords.hash(asked.password)))
+    user = fulfilled(blank, body, groups)
+    await context.services.users.add_user(replace(user, password_hash=await context.passwords.hash(asked.password)))
     return reply({"message": f"User {asked.username} is created successfully"}, 201)
 
 
@@ -137,22 +137,22 @@ async def change_user(request: Request, caller: Annotated[Caller, doing("user.ch
     """Change a user: everything of them, or with `patch` what is given. A new password ends their logins."""
     asked = await read_body(request, ChangeUser)
     data = asked.data
-    here = desk(request)
-    user = await find_user(here, data.username)
+    context = context_of(request)
+    user = await find_user(context, data.username)
     if not asked.patch:
         _check_complete(user, data)
     if data.password is not None:
         check_local(user)
-    wish = UserWish(
+    body = UserChange(
         email=data.email,
         is_admin=data.admin,
         is_viewer=data.viewer,
         virtual_clusters=data.virtualCluster,
         extension=data.extension,
     )
-    await change_person(here, user.name, wish)
+    await change_person(context, user.name, body)
     if data.password is not None:
-        await change_password(here, user, data.password)
+        await change_password(context, user, data.password)
     return reply({"message": f"update user {user.name} successfully"}, 201)
 
 
@@ -162,38 +162,38 @@ async def change_me(request: Request, caller: Annotated[Caller, doing("user.chan
     asked = await read_body(request, ChangeMe)
     data = asked.data
     if data.username != caller.user:
-        told = f"{caller.user} may not change {data.username} here"
-        raise Refused("ForbiddenUserError", told, "administrators change others with PUT /api/v2/users")
-    here = desk(request)
-    user = await find_user(here, caller.user)
+        message = f"{caller.user} may not change {data.username} here"
+        raise Refused("ForbiddenUserError", message, "administrators change others with PUT /api/v2/users")
+    context = context_of(request)
+    user = await find_user(context, caller.user)
     if data.newPassword is not None:
         if data.oldPassword is None:
             raise invalid("data.oldPassword: field required with newPassword")
         await check_password(request, user, data.oldPassword)
-    await change_person(here, user.name, UserWish(email=data.email, extension=data.extension))
+    await change_person(context, user.name, UserChange(email=data.email, extension=data.extension))
     if data.newPassword is not None:
-        await change_password(here, user, data.newPassword)
+        await change_password(context, user, data.newPassword)
     return reply({"message": f"update user {user.name} successfully"}, 201)
 
 
 @_users.delete("/{username}")
 async def remove_user(request: Request, caller: Annotated[Caller, doing("user.remove")], username: str) -> Response:
     """Let a user in no more; an administrator cannot be removed."""
-    here = desk(request)
-    user = await find_user(here, username)
+    context = context_of(request)
+    user = await find_user(context, username)
     if user.is_admin:
-        told = f"{username} is an administrator, and administrators cannot be removed"
-        raise Refused("RemoveAdminError", told, f"first `pai user set {username} --no-admin`")
-    await here.services.users.remove_user(username)
-    here.sessions.forget(username)
+        message = f"{username} is an administrator, and administrators cannot be removed"
+        raise Refused("RemoveAdminError", message, f"first `pai user set {username} --no-admin`")
+    await context.services.users.remove_user(username)
+    context.sessions.forget(username)
     return reply({"message": f"user {username} is removed"})
 
 
 async def _shown(request: Request, caller: Caller, name: str) -> Response:
-    user = await find_user(desk(request), name)
+    user = await find_user(context_of(request), name)
     if not caller.may(Thing(owner=user.name), "user.details"):
         return reply(shapes.stranger(user))
-    return reply(shapes.user(user, await desk(request).services.users.groups()))
+    return reply(shapes.user(user, await context_of(request).services.users.groups()))
 
 
 def _check_complete(user: User, data: UserData) -> None:

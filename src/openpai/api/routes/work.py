@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from openpai.api.access import job_for
 from openpai.api.answers import reply
-from openpai.api.context import desk, doing
+from openpai.api.context import context_of, doing
 from openpai.api.histories import attempt_of, task_attempt_of
 from openpai.api.routes.jobs import Number
 from openpai.api.sessions import Caller
@@ -25,9 +25,9 @@ TAR = "application/x-tar"
 async def work(request: Request, caller: Annotated[Caller, doing("job.logs")], job: str) -> Response:
     """Return what is kept of the files that tasks of a job left in their working directories."""
     row = await job_for(request, caller, job)
-    kept = desk(request).services.work
+    kept = context_of(request).services.work
     found = await kept.of_job(row.id) if kept is not None else ()
-    return reply({"kept": [_told(one) for one in found]})
+    return reply({"kept": [_describe(one) for one in found]})
 
 
 @router.get(
@@ -48,13 +48,13 @@ async def archive(
     row = await job_for(request, caller, job)
     await attempt_of(request, caller, row, number)
     found = await task_attempt_of(request, caller, row, number, TaskId(role, index), attempt)
-    kept = desk(request).services.work
+    kept = context_of(request).services.work
     if kept is None:
         raise Refused("NoFileError", "this server keeps no working directories", "let tasks write to a storage")
     return StreamingResponse(await kept.archive(found.key, path or ()), media_type=TAR)
 
 
-def _told(kept: WorkKept) -> dict[str, object]:
+def _describe(kept: WorkKept) -> dict[str, object]:
     return {
         "jobAttemptId": kept.key.job_attempt,
         "taskRoleName": kept.key.role,

@@ -50,8 +50,8 @@ def alerts(nodes: Sequence[NodeView], jobs: Iterable[JobRow], now_ms: int) -> tu
 def _of_node(node: NodeView) -> Iterator[Alert]:
     about = (("node_name", node.name), ("instance", node.address))
     if not node.is_healthy:
-        told = node.told or "it does not answer"
-        yield Alert("NodeNotReady", "error", about, f"node {node.name} is not ready: {told}")
+        message = node.message or "it does not answer"
+        yield Alert("NodeNotReady", "error", about, f"node {node.name} is not ready: {message}")
     if node.is_drained:
         because = f": {node.drained_because}" if node.drained_because else ""
         yield Alert("NodeDrained", "info", about, f"node {node.name} is drained and takes nothing new{because}")
@@ -70,15 +70,15 @@ def _of_job(job: JobRow, now_ms: int) -> Iterator[Alert]:
     since_ms = job.attempt_at_ms or job.submitted_at_ms
     minutes = (now_ms - since_ms) // 60_000
     if job.phase == JobPhase.QUEUED and now_ms - since_ms >= PENDING_MS:
-        told = f"job {name} has been waiting in {job.virtual_cluster} for {minutes} minutes; its page says why"
-        yield Alert("PaiJobPending", "warn", about, told, since_ms + PENDING_MS)
+        message = f"job {name} has been waiting in {job.virtual_cluster} for {minutes} minutes; its page says why"
+        yield Alert("PaiJobPending", "warn", about, message, since_ms + PENDING_MS)
     if job.phase == JobPhase.STARTING and now_ms - since_ms >= STUCK_MS:
-        told = f"job {name} got its devices {minutes} minutes ago and none of its tasks runs yet"
-        yield Alert("PaiJobStarting", "warn", about, told, since_ms + STUCK_MS)
+        message = f"job {name} got its devices {minutes} minutes ago and none of its tasks runs yet"
+        yield Alert("PaiJobStarting", "warn", about, message, since_ms + STUCK_MS)
     ended_ms = job.attempt_ended_at_ms
     if job.phase == JobPhase.ENDING and ended_ms is not None and now_ms - ended_ms >= STUCK_MS:
-        told = f"job {name} has been ending for {(now_ms - ended_ms) // 60_000} minutes and still holds devices"
-        yield Alert("PaiJobsZombie", "info", about, told, ended_ms + STUCK_MS)
+        message = f"job {name} has been ending for {(now_ms - ended_ms) // 60_000} minutes and still holds devices"
+        yield Alert("PaiJobsZombie", "info", about, message, ended_ms + STUCK_MS)
 
 
 def alert(found: Alert, now_ms: int) -> Document:

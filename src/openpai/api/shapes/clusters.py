@@ -60,7 +60,7 @@ def sku_types(types: Mapping[str, Amount]) -> Document:
 def cluster_config(config: ClusterConfig) -> Document:
     """Return what was promised to whom."""
     return {
-        "wishes": config.wishes,
+        "promises": config.promises,
         "hived": config.hived,
         "version": config.version,
         "problems": config.problems,

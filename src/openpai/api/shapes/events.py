@@ -13,25 +13,25 @@ NO_TASK: Final = -1
 
 def event(row: EventRow) -> Document:
     """Return one event; it happened once, so its first and last time are the same."""
-    told = row.event
-    key = told.key
-    when = iso_time(told.at_ms)
+    message = row.event
+    key = message.key
+    when = iso_time(message.at_ms)
     return {
         "uid": str(row.id),
-        "frameworkName": told.job,
+        "frameworkName": message.job,
         # OpenPAI's clients expect values; what is about no task names none.
         "podUid": key.path() if key else "",
         "taskroleName": key.role if key else "",
         "taskName": f"{key.role}-{key.index}" if key else "",
         "taskIndex": key.index if key else NO_TASK,
-        "type": "Warning" if told.is_warning else "Normal",
-        "reason": told.reason,
-        "message": told.message,
+        "type": "Warning" if message.is_warning else "Normal",
+        "reason": message.reason,
+        "message": message.message,
         "firstTimestamp": when,
         "lastTimestamp": when,
         "count": 1,
         "sourceComponent": "openpai",
-        "sourceHost": told.node or "",
+        "sourceHost": message.node or "",
     }
 
 

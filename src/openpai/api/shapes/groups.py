@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from openpai.api.bodies import Body, invalid, told
+from openpai.api.bodies import Body, describe, invalid
 from openpai.api.extensions import check_extension
 from openpai.api.shapes.exits import Document
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
@@ -56,7 +56,7 @@ def with_extension(found: Group, document: Mapping[str, Any]) -> Group:
     try:
         acls = Acls.model_validate(document.get("acls", {}))
     except ValidationError as error:
-        raise invalid("extension.acls: " + told(error.errors(include_url=False, include_input=False))) from None
+        raise invalid("extension.acls: " + describe(error.errors(include_url=False, include_input=False))) from None
     _check_admin(found.name, acls.admin)
     return replace(
         found,
@@ -96,8 +96,8 @@ def _once(names: Sequence[str]) -> tuple[str, ...]:
 
 def _check_admin(name: str, is_admin: bool) -> None:
     if name == ADMIN_GROUP and not is_admin:
-        told = f"group {name!r} is what makes administrators"
-        raise Refused("ReadOnlyGroupError", told, "take its members out of it instead")
+        message = f"group {name!r} is what makes administrators"
+        raise Refused("ReadOnlyGroupError", message, "take its members out of it instead")
     if name == DEFAULT_GROUP and is_admin:
-        told = f"everybody is in group {name!r}, so it makes nobody an administrator"
-        raise Refused("ReadOnlyGroupError", told, f"add administrators to the group {ADMIN_GROUP!r}")
+        message = f"everybody is in group {name!r}, so it makes nobody an administrator"
+        raise Refused("ReadOnlyGroupError", message, f"add administrators to the group {ADMIN_GROUP!r}")

@@ -119,7 +119,7 @@ def old_attempt(row: JobRow, attempt: AttemptView) -> Document:
     """Return an attempt in the shape of the deprecated `job-attempts` routes, without its tasks."""
     ending = _ending(attempt.outcome)
     messages = ending["appExitMessages"]
-    told = messages and {"runtime": messages["runtime"], "launcher": messages["launcher"]}
+    message = messages and {"runtime": messages["runtime"], "launcher": messages["launcher"]}
     return {
         "jobName": row.name,
         "frameworkName": row.id,
@@ -134,7 +134,7 @@ def old_attempt(row: JobRow, attempt: AttemptView) -> Document:
         "exitCode": ending["appExitCode"],
         "exitPhrase": ending["appExitSpec"]["phrase"] if ending["appExitSpec"] else None,
         "exitType": ending["appExitType"],
-        "exitDiagnostics": told and {"diagnosticsSummary": ending["appExitDiagnostics"], **told},
+        "exitDiagnostics": message and {"diagnosticsSummary": ending["appExitDiagnostics"], **message},
         **{key: value for key, value in ending.items() if key not in ("appExitCode", "appExitType")},
         "totalGpuNumber": row.gpus_total,
         "totalTaskNumber": row.tasks_total,

@@ -46,7 +46,7 @@ def _node(view: NodeView) -> Document:
         "type": "Ready",
         "status": "True" if view.is_healthy else "False",
         "reason": "KubeletReady" if view.is_healthy else "NodeNotReady",
-        "message": view.told,
+        "message": view.message,
     }
     return {
         "metadata": {

@@ -111,7 +111,7 @@ def page_of(query: JobsQuery) -> JobFilter | None:
     return replace(where, after=_cursor(query.after, where)) if query.after else where
 
 
-def told_cursor(where: JobFilter, end: Cursor) -> str:
+def cursor_text(where: JobFilter, end: Cursor) -> str:
     """Return a place in a list as text for a URL."""
     place = json.dumps([where.order, where.is_ascending, end.value, end.job], separators=(",", ":"))
     return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")

@@ -15,7 +15,7 @@ def node(view: NodeView) -> Document:
         "name": view.name,
         "address": view.address,
         "healthy": view.is_healthy,
-        "told": view.told,
+        "message": view.message,
         "drained": view.is_drained,
         "drainedBecause": view.drained_because,
         "drainDeadline": view.deadline_ms,
@@ -70,7 +70,7 @@ def wait(view: Wait) -> Document:
     """Return one reason for waiting."""
     return {
         "code": view.code.value,
-        "told": view.told,
+        "message": view.message,
         "unblock": view.unblock,
         "ahead": view.ahead,
         "position": view.position,

@@ -56,13 +56,13 @@ def used(
 ) -> dict[str, float]:
     """Return what of a quota is used up, from what is used by virtual cluster."""
 
-    def here(by_cluster: Mapping[str, float]) -> float:
+    def context(by_cluster: Mapping[str, float]) -> float:
         return by_cluster.get(row.virtual_cluster, 0) if row.virtual_cluster else sum(by_cluster.values())
 
     return {
-        "gpusRunning": here(gpus),
-        "jobsUnfinished": here(unfinished),
-        "gpuHoursThisMonth": round(float(here(hours)), 6),
+        "gpusRunning": context(gpus),
+        "jobsUnfinished": context(unfinished),
+        "gpuHoursThisMonth": round(float(context(hours)), 6),
     }
 
 

@@ -58,8 +58,8 @@ def _server_data(storage: Storage) -> Document:
         who = {"userName": data.get("username", ""), "password": "", "domain": data.get("domain", "")}
         return {"address": address, "rootPath": root, **who}
     if storage.kind == "azureBlob":
-        told = {name: data.get(name, "") for name in ("containerName", "accountName")}
-        return {"dataStore": "", **told, "key": ""}
+        message = {name: data.get(name, "") for name in ("containerName", "accountName")}
+        return {"dataStore": "", **message, "key": ""}
     return {"path": data["path"]}
 
 
@@ -75,7 +75,7 @@ def entry(found: Entry) -> Document:
 
 def step(tried: Step) -> Document:
     """Return one thing that was tried."""
-    return {"step": tried.what, "ok": tried.is_ok, "message": tried.told}
+    return {"step": tried.what, "ok": tried.is_ok, "message": tried.message}
 
 
 def _data(storage: Storage) -> Document:

@@ -26,7 +26,7 @@ def commands() -> str:
         "the commands' own descriptions",
         _INTRO,
         "## Exit codes",
-        table(("Code", "Meaning"), [[str(number.value), told] for number, told in MEANING.items()]),
+        table(("Code", "Meaning"), [[str(number.value), message] for number, message in MEANING.items()]),
         *sections,
     )
 
@@ -64,13 +64,13 @@ def _metavar(parameter: Any) -> str:
 
 
 def _row(parameter: Any, hint: Any) -> list[str]:
-    told = parameter.help or ""
+    message = parameter.help or ""
     if get_origin(hint) is Literal:
-        told += f" One of {codes(get_args(hint))}."
+        message += f" One of {codes(get_args(hint))}."
     if getattr(parameter, "envvar", None):
-        told += f" Also read from the environment variable `{parameter.envvar}`."
+        message += f" Also read from the environment variable `{parameter.envvar}`."
     name = codes([*parameter.opts, *parameter.secondary_opts]) if _is_option(parameter) else code(_metavar(parameter))
-    return [name, _default(parameter), told]
+    return [name, _default(parameter), message]
 
 
 def _default(parameter: Any) -> str:

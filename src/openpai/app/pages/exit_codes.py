@@ -30,7 +30,7 @@ def exit_codes() -> str:
         "Exit codes",
         "`openpai/protocol/exits.py`",
         _INTRO,
-        table(("Behavior", "What happens"), [[code(word), told] for word, told in _AGAIN.items()]),
+        table(("Behavior", "What happens"), [[code(word), message] for word, message in _AGAIN.items()]),
         "## Overview",
         table(("Code", "Name", "Type", "Behavior", "Meaning"), map(_row, EXIT_SPECS.values())),
         "## What the log gives away",
@@ -54,5 +54,8 @@ def _rules() -> Iterable[list[str]]:
 def _section(spec: ExitSpec) -> str:
     parties = f"Issued by {code(spec.issuer)}, caused by {code(spec.causer)}"
     about = f"{spec.reason} {parties}, stage {code(spec.stage)}, reaction {code(spec.reaction)}."
-    points = [*(f"- To do: {told}" for told in spec.solution), *(f"- To see it: {told}" for told in spec.repro)]
+    points = [
+        *(f"- To do: {message}" for message in spec.solution),
+        *(f"- To see it: {message}" for message in spec.repro),
+    ]
     return "\n\n".join([f"### {spec.code} {spec.phrase}", about, "\n".join(points)])

@@ -45,14 +45,14 @@ def job_states() -> str:
 
 def _diagram(first: str, moves: Iterable[_Move], final: frozenset[str]) -> str:
     """Return a state diagram; events between the same two phases share an arrow, goals to choose from a diamond."""
-    told: dict[tuple[str, str], list[str]] = {}
+    message: dict[tuple[str, str], list[str]] = {}
     choices: dict[tuple[str, ...], str] = {}
     for phase, event, goals in moves:
         goal = goals[0] if len(goals) == 1 else choices.setdefault(tuple(goals), f"choice{len(choices) + 1}")
-        told.setdefault((phase, goal), []).append(event.name.lower())
+        message.setdefault((phase, goal), []).append(event.name.lower())
     lines = ["stateDiagram-v2", *(f"    state {name} <<choice>>" for name in choices.values())]
     lines += [f"    [*] --> {first}"]
-    lines += [f"    {phase} --> {goal}: {', '.join(events)}" for (phase, goal), events in told.items()]
+    lines += [f"    {phase} --> {goal}: {', '.join(events)}" for (phase, goal), events in message.items()]
     lines += [f"    {name} --> {goal}" for goals, name in choices.items() for goal in goals]
     lines += [f"    {phase} --> [*]" for phase in sorted(final)]
     return "\n".join(lines)

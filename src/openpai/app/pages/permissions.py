@@ -58,7 +58,7 @@ def permissions() -> str:
         table(heads, (_row(action) for action in guarded)),
         "## Open to all",
         _OPEN,
-        table(("Action", "What it is"), [[code(action.name), action.told] for action in open_to_all]),
+        table(("Action", "What it is"), [[code(action.name), action.message] for action in open_to_all]),
         "## Requests",
         table(("Action", "Requests"), _requests(routes)),
     )
@@ -66,7 +66,7 @@ def permissions() -> str:
 
 def _row(action: Action) -> list[str]:
     answers = ("yes" if refusal(who, action.name, thing) is None else "" for who, thing in _people())
-    return [code(action.name), action.told, *answers, _token(action)]
+    return [code(action.name), action.message, *answers, _token(action)]
 
 
 def _people() -> Iterable[tuple[Principal, Thing]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from openpai.app.pages.markdown import code, page, table
-from openpai.app.pages.schema import name_of, told_type
+from openpai.app.pages.schema import name_of, type_text
 from openpai.protocol.schema import json_schema
 
 _INTRO: Final = """\
@@ -45,5 +45,5 @@ def _keys(schema: Mapping[str, Any]) -> Iterable[list[str]]:
     for key, value in schema["properties"].items():
         examples = value.get("examples", ())
         example = code(json.dumps(examples[0])) if examples else ""
-        told = value.get("description", "")
-        yield [code(key), "yes" if key in required else "", told_type(value), told, example]
+        message = value.get("description", "")
+        yield [code(key), "yes" if key in required else "", type_text(value), message, example]

@@ -12,12 +12,12 @@ from cryptography.fernet import Fernet
 from openpai.api.app import create_api
 from openpai.api.services import Services, Settings
 from openpai.app.pages.markdown import code, codes, page, table
-from openpai.app.pages.schema import told_type
-from openpai.app.world import SystemClock, SystemIdentities
+from openpai.app.pages.schema import type_text
+from openpai.app.system import SystemClock, SystemIdentities
 from openpai.logs.files import FileLogs
-from openpai.orchestrator.wishes import Wishes
+from openpai.orchestrator.commands import PlatformCommands
 from openpai.protocol.errors import STATUS_OF
-from openpai.storage.shelf import StorageShelf
+from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
@@ -69,15 +69,15 @@ def openapi() -> dict[str, Any]:
         clock = SystemClock()
         vault = Vault(Fernet.generate_key().decode())
         cluster_settings = SqlSettingsStore(database)
-        wishes = Wishes(SqlJobStore(database), vault, clock, SystemIdentities(), settings=cluster_settings)
+        commands = PlatformCommands(SqlJobStore(database), vault, clock, SystemIdentities(), settings=cluster_settings)
         logs = FileLogs(Path(directory), lambda key: True)
         users = SqlAccountStore(database)
         queries = SqlJobQueries(database)
         manners = Settings(version="any")
         services = Services(
-            wishes, queries, users, logs, clock, manners,
+            commands, queries, users, logs, clock, manners,
             cluster_settings=cluster_settings, usage=SqlUsageStore(database),
-            storages=StorageShelf(SqlStorageStore(database), vault, clock), sealer=vault,
+            storages=StorageService(SqlStorageStore(database), vault, clock), sealer=vault,
         )  # fmt: skip
         try:
             return create_api(services).openapi()
@@ -113,7 +113,7 @@ def _parameters(operation: Mapping[str, Any]) -> Iterable[list[str]]:
         shown = (
             "" if default in (None, "") else code(str(default).lower() if isinstance(default, bool) else str(default))
         )
-        yield [code(asked["name"]), told_type(schema), shown, asked.get("description", "")]
+        yield [code(asked["name"]), type_text(schema), shown, asked.get("description", "")]
 
 
 def _body(body: Mapping[str, Any]) -> Iterable[str]:
@@ -130,19 +130,19 @@ def _body(body: Mapping[str, Any]) -> Iterable[str]:
         yield table(
             ("Key", "Type", "Required"),
             [
-                [code(name), told_type(said), "yes" if name in required else ""]
+                [code(name), type_text(said), "yes" if name in required else ""]
                 for name, said in schema["properties"].items()
             ],
         )
 
 
 def _answers(responses: Mapping[str, Any]) -> str:
-    told = []
+    message = []
     for status, answer in sorted(responses.items()):
         if status in ("default", "422"):
             continue
         media = [media for media in answer.get("content", {}) if media != "application/json"]
         about = answer.get("description", "")
         said = codes(media) if about == "Successful Response" else about
-        told.append(f"{status} ({said})" if said else status)
-    return ", ".join(told) + "."
+        message.append(f"{status} ({said})" if said else status)
+    return ", ".join(message) + "."

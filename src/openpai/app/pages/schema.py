@@ -8,7 +8,7 @@ from typing import Any, Final
 _ANY_TEXT: Final = r"^[^\x00]*$"
 
 
-def told_type(schema: Mapping[str, Any]) -> str:
+def type_text(schema: Mapping[str, Any]) -> str:
     """Return what a value may be, in words."""
     if "$ref" in schema:
         return f"[{name_of(schema['$ref'])}](#{anchor_of(schema['$ref'])})"
@@ -18,7 +18,7 @@ def told_type(schema: Mapping[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in dict.fromkeys(map(str, schema["enum"])))
     options = [option for option in schema.get("anyOf", schema.get("oneOf", ())) if option.get("type") != "null"]
     if options:
-        return " or ".join(dict.fromkeys(map(told_type, options)))
+        return " or ".join(dict.fromkeys(map(type_text, options)))
     kinds = schema.get("type", "anything")
     kind = kinds if isinstance(kinds, str) else " or ".join(kinds)
     return _collection(kind, schema) + _bounds(schema)
@@ -26,19 +26,19 @@ def told_type(schema: Mapping[str, Any]) -> str:
 
 def _collection(kind: str, schema: Mapping[str, Any]) -> str:
     if kind == "array":
-        return f"list of {told_type(schema['items'])}" if schema.get("items") else "list"
+        return f"list of {type_text(schema['items'])}" if schema.get("items") else "list"
     if kind == "object":
         held = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
         inner = next((one for one in held if isinstance(one, Mapping) and one), None)
-        return f"mapping to {told_type(inner)}" if inner else "mapping"
+        return f"mapping to {type_text(inner)}" if inner else "mapping"
     return "text" if kind == "string" else kind
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:
-    told = [*_range(schema, "minimum", "maximum", ""), *_range(schema, "minLength", "maxLength", " characters")]
+    message = [*_range(schema, "minimum", "maximum", ""), *_range(schema, "minLength", "maxLength", " characters")]
     if schema.get("pattern", _ANY_TEXT) != _ANY_TEXT:
-        told.append(f"matches `{schema['pattern']}`")
-    return f" ({', '.join(told)})" if told else ""
+        message.append(f"matches `{schema['pattern']}`")
+    return f" ({', '.join(message)})" if message else ""
 
 
 def _range(schema: Mapping[str, Any], least: str, most: str, unit: str) -> Iterable[str]:

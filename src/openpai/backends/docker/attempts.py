@@ -19,7 +19,7 @@ class Attempt:
     grant: int = 0
     devices: tuple[int, ...] = ()
     started_at_ms: int | None = None
-    told: str = ""
+    message: str = ""
     """How far it is on its way."""
     step: str = ""
     """What kind of step that is, for the events of its job."""
@@ -45,8 +45,8 @@ class Attempt:
     def seen(self) -> TaskSeen:
         """Return what the platform is told about the attempt."""
         is_on_its_way = self.started_at_ms is None and self.exit is None
-        told, step = (self.told, self.step) if is_on_its_way else ("", "")
-        return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit, told, step)
+        message, step = (self.message, self.step) if is_on_its_way else ("", "")
+        return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit, message, step)
 
     def end(self, report: ExitReport) -> None:
         """Settle how the attempt ended."""

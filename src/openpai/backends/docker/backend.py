@@ -173,10 +173,10 @@ class DockerBackend:
 
     async def nodes(self) -> tuple[NodeSeen, ...]:
         """Return this machine, or the nodes that share it; not healthy while the Engine does not answer."""
-        told = self._watcher.silence
-        if not told:
+        message = self._watcher.silence
+        if not message:
             return tuple(self._nodes.values())
-        return tuple(replace(node, is_healthy=False, told=told) for node in self._nodes.values())
+        return tuple(replace(node, is_healthy=False, message=message) for node in self._nodes.values())
 
     async def apply(self, actions: Sequence[Action]) -> None:
         """Start making the world agree with `actions`; an action that cannot be done ends in news."""
@@ -223,15 +223,15 @@ class DockerBackend:
         newer = self._grants.newer_than(action.grant, action.node, action.devices)
         if newer is not None:
             device, grant = newer
-            told = f"grant {action.grant} came too late: device {device} was granted again by {grant}"
-            return ExitReport(1, ExitReason.STALE_GRANT, told)
+            message = f"grant {action.grant} came too late: device {device} was granted again by {grant}"
+            return ExitReport(1, ExitReason.STALE_GRANT, message)
         self._grants.hear(action.grant, action.node, action.devices)
         if action.infiniband and not self._allowed.infiniband:
-            told = "the job asks for InfiniBand, which needs the server's option --allow-infiniband"
-            return ExitReport(1, ExitReason.LAUNCH_REFUSED, told)
+            message = "the job asks for InfiniBand, which needs the server's option --allow-infiniband"
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, message)
         if len(action.ports) > PORTS_MAX and not self._allowed.host_network:
-            told = f"a task asks for {len(action.ports)} ports, and of a container at most {PORTS_MAX} are published"
-            return ExitReport(1, ExitReason.LAUNCH_REFUSED, told)
+            message = f"a task asks for {len(action.ports)} ports, and of a container at most {PORTS_MAX} are published"
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, message)
         port = first_taken(action.ports)
         if port is not None:
             return ExitReport(1, ExitReason.PORT_TAKEN, f"port {port} is used by a program that is no task of ours")

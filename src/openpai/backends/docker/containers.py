@@ -135,20 +135,20 @@ def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: boo
     """
     code = written.code if written is not None else state.exit_code
     ended_at_ms = written.ended_at_ms if written is not None else state.ended_at_ms
-    reason, told = ExitReason.EXITED, state.error
+    reason, message = ExitReason.EXITED, state.error
     # One process of many may be killed for memory and the task may cope; then it was no failure.
     if state.is_oom_killed and code != 0:
-        reason, told = ExitReason.OOM_KILLED, "it used more memory than it asked for and was killed"
+        reason, message = ExitReason.OOM_KILLED, "it used more memory than it asked for and was killed"
     elif written is not None:
-        reason, told = written.reason, written.message
+        reason, message = written.reason, written.message
     elif code == _KILLED and is_told_to_end:
-        told = "killed: it had not ended within its grace period"
+        message = "killed: it had not ended within its grace period"
     elif code == _KILLED:
-        reason, told = ExitReason.LOST, "killed from outside without a report: by somebody, or with the Engine"
+        reason, message = ExitReason.LOST, "killed from outside without a report: by somebody, or with the Engine"
     elif not has_begun and not is_told_to_end:
         # What the Engine knows of it, it says in the container's own log, which is not kept.
-        reason, told = ExitReason.LAUNCH_REFUSED, _NEVER_BEGAN.format(code=code)
-    return ExitReport(code, reason, told, state.started_at_ms, ended_at_ms)
+        reason, message = ExitReason.LAUNCH_REFUSED, _NEVER_BEGAN.format(code=code)
+    return ExitReport(code, reason, message, state.started_at_ms, ended_at_ms)
 
 
 def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:

@@ -139,7 +139,7 @@ class Engine:
             async for said in self._docker.images.pull(image, auth=auth, stream=True):
                 yield said
         except (DockerError, OSError, aiohttp.ClientError) as error:
-            raise EngineError(_told(error)) from error
+            raise EngineError(_describe(error)) from error
 
     async def create(self, name: str, config: Mapping[str, Any]) -> None:
         """Make a container. Raises NoImage, Conflict, EngineRefused, EngineSilent or EngineError."""
@@ -252,33 +252,33 @@ class _Sorted:
         if isinstance(error, DockerError):
             raise _sorted(error) from error
         if isinstance(error, OSError | aiohttp.ClientError):
-            raise EngineSilent(_told(error)) from error
+            raise EngineSilent(_describe(error)) from error
 
 
 def _sorted(error: DockerError) -> EngineError:
-    told = _told(error)
+    message = _describe(error)
     if error.status == _NOT_A_STATUS:
-        return EngineSilent(told)
-    if _OVERLAPS.search(told):
-        return SubnetTaken(told)
-    if _PORT_TAKEN.search(told):
-        return PortTaken(told)
-    if error.status == 409 or _IN_USE.search(told):
-        return Conflict(told)
-    if _NO_NETWORK.search(told):
-        return NoNetwork(told)
-    if error.status == 404 and _NO_IMAGE.search(told):
-        return NoImage(told)
-    if error.status == 404 and _NO_CONTAINER.search(told):
-        return NoContainer(told)
-    if 400 <= error.status < 500 or _WILL_NEVER_RUN.search(told):
-        return EngineRefused(told)
-    return EngineError(told)
+        return EngineSilent(message)
+    if _OVERLAPS.search(message):
+        return SubnetTaken(message)
+    if _PORT_TAKEN.search(message):
+        return PortTaken(message)
+    if error.status == 409 or _IN_USE.search(message):
+        return Conflict(message)
+    if _NO_NETWORK.search(message):
+        return NoNetwork(message)
+    if error.status == 404 and _NO_IMAGE.search(message):
+        return NoImage(message)
+    if error.status == 404 and _NO_CONTAINER.search(message):
+        return NoContainer(message)
+    if 400 <= error.status < 500 or _WILL_NEVER_RUN.search(message):
+        return EngineRefused(message)
+    return EngineError(message)
 
 
-def _told(error: Exception) -> str:
-    told = error.message if isinstance(error, DockerError) else str(error)
-    return " ".join(told.split()) or type(error).__name__
+def _describe(error: Exception) -> str:
+    message = error.message if isinstance(error, DockerError) else str(error)
+    return " ".join(message.split()) or type(error).__name__
 
 
 def _ms(when: str | None) -> int | None:

@@ -44,7 +44,7 @@ class ImageMissing(EngineError):
 class _Pull:
     task: asyncio.Task[None]
     notes: list[Note] = field(default_factory=list)
-    told: tuple[str, str] | None = None
+    message: tuple[str, str] | None = None
     """What was said last, for those who come later."""
 
 
@@ -64,7 +64,7 @@ class _Progress:
         elif said.get("status") in ("Download complete", "Pull complete") and layer in self.total:
             self.done[layer] = self.total[layer]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return the progress in words."""
         done, total = sum(self.done.values()) >> 20, sum(self.total.values()) >> 20
         complete = sum(self.done[layer] >= self.total[layer] for layer in self.total)
@@ -93,8 +93,8 @@ class Images:
             pull = self._pulls[image, auth] = _Pull(task)
             task.add_done_callback(lambda _: self._pulls.pop((image, auth), None))
         pull.notes.append(note)
-        if pull.told is not None:
-            note(*pull.told)
+        if pull.message is not None:
+            note(*pull.message)
         try:
             # Others may wait for the same image when this attempt is told to end.
             await asyncio.shield(pull.task)
@@ -125,7 +125,7 @@ class Images:
 
     async def _pull_once(self, image: str, auth: RegistryAuth | None) -> None:
         self._tell(image, auth, f"pulling image {image}", PULLING)
-        began = told = noted = time.monotonic()
+        began = message = noted = time.monotonic()
         progress = _Progress()
         header = _credentials(auth)
         named = full_name(tagged(image)) if header else tagged(image)
@@ -134,22 +134,22 @@ class Images:
                 async for said in self._engine.pull(named, header):
                     patience.reschedule(asyncio.get_running_loop().time() + SILENCE_S)
                     progress.learn(said)
-                    if time.monotonic() - told > _TELL_EVERY_S and progress.total:
-                        told = time.monotonic()
-                        is_event = told - noted > _NOTE_EVERY_S
-                        noted = told if is_event else noted
-                        self._tell(image, auth, f"pulling {image}: {progress.told()}", PULLING if is_event else "")
+                    if time.monotonic() - message > _TELL_EVERY_S and progress.total:
+                        message = time.monotonic()
+                        is_event = message - noted > _NOTE_EVERY_S
+                        noted = message if is_event else noted
+                        self._tell(image, auth, f"pulling {image}: {progress.describe()}", PULLING if is_event else "")
         except TimeoutError as error:
             raise EngineError(f"nothing was heard of the pull of {image} for {SILENCE_S:g} s") from error
         self._tell(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s", PULLED)
 
-    def _tell(self, image: str, auth: RegistryAuth | None, told: str, step: str = "") -> None:
+    def _tell(self, image: str, auth: RegistryAuth | None, message: str, step: str = "") -> None:
         pull = self._pulls.get((image, auth))
         if pull is None:
             return
-        pull.told = (told, step)
+        pull.message = (message, step)
         for note in list(pull.notes):
-            note(told, step)
+            note(message, step)
 
 
 def tagged(image: str) -> str:

@@ -78,15 +78,15 @@ class Launcher:
         except ImageMissing as error:
             report = ExitReport(1, ExitReason.IMAGE_MISSING, without_passwords(error, action))
         except (EngineRefused, ValueError) as error:
-            told = f"the container cannot be made as asked: {without_passwords(error, action)}"
-            report = ExitReport(1, ExitReason.LAUNCH_REFUSED, told)
+            message = f"the container cannot be made as asked: {without_passwords(error, action)}"
+            report = ExitReport(1, ExitReason.LAUNCH_REFUSED, message)
         except PortTaken as error:
             report = ExitReport(
                 1, ExitReason.PORT_TAKEN, f"a port is used by a program that is no task of ours: {error}"
             )
         except (EngineError, OSError) as error:
-            told = f"the container could not be started: {without_passwords(error, action)}"
-            report = ExitReport(1, ExitReason.LAUNCH_FAILED, told)
+            message = f"the container could not be started: {without_passwords(error, action)}"
+            report = ExitReport(1, ExitReason.LAUNCH_FAILED, message)
         if report is not None and self._has_begun_after_all(attempt):
             return None
         return report
@@ -151,10 +151,10 @@ class Launcher:
         """Return a way to say how far the attempt is: in its log, to who asks why it waits, and as an event."""
         write = _writing(logs)
 
-        def note(told: str, step: str) -> None:
-            told = without_passwords(told, action)
-            attempt.told, attempt.step = told, step
-            write(told)
+        def note(message: str, step: str) -> None:
+            message = without_passwords(message, action)
+            attempt.message, attempt.step = message, step
+            write(message)
             if step:
                 self._announce(attempt)
 
@@ -204,28 +204,28 @@ def _find_sources(action: LaunchTask) -> None:
 
 def without_passwords(error: Exception | str, action: LaunchTask) -> str:
     """Return what went wrong without the passwords that Engines repeat, above all when a mount fails."""
-    told = str(error)
+    message = str(error)
     pieces = {action.auth.password} if action.auth else set()
     for mount in action.mounts:
         _, has_password, password = mount.options.partition("password=")
         if has_password:
             # Engines repeat the options as they were given, but leave out some that come before.
-            told = told.replace(f"password={password}", "password=******")
+            message = message.replace(f"password={password}", "password=******")
             # The kernel takes a password apart at its commas, and so do messages about it.
             pieces |= {password, *password.split(",")}
-    return "(not shown here: it holds a password)" if any(piece in told for piece in pieces if piece) else told
+    return "(not shown here: it holds a password)" if any(piece in message for piece in pieces if piece) else message
 
 
 def _writing(logs: str) -> Callable[[str], None]:
     """Return a way to say something of the attempt in its `runtime` stream before its wrapper is there to."""
 
-    def write(told: str) -> None:
+    def write(message: str) -> None:
         # After a lost answer the container may be there already, and make a link or a pipe of this.
         with contextlib.suppress(OSError):
             file = os.open(f"{logs}/runtime.log", _APPEND, 0o666)
             with open(file, "a") as log:  # noqa: PTH123  # what is opened is a number
                 # The wrapper goes on writing here as the image's user, who is somebody else.
                 os.fchmod(file, 0o666)
-                log.write(f"[openpai-runtime] {told}\n")
+                log.write(f"[openpai-runtime] {message}\n")
 
     return write

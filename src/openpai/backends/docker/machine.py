@@ -60,9 +60,9 @@ def connect(url: str | None) -> Engine:
         raise unavailable(url, str(error) or "no Engine was found") from error
 
 
-def unavailable(url: str | None, told: str) -> Unavailable:
+def unavailable(url: str | None, message: str) -> Unavailable:
     """Return what an administrator is told when an Engine cannot be used."""
     advice = "start Docker or Podman, or name it with --docker-url or DOCKER_HOST"
-    if "Permission denied" in told:
+    if "Permission denied" in message:
         advice = "let the server's user use its socket: sudo usermod --append --groups docker USER, and log in anew"
-    return Unavailable(f"the container Engine{f' at {url}' if url else ''} cannot be used: {told}", advice)
+    return Unavailable(f"the container Engine{f' at {url}' if url else ''} cannot be used: {message}", advice)

@@ -95,8 +95,8 @@ class Networks:
                 return _subnet(await self._engine.network(name))
             else:
                 return subnet
-        told = f"all subnets of {self._subnets} are in use; give tasks a larger range with --task-subnets"
-        raise EngineError(told)
+        message = f"all subnets of {self._subnets} are in use; give tasks a larger range with --task-subnets"
+        raise EngineError(message)
 
     async def _remove(self, job: str, name: str) -> None:
         # A network that is still in use is found by the next sweep.

@@ -86,10 +86,10 @@ class Watcher:
             log.info("the container Engine answers again")
         self.silence = ""
 
-    def _is_silent(self, told: str) -> None:
+    def _is_silent(self, message: str) -> None:
         if not self.silence:
-            log.warning("the node takes no tasks now", told=told)
-        self.silence = told
+            log.warning("the node takes no tasks now", message=message)
+        self.silence = message
 
     async def look(self, attempt: Attempt) -> None:
         """Learn whether an attempt has begun or ended. What cannot be seen now is looked at again later."""
@@ -136,5 +136,5 @@ class Watcher:
         await self.look(attempt)
 
     def _lost(self) -> ExitReport:
-        told = "its container vanished: somebody removed it"
-        return ExitReport(137, ExitReason.LOST, told, ended_at_ms=self._clock.now_ms())
+        message = "its container vanished: somebody removed it"
+        return ExitReport(137, ExitReason.LOST, message, ended_at_ms=self._clock.now_ms())

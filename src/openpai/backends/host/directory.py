@@ -127,11 +127,11 @@ class TaskDirectory:
     def report(self) -> ExitReport | None:
         """Return how the attempt ended, or None when nobody has said so completely."""
         text, written_at_ms = _found(self._file(EXIT_FILE))
-        told = ExitText.parse(text)
-        if told is None:
+        message = ExitText.parse(text)
+        if message is None:
             return None
-        reason = ExitReason(told.reason) if told.reason in _REASONS else ExitReason.EXITED
-        return ExitReport(told.code, reason, told.message, ended_at_ms=written_at_ms)
+        reason = ExitReason(message.reason) if message.reason in _REASONS else ExitReason.EXITED
+        return ExitReport(message.code, reason, message.message, ended_at_ms=written_at_ms)
 
     def write(self, name: str, text: str) -> None:
         """Write another file beside these. Raise OSError when something that is no plain file has that name."""

@@ -75,15 +75,15 @@ async def find_gpus() -> Gpus:
     )
     try:
         async with asyncio.timeout(_GPU_PATIENCE_S):
-            told, _ = await asked.communicate()
+            message, _ = await asked.communicate()
     except TimeoutError:
         asked.kill()
         await asked.wait()
-        told = f"no answer within {_GPU_PATIENCE_S:g} s".encode()
-    found = parse_gpus(told.decode(errors="replace"))
+        message = f"no answer within {_GPU_PATIENCE_S:g} s".encode()
+    found = parse_gpus(message.decode(errors="replace"))
     if not found.total:
         # Without a word a broken driver would look like a machine that has no GPUs.
-        log.warning("jobs get no GPUs, as nvidia-smi lists none", said=told.decode(errors="replace").strip()[:500])
+        log.warning("jobs get no GPUs, as nvidia-smi lists none", said=message.decode(errors="replace").strip()[:500])
     return found
 
 

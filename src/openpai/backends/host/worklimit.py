@@ -27,8 +27,8 @@ log: Final = structlog.get_logger(__name__)
 
 def beyond(most: int, place: str = "its working directory") -> ExitReport:
     """Return how a task ends that took more than `most` bytes in `place`."""
-    told = f"it put more than {most >> 20} MiB into {place} and was ended"
-    return ExitReport(137, ExitReason.DISK_EXCEEDED, told)
+    message = f"it put more than {most >> 20} MiB into {place} and was ended"
+    return ExitReport(137, ExitReason.DISK_EXCEEDED, message)
 
 
 class WorkLimit:

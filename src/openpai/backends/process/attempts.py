@@ -75,10 +75,10 @@ def verdict(attempt: Attempt, ticket: Ticket | None, status: int | None, now_ms:
     has_begun = ticket is not None and ticket.pid is not None
     # No wrapper starts before there is a record, and nobody but a task removes one before it ended.
     if ticket is None and status is not None and attempt.directory.record() is None:
-        told = "its task directory was removed while it ran, and its exit report with it"
-        return ExitReport(status, ExitReason.EXITED, told, ended_at_ms=now_ms)
-    code, reason, told = _verdict(attempt.is_told_to_end, has_begun, status)
-    return ExitReport(code, reason, told, ended_at_ms=now_ms)
+        message = "its task directory was removed while it ran, and its exit report with it"
+        return ExitReport(status, ExitReason.EXITED, message, ended_at_ms=now_ms)
+    code, reason, message = _verdict(attempt.is_told_to_end, has_begun, status)
+    return ExitReport(code, reason, message, ended_at_ms=now_ms)
 
 
 def _verdict(is_told_to_end: bool, has_begun: bool, status: int | None) -> tuple[int, ExitReason, str]:
@@ -88,8 +88,8 @@ def _verdict(is_told_to_end: bool, has_begun: bool, status: int | None) -> tuple
         why = "the server died before it began" if status is None else "its files cannot be written; is the disk full?"
         return 1, ExitReason.LAUNCH_FAILED, f"the task never began: {why}"
     if status is None:
-        told = "its processes vanished without a report: killed from outside, or the machine was restarted"
-        return 137, ExitReason.LOST, told
+        message = "its processes vanished without a report: killed from outside, or the machine was restarted"
+        return 137, ExitReason.LOST, message
     if status > 128:
         return status, ExitReason.EXITED, f"ended together with its wrapper by signal {status - 128}"
     return status, ExitReason.EXITED, "its exit report could not be written; is the disk full?"

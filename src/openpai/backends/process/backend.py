@@ -193,8 +193,8 @@ class ProcessBackend:
             reason = ExitReason.LAUNCH_REFUSED if error.errno in _WILL_NEVER_FIT else ExitReason.LAUNCH_FAILED
             self._refuse(attempt, ExitReport(1, reason, f"the task cannot be started: {error}"))
         except ValueError as error:
-            told = f"the task cannot be started: {error}"
-            self._refuse(attempt, ExitReport(1, ExitReason.LAUNCH_REFUSED, told))
+            message = f"the task cannot be started: {error}"
+            self._refuse(attempt, ExitReport(1, ExitReason.LAUNCH_REFUSED, message))
         else:
             self._watch.add(attempt.held, attempt)
             self._announce(attempt)
@@ -207,8 +207,8 @@ class ProcessBackend:
         self._grants.hear(action.grant, action.node, action.devices)
         if newer is not None:
             device, grant = newer
-            told = f"grant {action.grant} came too late: device {device} was granted again by {grant}"
-            return ExitReport(1, ExitReason.STALE_GRANT, told)
+            message = f"grant {action.grant} came too late: device {device} was granted again by {grant}"
+            return ExitReport(1, ExitReason.STALE_GRANT, message)
         port = first_taken(action.ports)
         if port is not None:
             return ExitReport(1, ExitReason.PORT_TAKEN, f"port {port} is used by a program that is no task of ours")
@@ -226,8 +226,10 @@ class ProcessBackend:
     def _kill(self, action: KillTask) -> None:
         attempt = self._attempts.get(action.key)
         if attempt is None:
-            told = "there was nothing to end"
-            self._refuse(Attempt(TaskDirectory(str(self._root), action.key)), ExitReport(143, ExitReason.ABSENT, told))
+            message = "there was nothing to end"
+            self._refuse(
+                Attempt(TaskDirectory(str(self._root), action.key)), ExitReport(143, ExitReason.ABSENT, message)
+            )
         elif attempt.exit is not None:
             self._announce(attempt)
         elif attempt.held is not None:
@@ -344,11 +346,11 @@ class ProcessBackend:
 def _say_what_separates(namespaces: Namespaces | None) -> None:
     """Say once what keeps the tasks of different jobs apart here, and what does not."""
     if namespaces is not None:
-        told = "tasks have their own processes, /tmp, /dev/shm and home; they share the network and the processors"
-        log.info(told)
+        message = "tasks have their own processes, /tmp, /dev/shm and home; they share the network and the processors"
+        log.info(message)
     else:
-        told = "tasks share /tmp and /dev/shm and see each other's command lines: no namespaces can be made here"
-        log.warning(told, needs="root with all its rights, and unshare and mount of util-linux")
+        message = "tasks share /tmp and /dev/shm and see each other's command lines: no namespaces can be made here"
+        log.warning(message, needs="root with all its rights, and unshare and mount of util-linux")
 
 
 def _call_off(attempt: Attempt) -> None:

@@ -72,8 +72,8 @@ class TaskUser:
             return
         why = asked.stderr.strip()
         if why:
-            told = f"tasks cannot become the user {self.name}: {why}"
-            raise Refused("BadConfigurationError", told, f"leave {option} away, or start the server as a full root")
+            message = f"tasks cannot become the user {self.name}: {why}"
+            raise Refused("BadConfigurationError", message, f"leave {option} away, or start the server as a full root")
         raise Refused(
             "BadConfigurationError",
             f"the user {self.name} cannot get to {directory}",
@@ -165,8 +165,8 @@ def find_user(name: str) -> TaskUser:
     if found.pw_uid == _ROOT:
         raise Refused("BadConfigurationError", f"the user {name} of --task-user is root", advice)
     if _ROOT in groups:
-        told = f"the user {name} of --task-user is in the group {grp.getgrgid(_ROOT).gr_name}"
-        raise Refused("BadConfigurationError", told, advice)
+        message = f"the user {name} of --task-user is in the group {grp.getgrgid(_ROOT).gr_name}"
+        raise Refused("BadConfigurationError", message, advice)
     return TaskUser(name, found.pw_uid, groups, find_setpriv("--task-user"))
 
 
@@ -176,8 +176,8 @@ def users_in(range_: UidRange, table: Path, accounts: Accounts) -> UserPerPerson
     try:
         known = UidTable(table, range_)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        told = f"who has which user number cannot be read from {table}: {error}"
-        raise Refused("BadConfigurationError", told, "restore that file from a backup") from error
+        message = f"who has which user number cannot be read from {table}: {error}"
+        raise Refused("BadConfigurationError", message, "restore that file from a backup") from error
     return UserPerPerson(known, range_.first, accounts, find_setpriv("--task-uids"))
 
 
@@ -185,8 +185,8 @@ def find_setpriv(option: str) -> str:
     """Return the program that changes users. Raise Refused, naming the option that needs it, where there is none."""
     change = shutil.which("setpriv")
     if change is None:
-        told = f"{option} needs the program setpriv, which is not in PATH"
-        raise Refused("BadConfigurationError", told, "install util-linux")
+        message = f"{option} needs the program setpriv, which is not in PATH"
+        raise Refused("BadConfigurationError", message, "install util-linux")
     return change
 
 

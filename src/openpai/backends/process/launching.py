@@ -153,10 +153,10 @@ def _require_harmless(environment: Mapping[str, str]) -> None:
     """Raise ValueError for a variable that could make the wrapper, which is root, run what a job wants."""
     for name in environment:
         if not name.startswith(_OF_THE_PLATFORM):
-            told = (
+            message = (
                 f"variable {name} cannot be given to a task that is another user's than the server; export it instead"
             )
-            raise ValueError(told)
+            raise ValueError(message)
 
 
 def _write_entry(attempt: Attempt, user: TaskUser, entry: str) -> None:

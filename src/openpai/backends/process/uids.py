@@ -40,8 +40,8 @@ class UidRange:
         first, _, last = text.partition("-")
         if first.isdecimal() and last.isdecimal() and UID_MIN <= int(first) <= int(last) <= UID_MAX:
             return cls(int(first), int(last))
-        told = f"--task-uids {text} is no range of user numbers"
-        raise Refused("BadConfigurationError", told, f"give FIRST-LAST, both from {UID_MIN} to {UID_MAX}")
+        message = f"--task-uids {text} is no range of user numbers"
+        raise Refused("BadConfigurationError", message, f"give FIRST-LAST, both from {UID_MIN} to {UID_MAX}")
 
     def require_unused(self, subordinate: Path = _SUBORDINATE) -> None:
         """Raise Refused when users of this machine, or containers that they start, have numbers of the range."""
@@ -53,8 +53,10 @@ class UidRange:
             if self._meets(first, last)
         ]
         if taken:
-            told = f"numbers of --task-uids {self.first}-{self.last} belong to others: {', '.join(taken[:5])}"
-            raise Refused("BadConfigurationError", told, "give a range that neither /etc/passwd nor /etc/subuid uses")
+            message = f"numbers of --task-uids {self.first}-{self.last} belong to others: {', '.join(taken[:5])}"
+            raise Refused(
+                "BadConfigurationError", message, "give a range that neither /etc/passwd nor /etc/subuid uses"
+            )
 
     def _has(self, uid: int) -> bool:
         return self.first <= uid <= self.last

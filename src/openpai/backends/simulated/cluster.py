@@ -152,7 +152,7 @@ class SimulatedCluster:
     def kill_node(self, name: str, now_ms: int) -> None:
         """Let a node die with everything on it."""
         self.advance(now_ms)
-        self._nodes[name] = replace(self._nodes[name], is_healthy=False, told=f"node {name} does not answer")
+        self._nodes[name] = replace(self._nodes[name], is_healthy=False, message=f"node {name} does not answer")
         for task in list(self._tasks.values()):
             if task.node == name:
                 self._end(task, ExitReport(137, ExitReason.LOST, f"node {name} died"))
@@ -160,7 +160,7 @@ class SimulatedCluster:
     def revive_node(self, name: str, now_ms: int) -> None:
         """Let a dead node come back, empty."""
         self.advance(now_ms)
-        self._nodes[name] = replace(self._nodes[name], is_healthy=True, told="")
+        self._nodes[name] = replace(self._nodes[name], is_healthy=True, message="")
 
     def set_bad_devices(self, name: str, devices: Iterable[int]) -> None:
         """Let exactly these devices of a node be broken; what runs on them goes on."""
@@ -204,14 +204,14 @@ class SimulatedCluster:
         for device in launch.devices:
             newest = self._newest_grant.get((node.name, device), launch.grant)
             if newest > launch.grant:
-                told = f"grant {launch.grant} came too late: device {device} was granted again by {newest}"
-                return ExitReport(1, ExitReason.STALE_GRANT, told)
+                message = f"grant {launch.grant} came too late: device {device} was granted again by {newest}"
+                return ExitReport(1, ExitReason.STALE_GRANT, message)
         for device in launch.devices:
             self._newest_grant[node.name, device] = launch.grant
         if launch.key in self._forgotten:
             return ExitReport(1, ExitReason.ABSENT, "it was over and forgotten before this launch arrived")
         if not node.is_healthy:
-            return ExitReport(1, ExitReason.LAUNCH_FAILED, node.told)
+            return ExitReport(1, ExitReason.LAUNCH_FAILED, node.message)
         return self._faults.launch_failure(launch)
 
     def _follow(self, task: Task, program: Program) -> None:

@@ -11,7 +11,8 @@ from uuid import uuid4
 import httpx
 
 from openpai.client import model
-from openpai.client.asking import (
+from openpai.client.calls.naming import Naming, segment
+from openpai.client.calls_core import (
     Call,
     Pages,
     Pause,
@@ -27,12 +28,11 @@ from openpai.client.asking import (
     said,
     whole,
 )
-from openpai.client.calls.naming import Naming, segment
 from openpai.client.model.work import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
-    from openpai.client.places import LogPlaces
+    from openpai.client.log_locations import LogPlaces
 
 POLL_FIRST_S: Final = 0.1
 FAILURES_IN_A_ROW: Final = 10
@@ -256,8 +256,8 @@ class Jobs(Naming):
                 if not state or failures >= FAILURES_IN_A_ROW:
                     raise
             if timeout_s is not None and self.clock() - begun + pause_s > timeout_s:
-                told = f"it was {state}, and the server does not answer" if failures else f"it is {state}"
-                raise Unavailable(f"job {name} is not over after {timeout_s:g} s: {told}", "wait longer")
+                message = f"it was {state}, and the server does not answer" if failures else f"it is {state}"
+                raise Unavailable(f"job {name} is not over after {timeout_s:g} s: {message}", "wait longer")
             yield Pause(pause_s)
             pause_s = min(pause_s * 1.5, POLL_MAX_S)
 
@@ -274,7 +274,7 @@ class Jobs(Naming):
         self, name: str, role: str, index: int, attempt: int | None, job_attempt: int | None
     ) -> Steps[LogPlaces]:
         """Find out where the logs of a task attempt are: of the newest, unless one is named."""
-        from openpai.client.places import LogPlaces
+        from openpai.client.log_locations import LogPlaces
 
         if attempt is None or job_attempt is None:
             job: model.JobDetail = yield self._asked_of(name, job_attempt)
@@ -289,8 +289,8 @@ def newest(job: model.JobDetail, role: str, index: int, attempt: int | None) -> 
     task = job.task(role, index)
     attempt = attempt if task is None or attempt is not None else task.attempt
     if task is None and job.tasks:
-        told = f"job {job.full_name} has no task {f'{role}-{index}'!r}"
-        raise Refused("NoTaskLogError", told, "`pai job show` lists its tasks")
+        message = f"job {job.full_name} has no task {f'{role}-{index}'!r}"
+        raise Refused("NoTaskLogError", message, "`pai job show` lists its tasks")
     if attempt is None or job.attempt is None:
         raise Refused("NoTaskLogError", f"task {role}-{index} of job {job.full_name} has not begun", "try again later")
     return attempt, job.attempt

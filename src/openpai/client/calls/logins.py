@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from openpai.client import model
-from openpai.client.asking import Call, as_it_came, asks, listed, nothing, said, whole
 from openpai.client.calls.naming import segment
+from openpai.client.calls_core import Call, as_it_came, asks, listed, nothing, said, whole
 
 
 class Logins:

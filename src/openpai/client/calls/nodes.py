@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from openpai.client import model
-from openpai.client.asking import Call, asks, listed, whole
 from openpai.client.calls.naming import segment
+from openpai.client.calls_core import Call, asks, listed, whole
 
 
 class Nodes:

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from openpai.client import model
-from openpai.client.asking import Call, as_it_came, asks, nothing, said, whole
 from openpai.client.calls.naming import Naming, segment
+from openpai.client.calls_core import Call, as_it_came, asks, nothing, said, whole
 
 
 def _vc(name: str) -> str:
@@ -38,9 +38,9 @@ class Sharing(Naming):
         return Call("GET", _vc(name), whole(lambda document: model.VirtualCluster.read(name, document)))
 
     @asks
-    def promise(self, name: str, wish: str) -> Call[model.ClusterConfig]:
+    def promise(self, name: str, promise: str) -> Call[model.ClusterConfig]:
         """Promise a virtual cluster something, such as `3 nodes`; it is made if it is new."""
-        return Call("PUT", _vc(name), whole(model.ClusterConfig.read), json={"wish": wish})
+        return Call("PUT", _vc(name), whole(model.ClusterConfig.read), json={"promise": promise})
 
     @asks
     def remove_virtual_cluster(self, name: str) -> Call[model.ClusterConfig]:
@@ -59,11 +59,11 @@ class Sharing(Naming):
 
     @asks
     def configure(
-        self, *, wishes: str | None = None, hived: str | None = None, version: int | None = None
+        self, *, promises: str | None = None, hived: str | None = None, version: int | None = None
     ) -> Call[model.ClusterConfig]:
         """Promise something else from now on, as wishes or in HiveD's format; nobody is stopped for it."""
-        told = {"wishes": wishes, "hived": hived, "version": version}
-        body = {key: value for key, value in told.items() if value is not None}
+        message = {"promises": promises, "hived": hived, "version": version}
+        body = {key: value for key, value in message.items() if value is not None}
         # With a version a second try would be refused although the first one was granted.
         return Call("PUT", "/cluster/config", whole(model.ClusterConfig.read), json=body, is_repeatable=version is None)
 
@@ -113,9 +113,9 @@ class Sharing(Naming):
         With `deadline_s`, jobs that run after so many seconds on a node that is drained are put back into the queue.
         """
         devices = None if bad_devices is None else sorted(bad_devices)
-        told: dict[str, Any] = {"drained": is_drained, "badDevices": devices, "reason": reason}
-        told["deadlineSeconds"] = None if deadline_s is None else round(deadline_s)
-        body = {key: value for key, value in told.items() if value is not None}
+        message: dict[str, Any] = {"drained": is_drained, "badDevices": devices, "reason": reason}
+        message["deadlineSeconds"] = None if deadline_s is None else round(deadline_s)
+        body = {key: value for key, value in message.items() if value is not None}
         return Call("PUT", _node(name), whole(model.NodeView.read), json=body)
 
     @asks

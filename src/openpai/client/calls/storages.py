@@ -8,8 +8,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from openpai.client import model
-from openpai.client.asking import Call, Pages, asks, listed, nothing, pages, said, whole
 from openpai.client.calls.naming import segment
+from openpai.client.calls_core import Call, Pages, asks, listed, nothing, pages, said, whole
 from openpai.protocol.errors import Refused
 
 FILES_PER_PAGE: Final = 10_000
@@ -25,8 +25,10 @@ def file_path(name: str, path: str) -> str:
     """Return the path in the API of a file in a storage; raise Refused for one that leads elsewhere."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not parts or ".." in parts or UNFIT.search(path):
-        told = f"{path!r} is not the path of a file in a storage"
-        raise Refused("InvalidParametersError", told, "no '..', no backslash, nothing but text: data/train/images.tar")
+        message = f"{path!r} is not the path of a file in a storage"
+        raise Refused(
+            "InvalidParametersError", message, "no '..', no backslash, nothing but text: data/train/images.tar"
+        )
     return f"{_storage(name)}/files/{quote('/'.join(parts))}"
 
 
@@ -103,12 +105,12 @@ class Storages:
             query = {"path": path, "offset": str(offset), "limit": str(FILES_PER_PAGE)}
             return Call("GET", f"{_storage(name)}/files", whole(model.FilePage.read), query)
 
-        told = 0
+        message = 0
 
         def after(found: model.FilePage) -> Call[model.FilePage] | None:
-            nonlocal told
-            told += len(found.files)
-            return page(told) if found.files and told < found.total else None
+            nonlocal message
+            message += len(found.files)
+            return page(message) if found.files and message < found.total else None
 
         return Pages(page(0), lambda found: found.files, after)
 

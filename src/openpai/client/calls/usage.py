@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, TypedDict, Unpack
 
 from openpai.client import model
-from openpai.client.asking import Call, Pages, as_text, asks, known, listed, nothing, pages, said, whole
+from openpai.client.calls_core import Call, Pages, as_text, asks, known, listed, nothing, pages, said, whole
 
 AUDIT_PAGE: Final = 500
 
@@ -47,12 +47,12 @@ class Usage:
     @asks
     def set_quota(self, quota: model.Quota) -> Call[None]:
         """Set or replace the quota of a user in a virtual cluster."""
-        return Call("PUT", "/quotas", nothing, json=quota.told())
+        return Call("PUT", "/quotas", nothing, json=quota.describe())
 
     @asks
     def change_quota(self, virtual_cluster: str = "", user: str = "", **limits: Unpack[QuotaLimits]) -> Call[None]:
         """Set the limits that are given and leave the others as they are; None takes a limit away."""
-        written = model.Quota(virtual_cluster, user, **limits).told()
+        written = model.Quota(virtual_cluster, user, **limits).describe()
         left = {_written(name) for name in QuotaLimits.__annotations__.keys() - limits.keys()}
         body = {name: value for name, value in written.items() if name not in left}
         return Call("PUT", "/quotas", nothing, json={"patch": True, **body})

@@ -39,7 +39,7 @@ class Wait:
     """Why something of a job waits, in words of whoever decided it."""
 
     code: str
-    told: str
+    message: str
     unblock: str
     ahead: tuple[str, ...]
     position: int | None
@@ -54,7 +54,7 @@ class Wait:
         ahead = document.get("ahead") or ()
         return cls(
             code=text(document.get("code")),
-            told=text(document.get("told")),
+            message=text(document.get("message")),
             unblock=text(document.get("unblock")),
             ahead=(ahead,) if isinstance(ahead, str) else tuple(str(job) for job in ahead),
             position=number(document.get("position")),

@@ -109,7 +109,7 @@ class Result:
 
     job: str
     is_done: bool
-    told: str
+    message: str
     code: str
     """Name of the error; empty when it was done."""
 

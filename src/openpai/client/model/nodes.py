@@ -29,7 +29,7 @@ class NodeView:
     name: str
     address: str
     is_healthy: bool
-    told: str
+    message: str
     gpu_model: str
     cpus: Amount
     memory_mb: Amount
@@ -52,7 +52,7 @@ class NodeView:
             name=text(document.get("name")),
             address=text(document.get("address")),
             is_healthy=bool(document.get("healthy")),
-            told=text(document.get("told")),
+            message=text(document.get("message")),
             gpu_model=text(document.get("gpuModel")),
             cpus=Amount.read(document.get("cpus")),
             memory_mb=Amount.read(document.get("memoryMB")),

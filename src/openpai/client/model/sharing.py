@@ -57,7 +57,7 @@ class VirtualCluster:
 class ClusterConfig:
     """What was promised to whom, as it was written and as the scheduler goes by it."""
 
-    wishes: str | None
+    promises: str | None
     hived: str
     version: int
     problems: tuple[str, ...]
@@ -69,9 +69,9 @@ class ClusterConfig:
     @classmethod
     def read(cls, document: Document) -> ClusterConfig:
         """Return the configuration; an answer to a change leaves HiveD's text out."""
-        wishes = document.get("wishes")
+        promises = document.get("promises")
         return cls(
-            wishes=None if wishes is None else str(wishes),
+            promises=None if promises is None else str(promises),
             hived=text(document.get("hived")),
             version=amount(document.get("version")),
             problems=texts(document.get("problems")),

@@ -44,7 +44,7 @@ class Quota:
             document=document,
         )
 
-    def told(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """Return the quota as the server takes it."""
         return {
             "virtualCluster": self.virtual_cluster,

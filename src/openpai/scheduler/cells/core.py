@@ -97,13 +97,13 @@ class Hived:
         """Return why nothing there is could hold a gang; raise Refused if it breaks a rule."""
         if shape in self._sound:
             return None
-        told = broken_rule(self.cluster, request)
-        if told is not None:
-            raise Refused("InvalidParametersError", told, "correct the request; asking again will not help")
-        told = too_large(self.cluster, request)
-        if told is not None:
+        message = broken_rule(self.cluster, request)
+        if message is not None:
+            raise Refused("InvalidParametersError", message, "correct the request; asking again will not help")
+        message = too_large(self.cluster, request)
+        if message is not None:
             unblock = "a smaller gang, or an admin who promises its virtual cluster more"
-            return Wait(request.id, Code.TOO_LARGE, told, unblock)
+            return Wait(request.id, Code.TOO_LARGE, message, unblock)
         _remember(self._sound, shape, True)
         return None
 
@@ -142,8 +142,8 @@ class Hived:
         """Make the decisions of the last `schedule_all` true. If one of the gangs waits for victims, all of them do."""
         together, self._together = self._together, None
         if together is None:
-            told = "nothing is proposed for several gangs at the moment"
-            raise Refused("ConflictJobError", told, "ask for decisions and commit them before telling anything else")
+            message = "nothing is proposed for several gangs at the moment"
+            raise Refused("ConflictJobError", message, "ask for decisions and commit them before telling anything else")
         self.cluster.proposal = None
         together.keep()
         must_wait = any(proposal.victims for proposal in together.proposals)
@@ -183,8 +183,8 @@ class Hived:
             return
         proposal = self._proposal
         if proposal is None or proposal.request.id != gang:
-            told = f"nothing is proposed for gang {gang!r} at the moment"
-            raise Refused("ConflictJobError", told, "ask for a decision and commit it before telling anything else")
+            message = f"nothing is proposed for gang {gang!r} at the moment"
+            raise Refused("ConflictJobError", message, "ask for a decision and commit it before telling anything else")
         self._proposal = self.cluster.proposal = None
         record = GangRecord(proposal.request, list(proposal.parts), since_ms=at_ms, spots=proposal.spots)
         self.cluster.remember(record)
@@ -238,8 +238,8 @@ class Hived:
         everybody = range(len(record.parts))
         unknown = leaving and [member for member in leaving if member not in everybody]
         if unknown:
-            told = f"gang {gang!r} has members 0 to {len(everybody) - 1}, not {unknown[0]}"
-            raise Refused("InvalidParametersError", told, "name the members that left")
+            message = f"gang {gang!r} has members 0 to {len(everybody) - 1}, not {unknown[0]}"
+            raise Refused("InvalidParametersError", message, "name the members that left")
         freed = 0
         chains = {}
         spots = list(record.spots)

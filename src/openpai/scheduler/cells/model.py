@@ -113,7 +113,7 @@ class Wait:
 
     gang: str
     code: Code
-    told: str
+    message: str
     unblock: str
     counts: Mapping[str, int] = field(default_factory=dict)
     """The numbers behind the sentence."""

@@ -28,31 +28,31 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     number = unit.count
     counts = {"needed": need, "promised": share.size, "used": share.claimed, "free": free, "bad": lost}
     if need > free:
-        told = f"virtual cluster {share.label} uses {number(share.claimed)} of its {unit.told(share.size)}"
+        message = f"virtual cluster {share.label} uses {number(share.claimed)} of its {unit.describe(share.size)}"
         unblock = (
             f"jobs of {share.name} with the same or a higher priority ending, until {number(need - free)} more are free"
         )
         if need > share.size - lost:
-            told = f"{told}, and {number(lost)} of them are bad or drained; this needs {number(need)}"
+            message = f"{message}, and {number(lost)} of them are bad or drained; this needs {number(need)}"
             unblock = f"bad and drained hardware coming back, and {unblock}"
-            return Wait(request.id, Code.BAD_HARDWARE, told, unblock, counts, share.chain.spec.name)
-        return Wait(request.id, Code.QUOTA_USED, f"{told}; this needs {number(need)}", unblock, counts)
-    left = f"virtual cluster {share.label} has {unit.told(free)} left"
+            return Wait(request.id, Code.BAD_HARDWARE, message, unblock, counts, share.chain.spec.name)
+        return Wait(request.id, Code.QUOTA_USED, f"{message}; this needs {number(need)}", unblock, counts)
+    left = f"virtual cluster {share.label} has {unit.describe(free)} left"
     spoilt = share.chain.spec.name if share.chain.bad_nodes else ""
     bad = number(_bad_and_free(share))
     if need > free - _bad_and_free(share) or _is_spoilt(share, request):
         which = f"{bad} of them" if bad else "nodes it could use"
-        told = f"{left}, but {which} are bad or drained; this needs {number(need)}"
-        return Wait(request.id, Code.BAD_HARDWARE, told, "bad and drained hardware coming back", counts, spoilt)
+        message = f"{left}, but {which} are bad or drained; this needs {number(need)}"
+        return Wait(request.id, Code.BAD_HARDWARE, message, "bad and drained hardware coming back", counts, spoilt)
     if request.is_choosy:
         where = "the nodes it may use" if request.nodes is not None else "the cells its groups must stay inside"
         where = f"one {request.topology.cell_type}" if request.topology else where
-        told = f"{left}, but too few of them inside {where}; this needs {number(need)}"
-        return Wait(request.id, Code.OUTSIDE_TOPOLOGY, told, f"jobs inside {where} ending", counts, spoilt)
+        message = f"{left}, but too few of them inside {where}; this needs {number(need)}"
+        return Wait(request.id, Code.OUTSIDE_TOPOLOGY, message, f"jobs inside {where} ending", counts, spoilt)
     largest = _largest(request)
-    told = f"{left}, but they are spread over nodes; this needs {number(largest)} on one node"
-    told += f", {number(need)} in all" if need != largest else ""
-    return Wait(request.id, Code.FRAGMENTED, told, "jobs that share nodes ending", counts, spoilt)
+    message = f"{left}, but they are spread over nodes; this needs {number(largest)} on one node"
+    message += f", {number(need)} in all" if need != largest else ""
+    return Wait(request.id, Code.FRAGMENTED, message, "jobs that share nodes ending", counts, spoilt)
 
 
 def _unit(cluster: Cluster, chain: Chain) -> Unit:
@@ -94,19 +94,21 @@ def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
     free = _free_in(chain)
     need, largest = sum(count * leaves for count, leaves in request.members), _largest(request)
     unit = _unit(cluster, chain)
-    devices = unit.told(free)
+    devices = unit.describe(free)
     needed = unit.count(need)
     wish = request.topology
     if need > free:
-        told = f"an opportunistic job takes only what nobody uses, {devices} at the moment; this needs {needed}"
+        message = f"an opportunistic job takes only what nobody uses, {devices} at the moment; this needs {needed}"
     elif wish is not None and wish.is_required:
-        told = f"{devices} are free at the moment, but too few of them inside one {wish.cell_type}; this needs {needed}"
+        message = (
+            f"{devices} are free at the moment, but too few of them inside one {wish.cell_type}; this needs {needed}"
+        )
     else:
-        told = f"{devices} are free at the moment, but not together; this needs {unit.count(largest)} on one node"
+        message = f"{devices} are free at the moment, but not together; this needs {unit.count(largest)} on one node"
     counts = {"needed": need, "free": free}
     sound = "bad and drained hardware coming back, " if chain.bad_nodes else ""
     unblock = f"any jobs ending, {sound}or a priority of 0 or more"
-    return Wait(request.id, Code.NO_LEFTOVERS, told, unblock, counts, chain.spec.name if chain.bad_nodes else "")
+    return Wait(request.id, Code.NO_LEFTOVERS, message, unblock, counts, chain.spec.name if chain.bad_nodes else "")
 
 
 def _free_in(chain: Chain) -> int:

@@ -25,24 +25,24 @@ def refusal(cluster: Cluster, request: GangRequest) -> str | None:
 def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
     """Return what is wrong with a request whatever the cluster's size, or None."""
     name = request.virtual_cluster
-    told = None
+    message = None
     if name not in cluster.shares:
-        told = f"there is no virtual cluster {name!r}; there are {_list(cluster.shares)}"
+        message = f"there is no virtual cluster {name!r}; there are {_list(cluster.shares)}"
     elif not OPPORTUNISTIC <= request.priority <= PRIORITY_MAX:
-        told = f"priority {request.priority} is not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
+        message = f"priority {request.priority} is not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
     elif not request.members or any(count < 1 or leaves < 1 for count, leaves in request.members):
-        told = "a gang needs at least one member, and each member at least one device"
+        message = "a gang needs at least one member, and each member at least one device"
     elif request.pinned_cell is not None:
-        told = _pin_fault(cluster, request)
+        message = _pin_fault(cluster, request)
     elif request.leaf_type is not None:
-        told = _type_fault(cluster, request)
-    if told is None and request.groups:
-        told = _group_fault(cluster, request)
-    if told is None and request.topology is not None:
+        message = _type_fault(cluster, request)
+    if message is None and request.groups:
+        message = _group_fault(cluster, request)
+    if message is None and request.topology is not None:
         types = {name for chain in cluster.chains.values() for name in chain.spec.types}
         if request.topology.cell_type not in types:
-            told = f"there is no cell type {request.topology.cell_type!r} to stay inside; there are {_list(types)}"
-    return told
+            message = f"there is no cell type {request.topology.cell_type!r} to stay inside; there are {_list(types)}"
+    return message
 
 
 def _group_fault(cluster: Cluster, request: GangRequest) -> str | None:

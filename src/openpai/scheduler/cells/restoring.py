@@ -50,16 +50,16 @@ def restore(
     ran without a guarantee. Raises Refused, changing nothing, if the spots cannot be those of the gang or a device is
     taken by another.
     """
-    told = restore_fault(request, spots)
-    if told is not None:
-        raise Refused("InvalidParametersError", told, "restore every gang as it was placed")
+    message = restore_fault(request, spots)
+    if message is not None:
+        raise Refused("InvalidParametersError", message, "restore every gang as it was placed")
     parts = [_find_part(cluster, request, spot) for spot in spots]
     for part in parts:
         if part is not None and part.mask & (part.node_cell.claimed | part.node_cell.opportunistic):
             node = part.node_cell
             others = ", ".join(sorted(node.gangs_on(part.mask)))
-            told = f"devices of node {node.name!r} that gang {request.id!r} is said to run on are used by {others}"
-            raise Refused("ConflictJobError", told, "restore each gang once, and none that has ended")
+            message = f"devices of node {node.name!r} that gang {request.id!r} is said to run on are used by {others}"
+            raise Refused("ConflictJobError", message, "restore each gang once, and none that has ended")
     record = take_up(cluster, GangRecord(request, parts, since_ms=since_ms, spots=tuple(spots)), cell_types)
     return give_right(cluster, record, is_sure=NO_GUARANTEE not in cell_types)
 

@@ -20,22 +20,22 @@ def joined(parts: Iterable[str], word: str = "and") -> str:
     return f"{', '.join(most)} {word} {last}" if most else last
 
 
-def memory_told(memory_mb: int) -> str:
+def memory_text(memory_mb: int) -> str:
     """Return an amount of memory, in GB from one GB on."""
     return f"{memory_mb} MB" if memory_mb < 1024 else f"{memory_mb / 1024:.1f}".removesuffix(".0") + " GB"
 
 
-def amount_told(cpus: int, memory_mb: int, gpus: int) -> str:
+def amount_text(cpus: int, memory_mb: int, gpus: int) -> str:
     """Return resources in words, those of which there are none left out."""
     parts = [counted(cpus, "CPU")] if cpus else []
-    parts += [f"{memory_told(memory_mb)} of memory"] if memory_mb else []
+    parts += [f"{memory_text(memory_mb)} of memory"] if memory_mb else []
     parts += [counted(gpus, "GPU")] if gpus else []
     return joined(parts) if parts else "nothing"
 
 
-def ask_told(ask: Ask) -> str:
+def ask_text(ask: Ask) -> str:
     """Return what a task asks for, in words."""
-    return amount_told(ask.cpus, ask.memory_mb, ask.gpus)
+    return amount_text(ask.cpus, ask.memory_mb, ask.gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Unit:
         """Return how many units some devices are."""
         return devices * self.per_device
 
-    def told(self, devices: int) -> str:
+    def describe(self, devices: int) -> str:
         """Return devices in words."""
         return counted(self.count(devices), self.noun) + (f" ({self.kind})" if self.kind else "")
 
@@ -69,7 +69,7 @@ class Unit:
         return {"GPU": ask.gpus, "CPU": ask.cpus}.get(self.noun, 0)
 
 
-def share_told(asks: Iterable[Ask], devices: int, unit: Unit, sku: SkuSpec | None) -> str:
+def share_text(asks: Iterable[Ask], devices: int, unit: Unit, sku: SkuSpec | None) -> str:
     """Return why tasks take more devices than they ask for by name; empty when they do not.
 
     A device brings along its share of a node, and a task takes as many devices as its largest wish needs.
@@ -78,6 +78,6 @@ def share_told(asks: Iterable[Ask], devices: int, unit: Unit, sku: SkuSpec | Non
     if sku is None or unit.count(devices) <= sum(map(unit.asked, wished)):
         return ""
     largest = max(wished, key=lambda ask: (ask.gpus, ask.memory_mb, ask.cpus))
-    per = amount_told(0 if unit.noun == "CPU" else sku.cpus, sku.memory_mb, 0)
+    per = amount_text(0 if unit.noun == "CPU" else sku.cpus, sku.memory_mb, 0)
     brings = f"{counted(unit.per_device, unit.noun)} {'comes' if unit.per_device == 1 else 'come'} with {per}"
-    return f" (a task asks for {ask_told(largest)}, and {brings})"
+    return f" (a task asks for {ask_text(largest)}, and {brings})"

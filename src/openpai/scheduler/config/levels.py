@@ -71,13 +71,13 @@ def check_promises(
 
 
 def _tell_short(faults: Faults, chain: ChainSpec, level: int, asked: list[list[str]], pins: int) -> None:
-    told = "; ".join(
+    text = "; ".join(
         f"{chain.types[at - 1]}: {', '.join(asked[at - 1])}" for at in range(chain.top, level - 1, -1) if asked[at - 1]
     )
     besides = f" beside {pins} pinned" if pins else ""
     message = (
         f"chain {chain.name} has {chain.count(level)} {chain.types[level - 1]} cells in {chain.tops} top cells, "
-        f"too few for what is promised{besides} ({told}); lower a cellNumber or add physical cells"
+        f"too few for what is promised{besides} ({text}); lower a cellNumber or add physical cells"
     )
     faults.add("virtualClusters", message)
 

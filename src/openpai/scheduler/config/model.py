@@ -117,10 +117,10 @@ class InvalidConfig(Refused):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        told = "\n".join(fault.told() for fault in faults)
+        message = "\n".join(fault.describe() for fault in faults)
         super().__init__(
             "BadConfigurationError",
-            f"the cluster configuration has {count}:\n{told}",
+            f"the cluster configuration has {count}:\n{message}",
             "mend the keys named above; nothing was changed",
         )
         self.faults = tuple(faults)
@@ -163,8 +163,8 @@ def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
         if name == "<<":
             for piece in built if isinstance(built, list) else [built]:
                 if not isinstance(piece, dict):
-                    told = "<< takes a mapping, or a list of mappings; give it one"
-                    raise InvalidConfig((Fault("", told, node.start_mark.line + 1),))
+                    message = "<< takes a mapping, or a list of mappings; give it one"
+                    raise InvalidConfig((Fault("", message, node.start_mark.line + 1),))
                 merged = {**piece, **merged}
         else:
             own.append((name, built))

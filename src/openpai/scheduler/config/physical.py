@@ -112,21 +112,21 @@ class PhysicalReader:
     def _fits(self, path: str, shape: TypeChain) -> bool:
         """Count the cells of one more top cell; keep a fault where they are too many to be looked after."""
         if len(shape.types) > LEVELS_MAX:
-            told = f"there are {len(shape.types)} types of cells one inside another, more than {LEVELS_MAX}"
-            self._faults.add(f"{path}.cellType", f"{told}; leave out types that hold one cell")
+            text = f"there are {len(shape.types)} types of cells one inside another, more than {LEVELS_MAX}"
+            self._faults.add(f"{path}.cellType", f"{text}; leave out types that hold one cell")
             return False
         devices = prod(shape.children[1 : shape.node_level])
         if devices > DEVICES_MAX:
-            told = f"a {shape.types[shape.node_level - 1]} has {devices} devices, more than {DEVICES_MAX}"
-            self._faults.add(f"{path}.cellType", f"{told}; look at the numbers in physicalCluster.cellTypes")
+            text = f"a {shape.types[shape.node_level - 1]} has {devices} devices, more than {DEVICES_MAX}"
+            self._faults.add(f"{path}.cellType", f"{text}; look at the numbers in physicalCluster.cellTypes")
             return False
         cells = 1
         for number in reversed(shape.children[1:]):
             cells = 1 + cells * number
         self._cells += cells
         if self._cells > CELLS_MAX:
-            told = f"up to here there are {self._cells} cells, more than {CELLS_MAX}"
-            self._faults.add(f"{path}.cellType", f"{told}; look at the numbers in physicalCluster.cellTypes")
+            text = f"up to here there are {self._cells} cells, more than {CELLS_MAX}"
+            self._faults.add(f"{path}.cellType", f"{text}; look at the numbers in physicalCluster.cellTypes")
             return False
         return True
 
@@ -161,8 +161,8 @@ class PhysicalReader:
             if address.isascii() and address.isdigit() and len(address) <= _DIGITS_MAX:
                 devices.append(int(address))
             else:
-                told = f"device {cut(address, _SHOWN_MAX)!r} of node {name!r} is not a whole number"
-                message = f"{told}; number the devices from 0"
+                text = f"device {cut(address, _SHOWN_MAX)!r} of node {name!r} is not a whole number"
+                message = f"{text}; number the devices from 0"
                 self._faults.add(f"{path}.cellChildren", message)
                 devices.append(len(devices))
         draft.inner.append(tuple(tuple(addresses) for addresses in found))

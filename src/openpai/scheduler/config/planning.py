@@ -36,7 +36,7 @@ _WISH = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Promise:
     """How much a virtual cluster is to get: nodes, GPUs, CPUs of machines without GPUs, or what nobody else gets."""
 
     virtual_cluster: str
@@ -47,7 +47,7 @@ class Wish:
     cpus: int = 0
     is_rest: bool = False
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return the amount in words."""
         named = ((self.nodes, "node"), (self.cpus, "CPU"), (self.gpus, "GPU"))
         return next((_counted(count, noun) for count, noun in named if count), "nothing")
@@ -71,41 +71,41 @@ class _Kind:
     """Parts of machines that are cut already and not given away, by their number of devices."""
 
 
-def read_wishes(text: str) -> tuple[Wish, ...]:
+def read_promises(text: str) -> tuple[Promise, ...]:
     """Return the wishes in a sentence such as `vision: 3 nodes, speech: 8 GPUs of V100`; Refused if unreadable."""
-    wishes = []
+    promises = []
     for piece in text.split(","):
         match = _WISH.fullmatch(piece.strip())
         team = match["team"].strip() if match else ""
         if match is None or not team:
-            told = f"{cut(piece.strip(), SHOWN_MAX)!r} cannot be understood"
+            message = f"{cut(piece.strip(), SHOWN_MAX)!r} cannot be understood"
             raise Refused(
                 "InvalidParametersError",
-                told,
+                message,
                 "write it as `team: 3 nodes`, `team: 8 GPUs of V100`, `team: 16 CPUs` or `team: rest`",
             )
         number, unit = int(match["number"] or 0), (match["unit"] or "").lower()[:1]
         if not number and not match["rest"]:
-            told = f"{cut(piece.strip(), SHOWN_MAX)!r} promises nothing"
-            raise Refused("InvalidParametersError", told, "name at least one; `pai vc remove` takes a promise away")
+            message = f"{cut(piece.strip(), SHOWN_MAX)!r} promises nothing"
+            raise Refused("InvalidParametersError", message, "name at least one; `pai vc remove` takes a promise away")
         amounts = [number if unit == letter else 0 for letter in "ngc"]
-        wishes.append(Wish(team, amounts[0], amounts[1], match["kind"], amounts[2], bool(match["rest"])))
-    return tuple(wishes)
+        promises.append(Promise(team, amounts[0], amounts[1], match["kind"], amounts[2], bool(match["rest"])))
+    return tuple(promises)
 
 
-def plan(nodes: Sequence[tuple[Node, str]], wishes: Iterable[Wish]) -> str:
+def plan(nodes: Sequence[tuple[Node, str]], promises: Iterable[Promise]) -> str:
     """Return a configuration for nodes, each with its GPU model, that grants every wish; Refused if none can.
 
     A virtual cluster may have several wishes. What it gets for them is added up.
     """
     kinds = _kinds(nodes)
-    wanted = list(wishes)
-    granted: dict[str, dict[str, int]] = {wish.virtual_cluster: {} for wish in wanted}
+    wanted = list(promises)
+    granted: dict[str, dict[str, int]] = {promise.virtual_cluster: {} for promise in wanted}
     # Whole nodes go first, so that nobody cuts one that somebody needs; wishes for one kind go before those for any.
-    ordered = sorted(wanted, key=lambda wish: (wish.is_rest, wish.kind is None, -wish.nodes))
-    for place, wish in enumerate(ordered):
-        cells = granted[wish.virtual_cluster]
-        found = _rest(kinds, wish) if wish.is_rest else _grant(kinds, wish, ordered[:place])
+    ordered = sorted(wanted, key=lambda promise: (promise.is_rest, promise.kind is None, -promise.nodes))
+    for place, promise in enumerate(ordered):
+        cells = granted[promise.virtual_cluster]
+        found = _rest(kinds, promise) if promise.is_rest else _grant(kinds, promise, ordered[:place])
         for cell_type, number in found.items():
             cells[cell_type] = cells.get(cell_type, 0) + number
     document: dict[str, Any] = {
@@ -200,50 +200,54 @@ def _sku(kind: _Kind) -> dict[str, Any]:
     return {"gpu": 1 if node.gpus else 0, "cpu": node.cpus // kind.devices, "memory": memory}
 
 
-def _grant(kinds: list[_Kind], wish: Wish, others: Sequence[Wish]) -> dict[str, int]:
+def _grant(kinds: list[_Kind], promise: Promise, others: Sequence[Promise]) -> dict[str, int]:
     """Return the cells that grant a wish, and take them off what is left; `others` were granted theirs before."""
-    candidates = [kind for kind in kinds if wish.kind in (None, kind.name) and _can_serve(kind, wish)]
+    candidates = [kind for kind in kinds if promise.kind in (None, kind.name) and _can_serve(kind, promise)]
     if not candidates:
         names = [kind.name for kind in kinds]
-        near = None if wish.kind in names else nearest(wish.kind or "", names)
-        of_kind = f" of {wish.kind}" if wish.kind else ""
-        told = f"{wish.virtual_cluster} wants {wish.told()}{of_kind}, and there are none"
+        near = None if promise.kind in names else nearest(promise.kind or "", names)
+        of_kind = f" of {promise.kind}" if promise.kind else ""
+        message = f"{promise.virtual_cluster} wants {promise.describe()}{of_kind}, and there are none"
         known = f"the machines there are: {', '.join(names) or 'none'}; whole ones are promised as `1 node`"
-        raise Refused("BadConfigurationError", told, f"did you mean {near}?" if near else known)
+        raise Refused("BadConfigurationError", message, f"did you mean {near}?" if near else known)
     for kind in candidates:
-        cells = _cells_of(kind, _devices(kind, wish))
+        cells = _cells_of(kind, _devices(kind, promise))
         if cells is not None:
             return cells
     # A team that wants nodes of any kind does not mean some with GPUs and some without.
     with_gpus = [kind for kind in candidates if kind.node.gpus]
-    cells = _from_several(with_gpus or candidates, wish)
+    cells = _from_several(with_gpus or candidates, promise)
     if cells is not None:
         return cells
     most = sum(kind.nodes_left for kind in with_gpus or candidates)
     left = f"{_counted(most, 'whole node')} that could serve {'is' if most == 1 else 'are'} left"
-    told = f"{wish.virtual_cluster} wants {wish.told()}, and at most {left}"
-    raise Refused("BadConfigurationError", told, "give less to somebody" + _told_of(others))
+    message = f"{promise.virtual_cluster} wants {promise.describe()}, and at most {left}"
+    raise Refused("BadConfigurationError", message, "give less to somebody" + _told_of(others))
 
 
-def _told_of(wishes: Sequence[Wish]) -> str:
-    return ": " + ", ".join(f"{wish.virtual_cluster} has {wish.told()}" for wish in wishes) if wishes else ""
+def _told_of(promises: Sequence[Promise]) -> str:
+    return (
+        ": " + ", ".join(f"{promise.virtual_cluster} has {promise.describe()}" for promise in promises)
+        if promises
+        else ""
+    )
 
 
-def _can_serve(kind: _Kind, wish: Wish) -> bool:
-    return bool(wish.nodes or (kind.node.gpus if wish.gpus else wish.cpus and not kind.node.gpus))
+def _can_serve(kind: _Kind, promise: Promise) -> bool:
+    return bool(promise.nodes or (kind.node.gpus if promise.gpus else promise.cpus and not kind.node.gpus))
 
 
-def _devices(kind: _Kind, wish: Wish) -> int:
+def _devices(kind: _Kind, promise: Promise) -> int:
     """Return how many devices of a kind a wish comes to."""
     per = max(1, kind.node.cpus // kind.devices)
-    return wish.nodes * kind.devices + wish.gpus - (-wish.cpus // per)
+    return promise.nodes * kind.devices + promise.gpus - (-promise.cpus // per)
 
 
-def _from_several(kinds: list[_Kind], wish: Wish) -> dict[str, int] | None:
+def _from_several(kinds: list[_Kind], promise: Promise) -> dict[str, int] | None:
     """Return cells of several kinds that grant a wish together; None, taking nothing, if too few are left."""
     before = [(kind.nodes_left, dict(kind.parts_left)) for kind in kinds]
     cells: dict[str, int] = {}
-    left = wish
+    left = promise
     for kind in kinds:
         free = kind.nodes_left * kind.devices + sum(size * number for size, number in kind.parts_left.items())
         per = max(1, kind.node.cpus // kind.devices)
@@ -262,11 +266,11 @@ def _from_several(kinds: list[_Kind], wish: Wish) -> dict[str, int] | None:
     return None
 
 
-def _rest(kinds: list[_Kind], wish: Wish) -> dict[str, int]:
+def _rest(kinds: list[_Kind], promise: Promise) -> dict[str, int]:
     """Return every cell nobody was given, of one kind if the wish names one."""
     cells: dict[str, int] = {}
     for kind in kinds:
-        if wish.kind not in (None, kind.name):
+        if promise.kind not in (None, kind.name):
             continue
         if kind.nodes_left:
             cells[_path_of(kind, kind.devices)] = kind.nodes_left

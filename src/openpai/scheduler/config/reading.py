@@ -64,8 +64,8 @@ def _warn_of_unowned(
     owned |= {pinned[pin].chain for cluster in clusters.values() for pin in cluster.pinned}
     for name in chains:
         if name not in owned:
-            told = f"no virtual cluster was promised a cell of chain {name}: only opportunistic jobs can run on it"
-            faults.warnings.append(told)
+            message = f"no virtual cluster was promised a cell of chain {name}: only opportunistic jobs can run on it"
+            faults.warnings.append(message)
 
 
 class _VirtualReader:

@@ -9,7 +9,7 @@ from typing import Final
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest
 from openpai.scheduler.cells.refusing import broken_rule, chain_places, largest_part, places_in, too_large
-from openpai.scheduler.cells.wording import Unit, amount_told, ask_told, counted, joined, share_told
+from openpai.scheduler.cells.wording import Unit, amount_text, ask_text, counted, joined, share_text
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.model import Ask, Gang, Refusal
 from openpai.scheduler.queue.requests import requests_of
@@ -31,7 +31,7 @@ class _Room:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    told: str
+    message: str
     remedy: str
     is_of_gang: bool = False
     """Whether each of its members fits alone."""
@@ -50,7 +50,7 @@ def refuse(cluster: Cluster, skus: Skus, gang: Gang, usable: Collection[str] | N
         remedies.append("let its tasks start one by one (`extras: {gangAllocation: false}`)")
     if others := _others(cluster, skus, gang, usable):
         remedies.append(f"submit it to virtual cluster {joined(others, 'or')}")
-    return Refusal(fault.told, joined(remedies or ["ask an administrator for more"], "or"))
+    return Refusal(fault.message, joined(remedies or ["ask an administrator for more"], "or"))
 
 
 def _others(cluster: Cluster, skus: Skus, gang: Gang, usable: Collection[str] | None) -> list[str]:
@@ -68,19 +68,19 @@ def _fault(cluster: Cluster, skus: Skus, gang: Gang) -> _Fault | None:
         return _unsayable(gang, requests)
     for part in requests:
         request = part.request
-        if (told := broken_rule(cluster, request)) is not None:
-            return _Fault(told, "")
-        if (told := too_large(cluster, request)) is not None:
+        if (message := broken_rule(cluster, request)) is not None:
+            return _Fault(message, "")
+        if (message := too_large(cluster, request)) is not None:
             asks = [gang.asks[member] for member in part.members]
-            return _in_words(cluster, skus, request, asks) or _Fault(told, "ask for less")
+            return _in_words(cluster, skus, request, asks) or _Fault(message, "ask for less")
     return None
 
 
-def _unsayable(gang: Gang, told: str) -> _Fault:
+def _unsayable(gang: Gang, message: str) -> _Fault:
     """Return why no number of devices would do, with the task it is about."""
     gpus = max((ask.gpus for ask in gang.asks), default=0)
-    if not gpus or not told.startswith("it asks for GPUs"):
-        return _Fault(told, "")
+    if not gpus or not message.startswith("it asks for GPUs"):
+        return _Fault(message, "")
     where = "no node" if gang.priority == OPPORTUNISTIC else f"no node of virtual cluster {gang.virtual_cluster}"
     return _Fault(f"a task asks for {counted(gpus, 'GPU')}, and {where} has any", "ask for no GPU")
 
@@ -99,7 +99,7 @@ def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence
     if per_task > room.on_a_node:
         asked = (
             _exceeding(largest, sku, room.on_a_node)
-            or f"{ask_told(largest)}{share_told([largest], per_task, unit, sku)}"
+            or f"{ask_text(largest)}{share_text([largest], per_task, unit, sku)}"
         )
         most = _amount(sku, unit, room.on_a_node)
         return _Fault(f"a task asks for {asked}; {who} has at most {most} on one node", "ask for less in each task")
@@ -108,16 +108,16 @@ def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence
     fewer = _Fault("", "ask for fewer or smaller tasks", is_of_gang=True)
     if need > room.total:
         total = Ask(sum(ask.cpus for ask in asks), sum(ask.memory_mb for ask in asks), sum(ask.gpus for ask in asks))
-        asked = _exceeding(total, sku, room.total) or f"{unit.told(need)}{share_told(asks, need, unit, sku)}"
+        asked = _exceeding(total, sku, room.total) or f"{unit.describe(need)}{share_text(asks, need, unit, sku)}"
         kinds = " of one kind, on which tasks that start together run" if len(rooms) > 1 else ""
-        return replace(fewer, told=f"its {tasks} need {asked}; {who} has {_amount(sku, unit, room.total)}{kinds}")
+        return replace(fewer, message=f"its {tasks} need {asked}; {who} has {_amount(sku, unit, room.total)}{kinds}")
     wish = request.topology
     if wish is not None and wish.is_required:
-        told = f"its {tasks} need {unit.told(need)} inside one {wish.cell_type}, which is smaller"
-        return replace(fewer, told=told) if _has_type(cluster, room.kind, wish.cell_type) else None
-    fit = f"{counted(room.places, 'task')} of {ask_told(largest)}"
-    told = f"of its {tasks} at most {fit} fit on the nodes of {who} at a time; a node has "
-    return replace(fewer, told=told + _amount(sku, unit, room.on_a_node))
+        message = f"its {tasks} need {unit.describe(need)} inside one {wish.cell_type}, which is smaller"
+        return replace(fewer, message=message) if _has_type(cluster, room.kind, wish.cell_type) else None
+    fit = f"{counted(room.places, 'task')} of {ask_text(largest)}"
+    message = f"of its {tasks} at most {fit} fit on the nodes of {who} at a time; a node has "
+    return replace(fewer, message=message + _amount(sku, unit, room.on_a_node))
 
 
 def _rooms(cluster: Cluster, request: GangRequest, per_task: int) -> list[_Room]:
@@ -157,11 +157,11 @@ def _exceeding(ask: Ask, sku: SkuSpec | None, devices: int) -> str:
     cpus = ask.cpus if ask.cpus > sku.cpus * devices else 0
     memory_mb = ask.memory_mb if ask.memory_mb > sku.memory_mb * devices else 0
     gpus = ask.gpus if ask.gpus > sku.gpus * devices else 0
-    return amount_told(cpus, memory_mb, gpus) if cpus or memory_mb or gpus else ""
+    return amount_text(cpus, memory_mb, gpus) if cpus or memory_mb or gpus else ""
 
 
 def _amount(sku: SkuSpec | None, unit: Unit, devices: int) -> str:
     """Return what some devices are, with what they bring along."""
     if sku is None:
-        return unit.told(devices)
-    return amount_told(sku.cpus * devices, sku.memory_mb * devices, sku.gpus * devices)
+        return unit.describe(devices)
+    return amount_text(sku.cpus * devices, sku.memory_mb * devices, sku.gpus * devices)

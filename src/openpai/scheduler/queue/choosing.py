@@ -309,8 +309,8 @@ class Round:
         if not may_preempt and (victims or any(answer.displaced for answer in answers)):
             # Victims take their time to leave: what it would then run is no longer sure to end in time.
             state.core.roll_back()
-            told = "it may pass a gang that waited longer only where it need not wait for others to leave"
-            return HivedWait(gang.id, Code.QUOTA_USED, told, "jobs finishing")
+            message = "it may pass a gang that waited longer only where it need not wait for others to leave"
+            return HivedWait(gang.id, Code.QUOTA_USED, message, "jobs finishing")
         self._commit(waiting)
         state.queue.remove(gang.id)
         if victims:

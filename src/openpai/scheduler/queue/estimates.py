@@ -53,8 +53,8 @@ def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: 
     typical = state.running.run_times.of_all(name)
     size = sum(share.size for share in state.core.cluster.shares_of(name))
     if typical is None or not size:
-        told = f"unknown: {len(ahead)} gangs go first, and too few have finished to say how long that takes"
-        return Estimate(None, None, told)
+        message = f"unknown: {len(ahead)} gangs go first, and too few have finished to say how long that takes"
+        return Estimate(None, None, message)
     wanted = ahead.devices() + waiting.devices
     rounds = wanted / size
     earliest_ms = now_ms + int(max(0.0, rounds - 1) * typical[0])

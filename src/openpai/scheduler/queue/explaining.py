@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from openpai.scheduler.cells.model import Code
-from openpai.scheduler.cells.wording import Unit, share_told
+from openpai.scheduler.cells.wording import Unit, share_text
 from openpai.scheduler.model import Estimate, Gang, Limit, Wait, Why
 from openpai.scheduler.queue import capacity
 from openpai.scheduler.queue.estimates import estimate
@@ -38,19 +38,19 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     if gang in state.reserving:
         return _explain_reserved(state, gang, now_ms)
     if gang in state.unclear:
-        described, _, told = state.unclear[gang]
-        code, told, unblock = _without_promise(state, described) or _too_large(state, described, told)
-        return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
+        described, _, message = state.unclear[gang]
+        code, message, unblock = _without_promise(state, described) or _too_large(state, described, message)
+        return Wait(gang, code, message, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
     waiting = state.queue.get(gang)
     if waiting is None:
         return None
-    code, told, unblock = _reason(state, waiting)
+    code, message, unblock = _reason(state, waiting)
     if code in NEVER:
-        return Wait(gang, code, told, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
+        return Wait(gang, code, message, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
     # Whoever never fits, or is at a limit, lets others pass and is not ahead of them.
     ahead = Ahead(state, waiting)
     place = len(ahead) + 1
-    return Wait(gang, code, told, unblock, _nearest(ahead), place, estimate(state, waiting, ahead, now_ms))
+    return Wait(gang, code, message, unblock, _nearest(ahead), place, estimate(state, waiting, ahead, now_ms))
 
 
 def _nearest(ahead: Ahead) -> tuple[str, ...]:
@@ -74,9 +74,9 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
         # The last of them has left since the scheduler looked.
         soon = Estimate(now_ms, None, "what is free now")
         return Wait(gang, Why.NOT_YET_LOOKED_AT, "its devices are free now", "a moment's patience", (), 1, soon)
-    told = f"its devices are reserved; it waits for {_some(names)} to leave, with less right to them"
+    message = f"its devices are reserved; it waits for {_some(names)} to leave, with less right to them"
     soon = Estimate(now_ms, None, "it starts as soon as they have left")
-    return Wait(gang, Why.NOT_ENOUGH_FREE, told, "these jobs ending, as they were told to", (), 1, soon)
+    return Wait(gang, Why.NOT_ENOUGH_FREE, message, "these jobs ending, as they were told to", (), 1, soon)
 
 
 def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
@@ -84,11 +84,11 @@ def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
     cluster, name = state.core.cluster, gang.virtual_cluster
     if name not in cluster.shares:
         there = ", ".join(sorted(cluster.shares)) or "none"
-        told = f"there is no virtual cluster {name!r}; there are {there}"
-        return Why.NO_VIRTUAL_CLUSTER, told, "an administrator creating it, or submitting the job to another"
+        message = f"there is no virtual cluster {name!r}; there are {there}"
+        return Why.NO_VIRTUAL_CLUSTER, message, "an administrator creating it, or submitting the job to another"
     if gang.priority >= 0 and not sum(share.size for share in cluster.shares_of(name)):
-        told = f"virtual cluster {name!r} was promised nothing"
-        return Why.NO_VIRTUAL_CLUSTER, told, "an administrator promising it something, or an opportunistic priority"
+        message = f"virtual cluster {name!r} was promised nothing"
+        return Why.NO_VIRTUAL_CLUSTER, message, "an administrator promising it something, or an opportunistic priority"
     return None
 
 
@@ -104,35 +104,35 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
         return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
     answer = lane.answer
     if answer.code is Code.TOO_LARGE:
-        return _too_large(state, gang, answer.told)
+        return _too_large(state, gang, answer.message)
     # What was free when it was looked at may have been given to others since.
     now = state.core.reason_now([part.request for part in waiting.requests])
     kept = _kept_from(state, waiting) if now is None else None
     if kept is not None:
         return kept
     answer = now or answer
-    told = answer.told + _share(state, waiting) + _out_of_service(state, answer.spoilt)
-    return WHY_OF[answer.code], told, answer.unblock
+    message = answer.message + _share(state, waiting) + _out_of_service(state, answer.spoilt)
+    return WHY_OF[answer.code], message, answer.unblock
 
 
-def _too_large(state: SchedulerState, gang: Gang, told: str) -> Reason:
+def _too_large(state: SchedulerState, gang: Gang, message: str) -> Reason:
     refused = capacity.refuse(state.core.cluster, state.machines.skus, gang)
-    told, remedy = refused if refused is not None else (told, "a smaller ask")
-    return Why.NO_NODE, told, remedy
+    message, remedy = refused if refused is not None else (message, "a smaller ask")
+    return Why.NO_NODE, message, remedy
 
 
 def _share(state: SchedulerState, waiting: Waiting) -> str:
     """Return why a gang takes more than it asks for by name, where it does."""
     skus, shares = state.machines.skus, state.core.cluster.shares[waiting.gang.virtual_cluster].values()
-    told = []
+    message = []
     for part in waiting.requests:
         wanted = part.request.leaf_type
         kinds = {wanted} if wanted else {share.chain.spec.leaf_type for share in shares}
         kind = kinds.pop() if len(kinds) == 1 else ""
         asks = [waiting.gang.asks[member] for member in part.members]
         devices = sum(count * leaves for count, leaves in part.request.members)
-        told.append(share_told(asks, devices, Unit.of(kind, skus.of(kind)), skus.of(kind)))
-    return next(filter(None, told), "")
+        message.append(share_text(asks, devices, Unit.of(kind, skus.of(kind)), skus.of(kind)))
+    return next(filter(None, message), "")
 
 
 def _kept_from(state: SchedulerState, waiting: Waiting) -> Reason | None:
@@ -141,20 +141,20 @@ def _kept_from(state: SchedulerState, waiting: Waiting) -> Reason | None:
     other = state.queue.get(kept.gang) if kept is not None else None
     if other is None or other is waiting:
         return None
-    told = f"what is free is kept for {_name(other.gang)}, which has waited long in the same virtual cluster"
+    message = f"what is free is kept for {_name(other.gang)}, which has waited long in the same virtual cluster"
     code = Why.BEHIND_HIGHER_PRIORITY if other.gang.priority > waiting.gang.priority else Why.BEHIND_OLDER_JOB
-    return code, told, "that job starting or leaving"
+    return code, message, "that job starting or leaving"
 
 
 def _out_of_service(state: SchedulerState, chain: str) -> str:
     """Return which nodes of a chain are bad or drained, each with why where that is known."""
-    told = []
+    message = []
     found = state.core.cluster.chains.get(chain)
     for name in [found.node_cells[index].name for index in sorted(found.bad_nodes)] if found is not None else ():
         node = state.machines.nodes.get(name)
-        because = "nobody sees it" if node is None else node.told
-        told.append(f"{name}, {because}" if because else name)
-    return f" (out of service: {_some(told, '; ')})" if told else ""
+        because = "nobody sees it" if node is None else node.message
+        message.append(f"{name}, {because}" if because else name)
+    return f" (out of service: {_some(message, '; ')})" if message else ""
 
 
 def _some(names: Sequence[str], between: str = ", ") -> str:
@@ -167,10 +167,10 @@ def _limit_reason(state: SchedulerState, gang: Gang, limit: Limit) -> Reason:
     user = gang.user or "its user"
     gpus = "1 GPU" if limit.gpus == 1 else f"{limit.gpus} GPUs"
     where = f"virtual cluster {limit.virtual_cluster}" if limit.virtual_cluster else "all virtual clusters together"
-    told = f"{user} may run {gpus} at a time in {where} and runs {runs}; this needs {gpus_of(gang)}"
+    message = f"{user} may run {gpus} at a time in {where} and runs {runs}; this needs {gpus_of(gang)}"
     if gpus_of(gang) > (limit.gpus or 0):
-        return Why.USER_LIMIT, told, "an administrator raising the limit"
-    return Why.USER_LIMIT, told, f"jobs of {user} ending"
+        return Why.USER_LIMIT, message, "an administrator raising the limit"
+    return Why.USER_LIMIT, message, f"jobs of {user} ending"
 
 
 def _name(gang: Gang) -> str:

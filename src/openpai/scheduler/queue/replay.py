@@ -20,8 +20,8 @@ DECISIONS_MAX: Final = 100_000
 def resume(data: Mapping[str, Any]) -> HivedScheduler:
     """Return a scheduler that goes on where the snapshot was taken; Refused if it is none."""
     if data.get("format") != FORMAT or "core" not in data:
-        told = f"this is no scheduler snapshot of format {FORMAT}"
-        raise Refused("InvalidParametersError", told, "take one with `pai scheduler snapshot` from this version")
+        message = f"this is no scheduler snapshot of format {FORMAT}"
+        raise Refused("InvalidParametersError", message, "take one with `pai scheduler snapshot` from this version")
     return HivedScheduler.over(load(data))
 
 
@@ -31,8 +31,8 @@ def answer(data: Mapping[str, Any], gang_id: str, now_ms: int | None = None) -> 
     at_ms = data["now_ms"] if now_ms is None else now_ms
     before = scheduler.why(gang_id, at_ms)
     if before is None:
-        told = f"gang {gang_id!r} does not wait in this snapshot"
-        raise Refused("NoJobError", told, "name a gang that waits; `waiting` in the snapshot lists them")
+        message = f"gang {gang_id!r} does not wait in this snapshot"
+        raise Refused("NoJobError", message, "name a gang that waits; `waiting` in the snapshot lists them")
     decisions = scheduler.decide(at_ms, DECISIONS_MAX)
     own = next((decision for decision in decisions if decision.gang == gang_id), None)
     why = scheduler.why(gang_id, at_ms)
@@ -54,7 +54,7 @@ def _plain(scheduler: HivedScheduler, decision: Decision) -> dict[str, Any]:
         return {"place": spots}
     held = scheduler.state.running.gangs
     jobs = [held[victim].gang.job if victim in held else "" for victim in decision.victims]
-    return {"preempt": list(decision.victims), "jobs": jobs, "told": list(decision.whys)}
+    return {"preempt": list(decision.victims), "jobs": jobs, "message": list(decision.whys)}
 
 
 def _before(decisions: tuple[Decision, ...], own: Decision | None) -> tuple[Decision, ...]:

@@ -45,7 +45,7 @@ class Kind(NamedTuple):
     gpus: int | None = None
     name: str | None = None
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return the words for whose run times these are."""
         size = "" if self.gpus is None else f" with {self.gpus} GPUs" if self.gpus != 1 else " with 1 GPU"
         if self.name is not None:
@@ -208,7 +208,7 @@ class RunTimes:
         if found is None:
             return None
         latest, first, count, kind = found
-        return latest.ordered[first + count // 4], latest.ordered[first + count * 3 // 4], kind.told()
+        return latest.ordered[first + count // 4], latest.ordered[first + count * 3 // 4], kind.describe()
 
     def of_all(self, virtual_cluster: str) -> tuple[int, int] | None:
         """Return the quartiles of all run times of a virtual cluster, None if there are too few."""

@@ -30,29 +30,29 @@ def in_switches(*members: int) -> tuple[CellGroup, ...]:
 
 
 def test_two_devices_in_one_switch(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK.NODE": 1}})
-    desk.run("one", "a", 1, nodes=frozenset({"r0n0"}))
-    desk.run("other", "a", 1, groups=(CellGroup("SWITCH", (0,)),), nodes=frozenset({"r0n0"}))
-    assert switches(desk.ask("pair", "a", 2, groups=in_switches(0))) == [{("r0n0", 1)}]
+    driver = racks(1, {"a": {"RACK.NODE": 1}})
+    driver.run("one", "a", 1, nodes=frozenset({"r0n0"}))
+    driver.run("other", "a", 1, groups=(CellGroup("SWITCH", (0,)),), nodes=frozenset({"r0n0"}))
+    assert switches(driver.ask("pair", "a", 2, groups=in_switches(0))) == [{("r0n0", 1)}]
 
 
 def test_a_member_waits_for_a_switch_where_devices_of_two_are_free(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK.NODE": 1}})
-    desk.core.set_node("r0n0", bad_devices=[0, 2])
-    desk.core.set_node("r0n1", is_healthy=False)
-    assert isinstance(desk.ask("apart", "a", 2), Bind)
-    wait = desk.ask("pair", "a", 2, groups=in_switches(0))
+    driver = racks(1, {"a": {"RACK.NODE": 1}})
+    driver.core.set_node("r0n0", bad_devices=[0, 2])
+    driver.core.set_node("r0n1", is_healthy=False)
+    assert isinstance(driver.ask("apart", "a", 2), Bind)
+    wait = driver.ask("pair", "a", 2, groups=in_switches(0))
     assert isinstance(wait, Wait)
     assert wait.code in (Code.OUTSIDE_TOPOLOGY, Code.BAD_HARDWARE)
-    desk.core.set_node("r0n0", bad_devices=[0])
-    assert switches(desk.ask("pair", "a", 2, groups=in_switches(0))) == [{("r0n0", 1)}]
+    driver.core.set_node("r0n0", bad_devices=[0])
+    assert switches(driver.ask("pair", "a", 2, groups=in_switches(0))) == [{("r0n0", 1)}]
 
 
 def test_groups_lie_in_groups(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK": 2}})
+    driver = racks(2, {"a": {"RACK": 2}})
     pair = CellGroup("NODE", groups=in_switches(0, 1))
     other = CellGroup("NODE", (2,), groups=in_switches(3))
-    decision = desk.run("gang", "a", 2, 2, 2, 2, groups=(CellGroup("RACK", groups=(pair, other)),))
+    decision = driver.run("gang", "a", 2, 2, 2, 2, groups=(CellGroup("RACK", groups=(pair, other)),))
     assert [len(each) for each in switches(decision)] == [1, 1, 1, 1]
     nodes = [spot.node for spot in decision.spots]
     assert nodes[0] == nodes[1] != nodes[2] == nodes[3]
@@ -60,25 +60,25 @@ def test_groups_lie_in_groups(racks: Make) -> None:
 
 
 def test_a_group_makes_room_like_any_gang(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    desk.run("low", "a", 3, nodes=frozenset({"r0n0"}))
-    desk.run("guest", "a", 3, priority=-1, nodes=frozenset({"r0n1"}))
-    decision = desk.threaten("high", "a", 2, 2, 2, priority=5, groups=in_switches(0, 1, 2))
+    driver = racks(1, {"a": {"RACK": 1}})
+    driver.run("low", "a", 3, nodes=frozenset({"r0n0"}))
+    driver.run("guest", "a", 3, priority=-1, nodes=frozenset({"r0n1"}))
+    decision = driver.threaten("high", "a", 2, 2, 2, priority=5, groups=in_switches(0, 1, 2))
     assert [len(each) for each in switches(decision)] == [1, 1, 1]
     for victim in decision.victims:
-        desk.end(victim)
-    assert isinstance(desk.ask("high", "a", 2, 2, 2, priority=5, groups=in_switches(0, 1, 2)), Bind)
+        driver.end(victim)
+    assert isinstance(driver.ask("high", "a", 2, 2, 2, priority=5, groups=in_switches(0, 1, 2)), Bind)
 
 
 def test_opportunistic_gangs_have_groups_too(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    desk.run("one", "a", 1, priority=-1)
-    decision = desk.run("guest", "a", 2, 2, priority=-1, groups=in_switches(0, 1))
+    driver = racks(1, {"a": {"RACK": 1}})
+    driver.run("one", "a", 1, priority=-1)
+    decision = driver.run("guest", "a", 2, 2, priority=-1, groups=in_switches(0, 1))
     assert [len(each) for each in switches(decision)] == [1, 1]
 
 
 @pytest.mark.parametrize(
-    ("groups", "told"),
+    ("groups", "message"),
     [
         ((CellGroup("ROW", (0,)),), "no cell type 'ROW'"),
         ((CellGroup("SWITCH", (5,)),), "member 5"),
@@ -86,10 +86,10 @@ def test_opportunistic_gangs_have_groups_too(racks: Make) -> None:
         ((CellGroup("SWITCH", (-1,)),), "member -1"),
     ],
 )
-def test_a_group_that_cannot_be_is_refused(racks: Make, groups: tuple[CellGroup, ...], told: str) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    with pytest.raises(Refused, match=told):
-        desk.ask("gang", "a", 2, groups=groups)
+def test_a_group_that_cannot_be_is_refused(racks: Make, groups: tuple[CellGroup, ...], message: str) -> None:
+    driver = racks(1, {"a": {"RACK": 1}})
+    with pytest.raises(Refused, match=message):
+        driver.ask("gang", "a", 2, groups=groups)
 
 
 def test_groups_too_deep_are_refused(racks: Make) -> None:
@@ -107,10 +107,10 @@ def test_a_group_larger_than_its_cell_waits_for_another_configuration(racks: Mak
 
 
 def test_a_gang_with_groups_survives_a_snapshot(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    desk.run("gang", "a", 2, 2, groups=(CellGroup("NODE", groups=in_switches(0, 1)),))
-    again = Hived.from_snapshot(json.loads(json.dumps(desk.core.snapshot())))
-    assert again.cluster.gangs["gang"].request == desk.core.cluster.gangs["gang"].request
+    driver = racks(1, {"a": {"RACK": 1}})
+    driver.run("gang", "a", 2, 2, groups=(CellGroup("NODE", groups=in_switches(0, 1)),))
+    again = Hived.from_snapshot(json.loads(json.dumps(driver.core.snapshot())))
+    assert again.cluster.gangs["gang"].request == driver.core.cluster.gangs["gang"].request
 
 
 @pytest.mark.parametrize("priority", [0, -1])
@@ -135,9 +135,9 @@ def test_groups_are_kept_together_whatever_happens(text_of_racks: Make, seed: in
         inner = in_switches(*range(cut))
         kind = dice.choice(["NODE", "RACK"])
         groups = (CellGroup(kind, tuple(range(cut, len(sizes))), inner),) if dice.random() < 0.5 else inner
-        wish = Topology("RACK", True) if dice.random() < 0.2 else None
+        promise = Topology("RACK", True) if dice.random() < 0.2 else None
         owner, priority = dice.choice("ab"), dice.choice([-1, 0, 5])
-        request = GangRequest(f"g{number}", owner, members, priority, topology=wish, groups=groups)
+        request = GangRequest(f"g{number}", owner, members, priority, topology=promise, groups=groups)
         decision = core.schedule(request)
         if not isinstance(decision, Wait):
             placed += 1

@@ -17,11 +17,11 @@ def leaves(cell: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_physical_cells_tell_who_uses_them(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK.NODE": 2}})
-    desk.run("gang", "a", 2, priority=7)
-    desk.run("guest", "a", 1, priority=-1)
-    desk.core.set_node("r0n1", bad_devices=[3])
-    rack = cluster_status(desk.core.cluster)["physicalCluster"][0]
+    driver = racks(1, {"a": {"RACK.NODE": 2}})
+    driver.run("gang", "a", 2, priority=7)
+    driver.run("guest", "a", 1, priority=-1)
+    driver.core.set_node("r0n1", bad_devices=[3])
+    rack = cluster_status(driver.core.cluster)["physicalCluster"][0]
     assert (rack["leafCellType"], rack["cellType"], rack["cellAddress"]) == ("GPU", "RACK", "0")
     assert (rack["cellState"], rack["cellHealthiness"], rack["cellPriority"]) == ("Used", "Bad", 7)
     node, other = rack["cellChildren"]
@@ -36,10 +36,10 @@ def test_physical_cells_tell_who_uses_them(racks: Make) -> None:
 
 
 def test_virtual_cells_tell_what_is_served_and_what_is_borrowed(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}}, pins={"r1n1": "a"})
-    desk.run("gang", "a", 4)
-    desk.run("guest", "a", 1, priority=-1)
-    found = virtual_cells(desk.core.cluster, "a")
+    driver = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}}, pins={"r1n1": "a"})
+    driver.run("gang", "a", 4)
+    driver.run("guest", "a", 1, priority=-1)
+    found = virtual_cells(driver.core.cluster, "a")
     assert [cell["cellAddress"] for cell in found][1:] == ["a/0", "a/1", "a/2"]
     assert found[0]["cellAddress"].endswith("-opp")
     assert found[0]["cellPriority"] == -1
@@ -51,18 +51,18 @@ def test_virtual_cells_tell_what_is_served_and_what_is_borrowed(racks: Make) -> 
 
 
 def test_affinity_groups_tell_where_they_are_and_how_they_stand(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    desk.run("low", "a", 4, 4)
-    desk.threaten("high", "a", 2, priority=3)
-    high, low = affinity_groups(desk.core.cluster)
+    driver = racks(1, {"a": {"RACK": 1}})
+    driver.run("low", "a", 4, 4)
+    driver.threaten("high", "a", 2, priority=3)
+    high, low = affinity_groups(driver.core.cluster)
     assert high["metadata"] == {"name": "high"}
     assert high["status"]["state"] == "Preempting"
     assert high["status"]["physicalPlacement"] == {"r0n0": [0, 1]}
     assert high["status"]["virtualPlacement"] == {"a/0": ["a/0/0/0/0", "a/0/0/0/1"]}
     assert low["status"]["state"] == "BeingPreempted"
     assert low["status"]["physicalPlacement"] == {"r0n0": [0, 1, 2, 3], "r0n1": [0, 1, 2, 3]}
-    states = [leaf["cellState"] for leaf in leaves(cluster_status(desk.core.cluster)["physicalCluster"][0])]
+    states = [leaf["cellState"] for leaf in leaves(cluster_status(driver.core.cluster)["physicalCluster"][0])]
     assert states == ["Reserving"] * 2 + ["Used"] * 6
-    desk.end("low")
-    states = [leaf["cellState"] for leaf in leaves(cluster_status(desk.core.cluster)["physicalCluster"][0])]
+    driver.end("low")
+    states = [leaf["cellState"] for leaf in leaves(cluster_status(driver.core.cluster)["physicalCluster"][0])]
     assert states == ["Reserved"] * 2 + ["Free"] * 6

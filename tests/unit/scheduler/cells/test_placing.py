@@ -16,132 +16,132 @@ Make = Callable[..., Any]
 
 
 def test_two_devices_come_from_one_switch(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK.NODE": 1}})
-    desk.run("single", "a", 1)
-    assert desk.run("pair", "a", 2).spots[0].devices == (2, 3)
+    driver = racks(1, {"a": {"RACK.NODE": 1}})
+    driver.run("single", "a", 1)
+    assert driver.run("pair", "a", 2).spots[0].devices == (2, 3)
 
 
 def test_a_single_goes_where_a_switch_is_begun_already(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    desk.run("first", "a", 1)
-    assert desk.run("second", "a", 1).spots == (Spot("r0n0", (1,)),)
+    driver = racks(1, {"a": {"RACK": 1}})
+    driver.run("first", "a", 1)
+    assert driver.run("second", "a", 1).spots == (Spot("r0n0", (1,)),)
 
 
 def test_the_fullest_node_that_fits_is_filled_first(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK": 2}})
-    desk.run("three", "a", 3)
-    desk.run("two", "a", 2)
-    assert desk.run("one", "a", 1).spots[0].node == desk.core.spots_held("three")[0].node
-    assert desk.run("two more", "a", 2).spots[0].node == desk.core.spots_held("two")[0].node
+    driver = racks(2, {"a": {"RACK": 2}})
+    driver.run("three", "a", 3)
+    driver.run("two", "a", 2)
+    assert driver.run("one", "a", 1).spots[0].node == driver.core.spots_held("three")[0].node
+    assert driver.run("two more", "a", 2).spots[0].node == driver.core.spots_held("two")[0].node
 
 
 def test_a_node_is_opened_before_a_rack(racks: Make) -> None:
-    desk = racks(3, {"a": {"RACK": 1, "RACK.NODE": 1}})
-    desk.run("small", "a", 4)
-    share = desk.core.cluster.shares["a"]["RACK"]
+    driver = racks(3, {"a": {"RACK": 1, "RACK.NODE": 1}})
+    driver.run("small", "a", 4)
+    share = driver.core.cluster.shares["a"]["RACK"]
     assert [level for level, _ in share.bindings] == [3]
 
 
 def test_parts_of_nodes_are_used_before_whole_nodes(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK.NODE": 1, "RACK.NODE.SWITCH": 1}})
-    desk.run("small", "a", 2)
-    share = desk.core.cluster.shares["a"]["RACK"]
+    driver = racks(2, {"a": {"RACK.NODE": 1, "RACK.NODE.SWITCH": 1}})
+    driver.run("small", "a", 2)
+    share = driver.core.cluster.shares["a"]["RACK"]
     assert [level for level, _ in share.bindings] == [2]
 
 
 def test_a_small_gang_stays_on_one_node(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK": 2}})
-    desk.run("filler", "a", 3)
-    assert len({spot.node for spot in desk.run("gang", "a", 1, 1, 2).spots}) == 1
+    driver = racks(2, {"a": {"RACK": 2}})
+    driver.run("filler", "a", 3)
+    assert len({spot.node for spot in driver.run("gang", "a", 1, 1, 2).spots}) == 1
 
 
 def test_a_gang_of_nodes_stays_in_one_rack(racks: Make) -> None:
-    desk = racks(3, {"a": {"RACK": 2, "RACK.NODE": 2}})
-    desk.run("one", "a", 4)
-    spots = desk.run("gang", "a", 4, 4).spots
+    driver = racks(3, {"a": {"RACK": 2, "RACK.NODE": 2}})
+    driver.run("one", "a", 4)
+    spots = driver.run("gang", "a", 4, 4).spots
     assert len({spot.node[:2] for spot in spots}) == 1
 
 
 def test_promised_nodes_that_are_opened_together_share_a_rack(racks: Make) -> None:
-    desk = racks(3, {"a": {"RACK.NODE": 3}, "b": {"RACK.NODE": 1}})
-    desk.run("other", "b", 4)
-    spots = desk.run("gang", "a", 4, 4).spots
+    driver = racks(3, {"a": {"RACK.NODE": 3}, "b": {"RACK.NODE": 1}})
+    driver.run("other", "b", 4)
+    spots = driver.run("gang", "a", 4, 4).spots
     assert len({spot.node[:2] for spot in spots}) == 1
 
 
 def test_spots_come_in_the_order_of_the_members(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK": 2}})
-    assert [len(spot.devices) for spot in desk.run("gang", "a", 1, 4, 2).spots] == [1, 4, 2]
+    driver = racks(2, {"a": {"RACK": 2}})
+    assert [len(spot.devices) for spot in driver.run("gang", "a", 1, 4, 2).spots] == [1, 4, 2]
 
 
 def test_a_gang_is_placed_as_a_whole_or_not_at_all(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK.NODE": 2}})
-    desk.run("filler", "a", 1)
-    before = desk.core.snapshot()
-    wait = desk.ask("gang", "a", 4, 4)
+    driver = racks(1, {"a": {"RACK.NODE": 2}})
+    driver.run("filler", "a", 1)
+    before = driver.core.snapshot()
+    wait = driver.ask("gang", "a", 4, 4)
     assert isinstance(wait, Wait)
-    assert desk.core.snapshot() == before
+    assert driver.core.snapshot() == before
 
 
 def test_a_decision_that_nobody_commits_to_leaves_no_trace(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK": 1}})
-    before = desk.core.snapshot()
-    first = desk.ask("gang", "a", 4, 2)
+    driver = racks(2, {"a": {"RACK": 1}})
+    before = driver.core.snapshot()
+    first = driver.ask("gang", "a", 4, 2)
     assert isinstance(first, Bind)
-    assert desk.core.snapshot() == before
-    assert desk.ask("gang", "a", 4, 2) == first
+    assert driver.core.snapshot() == before
+    assert driver.ask("gang", "a", 4, 2) == first
     with pytest.raises(Refused, match="nothing is proposed"):
-        desk.core.commit("other")
+        driver.core.commit("other")
 
 
 def test_members_of_odd_sizes_are_fitted_together_if_they_fit_at_all(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK": 2}})
-    desk.run("left", "a", 1)
-    desk.run("mid", "a", 4)
-    assert isinstance(desk.ask("gang", "a", 3, 3, 2, 2, 1), Bind)
+    driver = racks(2, {"a": {"RACK": 2}})
+    driver.run("left", "a", 1)
+    driver.run("mid", "a", 4)
+    assert isinstance(driver.ask("gang", "a", 3, 3, 2, 2, 1), Bind)
 
 
 def test_a_pinned_cell_serves_only_those_who_name_it(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK.NODE": 1}}, pins={"r0n0": "a"})
-    assert desk.run("plain", "a", 4).spots[0].node == "r0n1"
-    assert isinstance(desk.ask("more", "a", 4), Wait)
-    assert desk.run("pinned", "a", 4, pinned_cell="pin-r0n0").spots[0].node == "r0n0"
+    driver = racks(1, {"a": {"RACK.NODE": 1}}, pins={"r0n0": "a"})
+    assert driver.run("plain", "a", 4).spots[0].node == "r0n1"
+    assert isinstance(driver.ask("more", "a", 4), Wait)
+    assert driver.run("pinned", "a", 4, pinned_cell="pin-r0n0").spots[0].node == "r0n0"
 
 
 def test_the_type_of_device_decides_the_chain(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK": 1, "NODE": 1}}, loose=1)
-    assert desk.run("small", "a", 4).chain == "NODE"
-    assert desk.run("large", "a", 4, 4).chain == "RACK"
+    driver = racks(1, {"a": {"RACK": 1, "NODE": 1}}, loose=1)
+    assert driver.run("small", "a", 4).chain == "NODE"
+    assert driver.run("large", "a", 4, 4).chain == "RACK"
     with pytest.raises(Refused, match="no device type 'V100'"):
-        desk.ask("wrong", "a", 1, leaf_type="V100")
+        driver.ask("wrong", "a", 1, leaf_type="V100")
 
 
 @pytest.mark.parametrize("is_required", [True, False])
 def test_a_wish_to_stay_in_one_rack(racks: Make, is_required: bool) -> None:
-    desk = racks(2, {"a": {"RACK": 2}})
-    desk.run("left", "a", 2, nodes=frozenset({"r0n1"}))
-    desk.run("right", "a", 2, nodes=frozenset({"r1n0"}))
-    decision = desk.ask("gang", "a", 4, 4, topology=Topology("RACK", is_required))
+    driver = racks(2, {"a": {"RACK": 2}})
+    driver.run("left", "a", 2, nodes=frozenset({"r0n1"}))
+    driver.run("right", "a", 2, nodes=frozenset({"r1n0"}))
+    decision = driver.ask("gang", "a", 4, 4, topology=Topology("RACK", is_required))
     if is_required:
         assert isinstance(decision, Wait)
         assert decision.code is Code.OUTSIDE_TOPOLOGY
     else:
         assert isinstance(decision, Bind)
-    desk.end("left")
-    kept = desk.run("gang", "a", 4, 4, topology=Topology("RACK", is_required))
+    driver.end("left")
+    kept = driver.run("gang", "a", 4, 4, topology=Topology("RACK", is_required))
     assert {spot.node for spot in kept.spots} == {"r0n0", "r0n1"}
 
 
 def test_only_the_nodes_it_may_use_are_used(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK.NODE": 2}})
-    assert desk.run("gang", "a", 4, nodes=frozenset({"r1n1"})).spots[0].node == "r1n1"
-    wait = desk.ask("more", "a", 4, nodes=frozenset({"r1n1"}))
+    driver = racks(2, {"a": {"RACK.NODE": 2}})
+    assert driver.run("gang", "a", 4, nodes=frozenset({"r1n1"})).spots[0].node == "r1n1"
+    wait = driver.ask("more", "a", 4, nodes=frozenset({"r1n1"}))
     assert isinstance(wait, Wait)
     assert wait.code is Code.OUTSIDE_TOPOLOGY
 
 
 @pytest.mark.parametrize(
-    ("request_", "told"),
+    ("request_", "message"),
     [
         (GangRequest("g", "nobody", ((1, 1),)), "there is no virtual cluster 'nobody'; there are a"),
         (GangRequest("g", "a", ((1, 1),), 1001), "priority 1001 is not between -1 and 1000"),
@@ -153,16 +153,16 @@ def test_only_the_nodes_it_may_use_are_used(racks: Make) -> None:
         (GangRequest("g", "a", ((1, 1),), topology=Topology("ROW")), "no cell type 'ROW'"),
     ],
 )
-def test_what_breaks_a_rule_is_refused_with_the_reason(racks: Make, request_: GangRequest, told: str) -> None:
-    desk = racks(1, {"a": {"RACK.NODE": 1}}, pins={"r0n0": "a"})
+def test_what_breaks_a_rule_is_refused_with_the_reason(racks: Make, request_: GangRequest, message: str) -> None:
+    driver = racks(1, {"a": {"RACK.NODE": 1}}, pins={"r0n0": "a"})
     with pytest.raises(Refused) as caught:
-        desk.core.schedule(request_)
-    assert told in caught.value.message
-    assert desk.core.refusal(request_) == caught.value.message
+        driver.core.schedule(request_)
+    assert message in caught.value.message
+    assert driver.core.refusal(request_) == caught.value.message
 
 
 @pytest.mark.parametrize(
-    ("request_", "told"),
+    ("request_", "message"),
     [
         (GangRequest("g", "a", ((1, 5),)), "up to 5 on one node"),
         (GangRequest("g", "a", ((2, 4),)), "promised at most 4"),
@@ -174,53 +174,53 @@ def test_what_breaks_a_rule_is_refused_with_the_reason(racks: Make, request_: Ga
     ],
 )
 def test_what_is_larger_than_anything_there_is_waits_with_the_reason(
-    racks: Make, request_: GangRequest, told: str
+    racks: Make, request_: GangRequest, message: str
 ) -> None:
-    desk = racks(1, {"a": {"RACK.NODE": 1}, "b": {}}, pins={"r0n0": "a"})
-    wait = desk.core.schedule(request_)
+    driver = racks(1, {"a": {"RACK.NODE": 1}, "b": {}}, pins={"r0n0": "a"})
+    wait = driver.core.schedule(request_)
     assert isinstance(wait, Wait)
     assert wait.code is Code.TOO_LARGE
-    assert told in wait.told
-    assert desk.core.refusal(request_) == wait.told
+    assert message in wait.message
+    assert driver.core.refusal(request_) == wait.message
 
 
 def test_reasons_name_the_numbers_and_the_cure(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK.NODE": 2}, "b": {"RACK.NODE": 2}})
-    desk.run("one", "a", 1)
-    fragmented = desk.ask("pair", "a", 4, 3)
+    driver = racks(2, {"a": {"RACK.NODE": 2}, "b": {"RACK.NODE": 2}})
+    driver.run("one", "a", 1)
+    fragmented = driver.ask("pair", "a", 4, 3)
     assert isinstance(fragmented, Bind)
-    desk.core.commit("pair")
-    used = desk.ask("more", "a", 1)
+    driver.core.commit("pair")
+    used = driver.ask("more", "a", 1)
     assert isinstance(used, Wait)
     assert used.code is Code.QUOTA_USED
-    assert used.told == "virtual cluster a uses 8 of its 8 GPU devices; this needs 1"
-    desk.end("pair")
-    desk.end("one")
-    desk.run("one", "a", 1, nodes=frozenset({"r0n0"}))
-    desk.run("two", "a", 1, nodes=frozenset({"r1n0"}))
-    spread = desk.ask("whole", "a", 4)
+    assert used.message == "virtual cluster a uses 8 of its 8 GPU devices; this needs 1"
+    driver.end("pair")
+    driver.end("one")
+    driver.run("one", "a", 1, nodes=frozenset({"r0n0"}))
+    driver.run("two", "a", 1, nodes=frozenset({"r1n0"}))
+    spread = driver.ask("whole", "a", 4)
     assert isinstance(spread, Wait)
     assert spread.code is Code.FRAGMENTED
-    assert "spread over nodes" in spread.told
-    desk.core.set_node("r0n0", is_healthy=False)
-    desk.core.set_node("r0n1", is_healthy=False)
-    desk.core.set_node("r1n0", is_healthy=False)
-    bad = desk.ask("other", "b", 4, 4)
+    assert "spread over nodes" in spread.message
+    driver.core.set_node("r0n0", is_healthy=False)
+    driver.core.set_node("r0n1", is_healthy=False)
+    driver.core.set_node("r1n0", is_healthy=False)
+    bad = driver.ask("other", "b", 4, 4)
     assert isinstance(bad, Wait)
     assert bad.code is Code.BAD_HARDWARE
-    leftover = desk.ask("crumbs", "b", 2, 2, 2, priority=-1)
+    leftover = driver.ask("crumbs", "b", 2, 2, 2, priority=-1)
     assert isinstance(leftover, Wait)
     assert leftover.code is Code.NO_LEFTOVERS
 
 
 def test_the_reason_is_about_cells_that_could_hold_the_gang(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK": 1, "NODE": 1}}, loose=1)
-    desk.run("whole", "a", 4, 4)
-    wait = desk.ask("next", "a", 4, 4)
+    driver = racks(1, {"a": {"RACK": 1, "NODE": 1}}, loose=1)
+    driver.run("whole", "a", 4, 4)
+    wait = driver.ask("next", "a", 4, 4)
     assert isinstance(wait, Wait)
-    assert wait.told == "virtual cluster a uses 8 of its 8 GPU devices; this needs 8"
-    desk.core.set_node("loose0", is_healthy=False)
-    wait = desk.ask("other", "a", 4, 4)
+    assert wait.message == "virtual cluster a uses 8 of its 8 GPU devices; this needs 8"
+    driver.core.set_node("loose0", is_healthy=False)
+    wait = driver.ask("other", "a", 4, 4)
     assert isinstance(wait, Wait)
     assert wait.code is Code.QUOTA_USED
 
@@ -241,9 +241,9 @@ virtualClusters:
 
 
 def test_a_failed_attempt_is_remembered_until_something_is_freed(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK.NODE": 1}})
-    desk.run("one", "a", 4)
-    assert isinstance(desk.ask("two", "a", 4), Wait)
-    assert isinstance(desk.ask("two", "a", 4), Wait)
-    desk.end("one")
-    assert isinstance(desk.ask("two", "a", 4), Bind)
+    driver = racks(1, {"a": {"RACK.NODE": 1}})
+    driver.run("one", "a", 4)
+    assert isinstance(driver.ask("two", "a", 4), Wait)
+    assert isinstance(driver.ask("two", "a", 4), Wait)
+    driver.end("one")
+    assert isinstance(driver.ask("two", "a", 4), Bind)

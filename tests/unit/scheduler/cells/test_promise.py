@@ -24,37 +24,37 @@ WHOLE = (0, 1, 2, 3)
 
 
 def test_a_gang_that_must_lie_together_starts_when_another_virtual_cluster_leaves_a_rack(racks: Make) -> None:
-    desk = racks(2, {"vision": {"RACK.NODE": 2}, "speech": {"RACK.NODE": 2}})
-    desk.run("one", "speech", 4, nodes=frozenset({"r0n0"}))
-    desk.run("two", "speech", 4, nodes=frozenset({"r1n0"}))
+    driver = racks(2, {"vision": {"RACK.NODE": 2}, "speech": {"RACK.NODE": 2}})
+    driver.run("one", "speech", 4, nodes=frozenset({"r0n0"}))
+    driver.run("two", "speech", 4, nodes=frozenset({"r1n0"}))
     for _ in range(2):
-        assert isinstance(desk.ask("pair", "vision", 4, 4, topology=IN_A_RACK), Wait)
-    desk.end("one")
-    assert isinstance(desk.ask("pair", "vision", 4, 4, topology=IN_A_RACK), Bind)
+        assert isinstance(driver.ask("pair", "vision", 4, 4, topology=IN_A_RACK), Wait)
+    driver.end("one")
+    assert isinstance(driver.ask("pair", "vision", 4, 4, topology=IN_A_RACK), Bind)
 
 
-@pytest.mark.parametrize("wish", [IN_A_RACK, Topology("RACK"), None])
-def test_a_promised_rack_is_opened_for_a_gang_that_fills_it(racks: Make, wish: Topology | None) -> None:
-    desk = racks(2, {"vision": {"RACK": 1, "RACK.NODE": 1}})
-    spots = desk.run("pair", "vision", 4, 4, topology=wish).spots
+@pytest.mark.parametrize("promise", [IN_A_RACK, Topology("RACK"), None])
+def test_a_promised_rack_is_opened_for_a_gang_that_fills_it(racks: Make, promise: Topology | None) -> None:
+    driver = racks(2, {"vision": {"RACK": 1, "RACK.NODE": 1}})
+    spots = driver.run("pair", "vision", 4, 4, topology=promise).spots
     assert {spot.node[:2] for spot in spots} == {"r0"}
-    desk.run("single", "vision", 4)
+    driver.run("single", "vision", 4)
 
 
 def test_opportunistic_gangs_beside_bad_hardware_shut_nobody_out(racks: Make) -> None:
-    desk = racks(3, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1, "RACK": 1}})
-    desk.core.set_node("r0n0", is_healthy=False)
+    driver = racks(3, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1, "RACK": 1}})
+    driver.core.set_node("r0n0", is_healthy=False)
     for node in ("r1n0", "r1n1"):
-        desk.run(f"guest-{node}", "a", 4, priority=-1, nodes=frozenset({node}))
-    assert not isinstance(desk.ask("three", "b", 4, 4, 4), Wait)
+        driver.run(f"guest-{node}", "a", 4, priority=-1, nodes=frozenset({node}))
+    assert not isinstance(driver.ask("three", "b", 4, 4, 4), Wait)
 
 
 def test_the_same_promises_keep_every_right_beside_bad_hardware(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK.NODE": 3}, "b": {"RACK.NODE": 1}})
-    desk.run("running", "a", 4, nodes=frozenset({"r0n0"}))
-    desk.core.set_nodes({"r0n0": NodeHealth(is_draining=True), "r0n1": NodeHealth(False), "r1n0": NodeHealth(False)})
-    report = desk.core.reconfigure(desk.core.cluster.config)
-    desk.look()
+    driver = racks(2, {"a": {"RACK.NODE": 3}, "b": {"RACK.NODE": 1}})
+    driver.run("running", "a", 4, nodes=frozenset({"r0n0"}))
+    driver.core.set_nodes({"r0n0": NodeHealth(is_draining=True), "r0n1": NodeHealth(False), "r1n0": NodeHealth(False)})
+    report = driver.core.reconfigure(driver.core.cluster.config)
+    driver.look()
     assert (report.kept, report.demoted) == (("running",), ())
 
 
@@ -76,16 +76,16 @@ def test_priority_decides_who_keeps_the_right_whoever_is_told_first(
 
 def test_a_restart_from_records_gives_every_gang_the_promise_it_had(racks: Make, text_of_racks: Make) -> None:
     promises = {"a": {"RACK.NODE": 1, "RACK.NODE.SWITCH": 1}}
-    desk = racks(2, promises)
-    desk.run("small", "a", 1)
-    desk.run("whole", "a", 4)
+    driver = racks(2, promises)
+    driver.run("small", "a", 1)
+    driver.run("whole", "a", 4)
     again = Hived.from_text(text_of_racks(2, promises))
     for name in ("small", "whole"):
-        record = desk.core.cluster.gangs[name]
-        assert again.restore(record.request, record.spots, cell_types=desk.core.binding(name))
+        record = driver.core.cluster.gangs[name]
+        assert again.restore(record.request, record.spots, cell_types=driver.core.binding(name))
     bare = Hived.from_text(text_of_racks(2, promises))
     for name in ("small", "whole"):
-        record = desk.core.cluster.gangs[name]
+        record = driver.core.cluster.gangs[name]
         assert bare.restore(record.request, record.spots)
 
 
@@ -99,18 +99,18 @@ def test_who_had_no_right_before_a_restart_takes_none_from_those_who_had(text_of
 
 
 def test_rights_come_back_by_priority_when_anybody_makes_room(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}, "b": {"RACK.NODE": 1}})
-    desk.run("aa", "a", 4, priority=1, is_lazily_preemptible=True, nodes=frozenset({"r0n0"}))
-    desk.run("zz", "a", 4, priority=2, is_lazily_preemptible=True, nodes=frozenset({"r0n1"}))
-    desk.run("more", "a", 4, priority=0, nodes=frozenset({"r1n0"}))
-    top = desk.ask("top", "a", 4, 4, 4, priority=9)
+    driver = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}, "b": {"RACK.NODE": 1}})
+    driver.run("aa", "a", 4, priority=1, is_lazily_preemptible=True, nodes=frozenset({"r0n0"}))
+    driver.run("zz", "a", 4, priority=2, is_lazily_preemptible=True, nodes=frozenset({"r0n1"}))
+    driver.run("more", "a", 4, priority=0, nodes=frozenset({"r1n0"}))
+    top = driver.ask("top", "a", 4, 4, 4, priority=9)
     assert not isinstance(top, Wait)
-    desk.core.commit("top")
-    desk.look()
+    driver.core.commit("top")
+    driver.look()
     for victim in getattr(top, "victims", ()):
-        desk.end(victim)
-    desk.end("top")
-    gangs = desk.core.cluster.gangs
+        driver.end(victim)
+    driver.end("top")
+    gangs = driver.core.cluster.gangs
     assert {name: gangs[name].lazily_preempted_by for name in ("aa", "zz") if name in gangs} == dict.fromkeys(
         name for name in ("aa", "zz") if name in gangs
     )
@@ -158,23 +158,23 @@ def test_a_type_under_another_name_is_the_same_device(racks: Make) -> None:
 
 @pytest.mark.parametrize("members", [[-1], [0, 99], [2]])
 def test_members_that_are_not_there_cannot_leave(racks: Make, members: list[int]) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    desk.run("pair", "a", 2, 2)
-    before = desk.core.snapshot()
+    driver = racks(1, {"a": {"RACK": 1}})
+    driver.run("pair", "a", 2, 2)
+    before = driver.core.snapshot()
     with pytest.raises(Refused, match="members 0 to 1"):
-        desk.core.release("pair", members)
-    desk.look()
-    assert desk.core.snapshot() == before
+        driver.core.release("pair", members)
+    driver.look()
+    assert driver.core.snapshot() == before
 
 
 def test_members_may_be_told_one_after_the_other_or_twice(racks: Make) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    desk.run("pair", "a", 2, 2)
-    desk.core.release("pair", (member for member in [1, 1]))
-    desk.look()
-    assert [spot.devices for spot in desk.core.spots_held("pair")] == [(0, 1)]
-    desk.core.release("pair", iter([0]))
-    assert desk.core.cluster.gangs == {}
+    driver = racks(1, {"a": {"RACK": 1}})
+    driver.run("pair", "a", 2, 2)
+    driver.core.release("pair", (member for member in [1, 1]))
+    driver.look()
+    assert [spot.devices for spot in driver.core.spots_held("pair")] == [(0, 1)]
+    driver.core.release("pair", iter([0]))
+    assert driver.core.cluster.gangs == {}
 
 
 @pytest.mark.parametrize(
@@ -189,46 +189,46 @@ def test_members_may_be_told_one_after_the_other_or_twice(racks: Make) -> None:
     ],
 )
 def test_what_cannot_have_been_placed_is_not_restored(racks: Make, request_: GangRequest, spots: list[Spot]) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    before = desk.core.snapshot()
+    driver = racks(1, {"a": {"RACK": 1}})
+    before = driver.core.snapshot()
     with pytest.raises(Refused):
-        desk.core.restore(request_, spots)
-    desk.look()
-    assert desk.core.snapshot() == before
+        driver.core.restore(request_, spots)
+    driver.look()
+    assert driver.core.snapshot() == before
 
 
 def test_asking_for_a_reserved_gang_whose_node_went_bad_changes_nothing(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK.NODE": 2}})
+    driver = racks(2, {"a": {"RACK.NODE": 2}})
     for name in ("low", "other"):
-        desk.run(name, "a", 4)
-    preempt = desk.threaten("high", "a", 4, priority=5)
-    desk.core.set_node(preempt.spots[0].node, is_healthy=False)
-    desk.look()
-    assert desk.core.cluster.gangs[preempt.victims[0]].state is State.ALLOCATED
-    before = json.dumps(desk.core.snapshot(), sort_keys=True)
-    decision = desk.ask("high", "a", 4, priority=5)
+        driver.run(name, "a", 4)
+    preempt = driver.threaten("high", "a", 4, priority=5)
+    driver.core.set_node(preempt.spots[0].node, is_healthy=False)
+    driver.look()
+    assert driver.core.cluster.gangs[preempt.victims[0]].state is State.ALLOCATED
+    before = json.dumps(driver.core.snapshot(), sort_keys=True)
+    decision = driver.ask("high", "a", 4, priority=5)
     assert not isinstance(decision, Wait)
     assert decision.spots[0].node != preempt.spots[0].node
-    assert json.dumps(desk.core.snapshot(), sort_keys=True) == before
+    assert json.dumps(driver.core.snapshot(), sort_keys=True) == before
 
 
 def test_looking_at_the_books_shows_no_proposal_and_drops_none(racks: Make) -> None:
-    desk = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}})
-    desk.run("low", "a", 4, 4, is_lazily_preemptible=True)
-    desk.run("guest", "a", 4, priority=-1, nodes=frozenset({"r1n0"}))
-    cluster = desk.core.cluster
+    driver = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}})
+    driver.run("low", "a", 4, 4, is_lazily_preemptible=True)
+    driver.run("guest", "a", 4, priority=-1, nodes=frozenset({"r1n0"}))
+    cluster = driver.core.cluster
     before = cluster_status(cluster), affinity_groups(cluster)
     requests = [GangRequest("one", "a", ((2, 4),), 5), GangRequest("two", "a", ((1, 3),), 7)]
-    assert not isinstance(desk.core.schedule(requests[0]), Wait)
+    assert not isinstance(driver.core.schedule(requests[0]), Wait)
     assert (cluster_status(cluster), affinity_groups(cluster)) == before
-    desk.core.commit("one")
-    desk.look()
-    desk.core.release("one")
+    driver.core.commit("one")
+    driver.look()
+    driver.core.release("one")
     between = cluster_status(cluster), affinity_groups(cluster)
-    assert not isinstance(desk.core.schedule_all(requests), Wait)
+    assert not isinstance(driver.core.schedule_all(requests), Wait)
     assert (cluster_status(cluster), affinity_groups(cluster)) == between
-    desk.core.commit_all()
-    desk.look()
+    driver.core.commit_all()
+    driver.look()
 
 
 @pytest.mark.parametrize(
@@ -250,8 +250,8 @@ def test_looking_at_the_books_shows_no_proposal_and_drops_none(racks: Make) -> N
     ],
 )  # fmt: skip
 def test_a_step_that_cannot_be_read_is_refused_and_changes_nothing(racks: Make, step: Any) -> None:
-    desk = racks(1, {"a": {"RACK": 1}})
-    before = desk.core.snapshot()
-    (answer,) = replay(desk.core, [step])
+    driver = racks(1, {"a": {"RACK": 1}})
+    before = driver.core.snapshot()
+    (answer,) = replay(driver.core, [step])
     assert answer["answer"] == "refused"
-    assert desk.core.snapshot() == before
+    assert driver.core.snapshot() == before

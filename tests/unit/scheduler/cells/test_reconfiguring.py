@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openpai.scheduler.config.planning import plan, read_wishes
+from openpai.scheduler.config.planning import plan, read_promises
 from openpai.scheduler.model import Ask, Gang, Node, Place, Preempt
 from openpai.scheduler.queue.scheduler import HivedScheduler
 
@@ -12,7 +12,7 @@ NODES = [Node(f"gpu-{number}", 64, 65_536, 8) for number in range(2)]
 
 
 def config(model: str) -> str:
-    return plan([(node, model) for node in NODES], read_wishes("vision: 1 node, default: rest"))
+    return plan([(node, model) for node in NODES], read_promises("vision: 1 node, default: rest"))
 
 
 def gang(name: str, vc: str, priority: int = 10) -> Gang:

@@ -7,7 +7,7 @@ import pytest
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest
-from openpai.scheduler.config.planning import Wish, plan, read_wishes
+from openpai.scheduler.config.planning import Promise, plan, read_promises
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node
 
@@ -16,27 +16,27 @@ FLEET = [(Node(f"v{number}", 32, 262144, 8), "V100") for number in range(4)] + [
 
 def test_wishes_are_read_from_a_sentence() -> None:
     text = "team A: 3 nodes, team B: 8 GPUs, infer: 4 gpus of V100, batch: 1 node of CPU"
-    assert read_wishes(f"{text}, cheap: 16 CPUs, default: rest") == (
-        Wish("team A", nodes=3),
-        Wish("team B", gpus=8),
-        Wish("infer", gpus=4, kind="V100"),
-        Wish("batch", nodes=1, kind="CPU"),
-        Wish("cheap", cpus=16),
-        Wish("default", is_rest=True),
+    assert read_promises(f"{text}, cheap: 16 CPUs, default: rest") == (
+        Promise("team A", nodes=3),
+        Promise("team B", gpus=8),
+        Promise("infer", gpus=4, kind="V100"),
+        Promise("batch", nodes=1, kind="CPU"),
+        Promise("cheap", cpus=16),
+        Promise("default", is_rest=True),
     )
     with pytest.raises(Refused, match="cannot be understood"):
-        read_wishes("team A wants everything")
+        read_promises("team A wants everything")
 
 
 @pytest.mark.parametrize("text", [" " * 50_000, "a" + " " * 50_000, f"a: {'9' * 5000} nodes", ": 1 node", " : 1 node"])
 def test_a_wish_that_is_none_is_refused_at_once(text: str) -> None:
     with pytest.raises(Refused, match="cannot be understood") as caught:
-        read_wishes(text)
+        read_promises(text)
     assert len(caught.value.message) < 300
 
 
 def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
-    text = plan(FLEET, read_wishes("a: 2 nodes of V100, b: 12 GPUs, c: 3 GPUs, d: 1 node of CPU"))
+    text = plan(FLEET, read_promises("a: 2 nodes of V100, b: 12 GPUs, c: 3 GPUs, d: 1 node of CPU"))
     config = read_config(text)
     promised = {
         name: sum(config.chains[quota.chain].leaves(quota.level) * quota.number for quota in spec.quota)
@@ -53,12 +53,12 @@ def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
 
 def test_machines_of_odd_sizes_and_of_two_builds_are_kept_apart() -> None:
     fleet = [(Node("a", 8, 8192, 3), "K80"), (Node("b", 16, 8192, 3), "K80"), (Node("c", 4, 4096, 1), "T4")]
-    config = read_config(plan(fleet, read_wishes("x: 1 node of K80, y: 2 GPUs of K80-16cpu, z: 1 GPU of T4")))
+    config = read_config(plan(fleet, read_promises("x: 1 node of K80, y: 2 GPUs of K80-16cpu, z: 1 GPU of T4")))
     assert set(config.chains) == {"K80-POOL", "K80-16cpu-POOL", "T4-POOL"}
 
 
 @pytest.mark.parametrize(
-    ("wishes", "told"),
+    ("promises", "message"),
     [
         ("a: 5 nodes", "at most 4 whole nodes"),
         ("a: 4 nodes, b: 1 GPU", "b wants 1 GPU, and at most 0 whole nodes that could serve are left"),
@@ -67,14 +67,14 @@ def test_machines_of_odd_sizes_and_of_two_builds_are_kept_apart() -> None:
         ("a: 0 nodes", "'a: 0 nodes' promises nothing"),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_refused(wishes: str, told: str) -> None:
-    with pytest.raises(Refused, match=told):
-        plan(FLEET, read_wishes(wishes))
+def test_a_wish_that_cannot_be_granted_is_refused(promises: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        plan(FLEET, read_promises(promises))
 
 
 def test_a_wish_for_gpus_where_none_are_says_what_there_is() -> None:
     with pytest.raises(Refused, match="a wants 4 GPUs, and there are none") as caught:
-        plan([(Node("vm", 8, 8192, 0), "")], read_wishes("a: 4 GPUs"))
+        plan([(Node("vm", 8, 8192, 0), "")], read_promises("a: 4 GPUs"))
     assert "the machines there are: CPU" in caught.value.advice
 
 
@@ -91,27 +91,27 @@ def promised(text: str) -> dict[str, dict[str, int]]:
 
 
 def test_the_rest_is_all_that_nobody_else_was_given() -> None:
-    text = plan(FLEET, read_wishes("default: rest, a: 1 node of V100, b: 3 GPUs, c: 3 CPUs"))
+    text = plan(FLEET, read_promises("default: rest, a: 1 node of V100, b: 3 GPUs, c: 3 CPUs"))
     assert promised(text) == {"default": {"V100": 21, "CPU": 9}, "a": {"V100": 8}, "b": {"V100": 3}, "c": {"CPU": 3}}
 
 
 def test_the_rest_of_nothing_is_a_virtual_cluster_without_cells() -> None:
-    text = plan(FLEET, read_wishes("all: 4 nodes of V100, all: 1 node of CPU, default: rest"))
+    text = plan(FLEET, read_promises("all: 4 nodes of V100, all: 1 node of CPU, default: rest"))
     assert promised(text) == {"all": {"V100": 32, "CPU": 12}, "default": {}}
-    assert promised(plan([], read_wishes("default: rest"))) == {"default": {}}
+    assert promised(plan([], read_promises("default: rest"))) == {"default": {}}
 
 
 def test_a_wish_for_any_kind_is_served_from_several_if_no_kind_has_enough() -> None:
     fleet = [*FLEET[:2], (Node("t0", 8, 65536, 4), "T4"), (Node("t1", 8, 65536, 4), "T4")]
-    assert promised(plan(fleet, read_wishes("a: 3 nodes"))) == {"a": {"T4": 8, "V100": 8}}
-    assert promised(plan(fleet, read_wishes("a: 22 GPUs, b: rest"))) == {"a": {"T4": 8, "V100": 14}, "b": {"V100": 2}}
+    assert promised(plan(fleet, read_promises("a: 3 nodes"))) == {"a": {"T4": 8, "V100": 8}}
+    assert promised(plan(fleet, read_promises("a: 22 GPUs, b: rest"))) == {"a": {"T4": 8, "V100": 14}, "b": {"V100": 2}}
     with pytest.raises(Refused, match="wants 25 GPUs"):
-        plan(fleet, read_wishes("a: 25 GPUs"))
+        plan(fleet, read_promises("a: 25 GPUs"))
 
 
 def test_a_virtual_cluster_may_have_several_kinds() -> None:
     fleet = [*FLEET[:4], (Node("t0", 8, 65536, 4), "T4")]
-    assert promised(plan(fleet, read_wishes("a: 3 nodes of V100, a: 1 node of T4, a: 4 GPUs of V100"))) == {
+    assert promised(plan(fleet, read_promises("a: 3 nodes of V100, a: 1 node of T4, a: 4 GPUs of V100"))) == {
         "a": {"V100": 28, "T4": 4}
     }
 
@@ -127,6 +127,6 @@ def test_names_of_kinds_do_not_change_when_another_machine_comes() -> None:
 
 @pytest.mark.parametrize(("cpus", "devices"), [(1, 1), (6, 6), (64, 64), (96, 48), (127, 63), (256, 64)])
 def test_a_machine_without_gpus_is_shared_out_with_hardly_a_cpu_left_over(cpus: int, devices: int) -> None:
-    config = read_config(plan([(Node("n", cpus, 65536, 0), "")], read_wishes("default: rest")))
+    config = read_config(plan([(Node("n", cpus, 65536, 0), "")], read_promises("default: rest")))
     assert sum(chain.count(1) for chain in config.chains.values()) == devices
     assert config.skus["CPU"].cpus * devices >= 0.95 * cpus

@@ -60,7 +60,7 @@ def changed(*path_and_value: Any) -> str:
 def faults(text: str) -> list[tuple[str, str]]:
     with pytest.raises(InvalidConfig) as caught:
         read_config(text)
-    return [(fault.path, fault.told()) for fault in caught.value.faults]
+    return [(fault.path, fault.describe()) for fault in caught.value.faults]
 
 
 def test_a_good_file_is_read_as_it_is() -> None:
@@ -79,7 +79,7 @@ def test_a_good_file_is_read_as_it_is() -> None:
 
 def test_a_chain_nobody_was_promised_is_a_warning_and_serves_opportunistic_gangs() -> None:
     config = read_config(GOOD)
-    assert ["K80-NODE" in told for told in config.warnings] == [True]
+    assert ["K80-NODE" in message for message in config.warnings] == [True]
     decision = Hived.from_config(config).schedule(GangRequest("g", "default", ((1, 4),), -1))
     assert isinstance(decision, Bind)
 
@@ -272,10 +272,10 @@ FAULTY = {
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_fault_is_refused_with_its_key_and_its_cure(name: str) -> None:
-    text, path, told, cure = FAULTY[name]
+    text, path, message, cure = FAULTY[name]
     found = dict(faults(text))
     assert path in found
-    assert told in found[path]
+    assert message in found[path]
     assert cure in found[path]
 
 
@@ -305,7 +305,7 @@ def test_of_thousands_of_faults_the_first_are_told_and_none_at_length() -> None:
     cluster = {"cellTypes": {"T" * 100_000: {"colour": "blue"}}} | {f"key-{number}": "1" for number in range(5000)}
     found = faults(yaml.safe_dump({"physicalCluster": cluster}))
     assert found[-1][1] == "and more faults, told when these are mended"
-    assert (len(found), len("".join(told for _, told in found)) < 100_000) == (101, True)
+    assert (len(found), len("".join(message for _, message in found)) < 100_000) == (101, True)
 
 
 def test_all_faults_are_told_at_once() -> None:
@@ -317,7 +317,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a: [1", "not YAML"),
         ("physicalCluster: {}\nphysicalCluster: {}", "given twice"),
@@ -331,8 +331,8 @@ def test_all_faults_are_told_at_once() -> None:
         ("a: 1\n<<: text", "line 1: << takes a mapping"),
     ],
 )
-def test_text_that_is_no_configuration_is_refused(text: str, told: str) -> None:
-    assert told in faults(text)[0][1]
+def test_text_that_is_no_configuration_is_refused(text: str, message: str) -> None:
+    assert message in faults(text)[0][1]
 
 
 def test_one_machine_may_have_devices_of_two_types() -> None:

@@ -104,7 +104,7 @@ def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> 
 
 
 @pytest.mark.parametrize(
-    ("wish", "told"),
+    ("promise", "message"),
     [
         (
             Gang("g", (Ask(1, 1, 1),), "cpu", sku_type="CPU"),
@@ -118,17 +118,17 @@ def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> 
     ],
 )
 def test_what_could_never_run_is_refused_and_waits_if_added_all_the_same(
-    scheduler: HivedScheduler, wish: Gang, told: str
+    scheduler: HivedScheduler, promise: Gang, message: str
 ) -> None:
-    refused = scheduler.refusal(wish)
+    refused = scheduler.refusal(promise)
     assert refused is not None
-    assert told in refused.told
+    assert message in refused.message
     assert refused.remedy
-    scheduler.add(wish)
+    scheduler.add(promise)
     assert placed(scheduler) == {}
     why = scheduler.why("g")
     assert why is not None
-    assert told in why.told
+    assert message in why.message
     scheduler.cancel("g")
     assert scheduler.why("g") is None
 
@@ -189,11 +189,11 @@ def test_preemption_is_proposed_once_and_then_carried_out(scheduler: HivedSchedu
     assert placed(scheduler, 10_000) == {"high": decision}
     why = scheduler.why("high")
     assert why is not None
-    assert "waits for low to leave" in why.told
+    assert "waits for low to leave" in why.message
     scheduler.release("low")
     why = scheduler.why("high")
     assert why is not None
-    assert why.told == "its devices are free now"
+    assert why.message == "its devices are free now"
     assert isinstance(placed(scheduler)["high"], Place)
 
 
@@ -225,7 +225,7 @@ def test_who_loses_what_was_reserved_waits_again_at_once(scheduler: HivedSchedul
     assert set(placed(scheduler)) == {"high"}
     why = scheduler.why("low")
     assert why is not None
-    assert why.told == "virtual cluster default uses 4 of its 4 GPUs (V100); this needs 4"
+    assert why.message == "virtual cluster default uses 4 of its 4 GPUs (V100); this needs 4"
 
 
 def test_a_cancelled_preemption_spares_its_victims(scheduler: HivedScheduler) -> None:
@@ -251,7 +251,7 @@ def test_priority_then_age_decide_who_goes_first(scheduler: HivedScheduler) -> N
     why = scheduler.why("old")
     assert why is not None
     assert why.code is Why.NOT_ENOUGH_FREE
-    assert "uses 4 of its 4 GPUs (V100)" in why.told
+    assert "uses 4 of its 4 GPUs (V100)" in why.message
 
 
 def test_the_reason_is_as_things_are_and_not_as_they_were(scheduler: HivedScheduler) -> None:
@@ -261,12 +261,12 @@ def test_the_reason_is_as_things_are_and_not_as_they_were(scheduler: HivedSchedu
     placed(scheduler, 1)
     before = scheduler.why("whole")
     assert before is not None
-    assert "uses 1 of its 4 GPUs (V100)" in before.told
+    assert "uses 1 of its 4 GPUs (V100)" in before.message
     scheduler.add(gang("two", 2))
     assert set(placed(scheduler, 2)) == {"two"}
     after = scheduler.why("whole")
     assert after is not None
-    assert "uses 3 of its 4 GPUs (V100)" in after.told
+    assert "uses 3 of its 4 GPUs (V100)" in after.message
     assert after.unblock.endswith("until 3 more are free")
 
 
@@ -274,14 +274,14 @@ def test_bad_hardware_is_named_with_what_is_known_of_it(scheduler: HivedSchedule
     scheduler.add(gang("runs", 3))
     placed(scheduler)
     scheduler.commit("runs")
-    scheduler.set_node(Node("n0", 16, 32768, 4, False, told="drained: new fan"))
+    scheduler.set_node(Node("n0", 16, 32768, 4, False, message="drained: new fan"))
     scheduler.add(gang("waits", 2))
     placed(scheduler)
     why = scheduler.why("waits")
     assert why is not None
     assert why.code is Why.UNHEALTHY_NODES
-    assert "uses 3 of its 4 GPUs (V100), and 4 of them are bad or drained; this needs 2" in why.told
-    assert why.told.endswith("(out of service: n0, drained: new fan)")
+    assert "uses 3 of its 4 GPUs (V100), and 4 of them are bad or drained; this needs 2" in why.message
+    assert why.message.endswith("(out of service: n0, drained: new fan)")
     assert why.unblock.startswith("bad and drained hardware coming back, and jobs of default")
 
 
@@ -309,7 +309,7 @@ def test_a_gang_that_waited_long_is_not_passed_for_ever(scheduler: HivedSchedule
     why = scheduler.why("late")
     assert why is not None
     assert why.code is Why.BEHIND_OLDER_JOB
-    assert "u~whole" in why.told
+    assert "u~whole" in why.message
     scheduler.release("half")
     scheduler.release("passing")
     assert set(placed(scheduler, 7_200_002)) == {"whole"}
@@ -368,4 +368,4 @@ def test_a_new_configuration_keeps_what_runs_and_what_waits(scheduler: HivedSche
     assert decision["two"].victims == ("pinned",)
     why = scheduler.why("cpu")
     assert why is not None
-    assert "no virtual cluster 'cpu'" in why.told
+    assert "no virtual cluster 'cpu'" in why.message

@@ -50,7 +50,7 @@ ALONE = "let its tasks start one by one (`extras: {gangAllocation: false}`)"
 
 
 @pytest.mark.parametrize(
-    ("wish", "told", "remedy"),
+    ("promise", "message", "remedy"),
     [
         (
             gang(SMALL, 100),
@@ -128,13 +128,13 @@ ALONE = "let its tasks start one by one (`extras: {gangAllocation: false}`)"
         (gang(SMALL, 1, "none"), "there is no virtual cluster 'none'; there are default, poor, speech, vision", None),
     ],
 )
-def test_what_is_too_large(scheduler: HivedScheduler, wish: Gang, told: str | None, remedy: str | None) -> None:
-    refused = scheduler.refusal(wish)
-    if told is None:
+def test_what_is_too_large(scheduler: HivedScheduler, promise: Gang, message: str | None, remedy: str | None) -> None:
+    refused = scheduler.refusal(promise)
+    if message is None:
         assert refused is None
         return
     assert refused is not None
-    assert refused.told == told
+    assert refused.message == message
     assert remedy is None or refused.remedy == remedy
 
 
@@ -146,13 +146,13 @@ def test_only_virtual_clusters_that_may_be_used_are_recommended(scheduler: Hived
 
 
 def test_the_same_words_say_why_it_waits(scheduler: HivedScheduler) -> None:
-    wish = gang(SMALL, 100)
-    scheduler.add(wish)
+    promise = gang(SMALL, 100)
+    scheduler.add(promise)
     scheduler.decide(0, 10)
-    why, refused = scheduler.why("g"), scheduler.refusal(wish)
+    why, refused = scheduler.why("g"), scheduler.refusal(promise)
     assert why is not None
     assert refused is not None
-    assert (why.told, why.unblock) == (refused.told, refused.remedy)
+    assert (why.message, why.unblock) == (refused.message, refused.remedy)
 
 
 def test_a_gang_that_waits_is_told_why_it_takes_more_than_it_names(scheduler: HivedScheduler) -> None:
@@ -163,7 +163,7 @@ def test_a_gang_that_waits_is_told_why_it_takes_more_than_it_names(scheduler: Hi
     scheduler.decide(0, 10)
     why = scheduler.why("h")
     assert why is not None
-    assert why.told == (
+    assert why.message == (
         "virtual cluster default uses 1 of its 8 CPUs; this needs 8 (a task asks for 1 CPU and 23.4 GB of memory, "
         "and 1 CPU comes with 3 GB of memory)"
     )

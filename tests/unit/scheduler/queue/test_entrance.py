@@ -10,7 +10,7 @@ import pytest
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.config.model import InvalidConfig
-from openpai.scheduler.config.planning import plan, read_wishes
+from openpai.scheduler.config.planning import plan, read_promises
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.interface import Amount
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Place, Preempt, Spot, Topology, Why
@@ -26,8 +26,8 @@ NODES = (
 MODELS = dict(zip(("v0", "v1", "t0", "c0"), ("V100", "V100", "T4", ""), strict=True))
 
 
-def planned(wishes: str) -> str:
-    return plan([(node, MODELS[node.name]) for node in NODES], read_wishes(wishes))
+def planned(commands: str) -> str:
+    return plan([(node, MODELS[node.name]) for node in NODES], read_promises(commands))
 
 
 @pytest.fixture
@@ -141,16 +141,16 @@ def test_a_reservation_that_is_given_up_frees_all_groups(scheduler: HivedSchedul
 
 
 def test_a_wish_for_a_cell_to_stay_inside_is_kept(scheduler: HivedScheduler) -> None:
-    wish = Topology("V100-2", is_required=True)
+    promise = Topology("V100-2", is_required=True)
     scheduler.add(gang("odd", 1, sku_type="V100"))
-    scheduler.add(gang("pair", 1, 1, sku_type="V100", topology=wish))
-    scheduler.add(gang("trio", 1, 1, 1, sku_type="V100", topology=wish))
+    scheduler.add(gang("pair", 1, 1, sku_type="V100", topology=promise))
+    scheduler.add(gang("trio", 1, 1, 1, sku_type="V100", topology=promise))
     pair = place(scheduler)["pair"]
     assert sorted(spot.devices[0] // 2 for spot in pair) in ([0, 0], [1, 1])
     why = scheduler.why("trio")
     assert why is not None
     assert (why.code, why.position) == (Why.NO_NODE, 0)
-    assert "inside one V100-2" in why.told
+    assert "inside one V100-2" in why.message
 
 
 def test_members_are_restored_exactly_also_where_only_cpus_were_taken(scheduler: HivedScheduler) -> None:
@@ -210,9 +210,9 @@ def test_a_snapshot_goes_on_and_one_decision_can_be_looked_at_again(scheduler: H
     scheduler.add(gang("next", 4, 4, user="bob", sku_type="V100", submitted_at_ms=5))
     scheduler.add(gang("small", 4, user="ann", sku_type="V100", submitted_at_ms=6))
     data = json.loads(json.dumps(scheduler.snapshot()))
-    told = answer(data, "next", 10)
-    assert told["decision"] == "wait"
-    assert told["why"]["code"] == "NOT_ENOUGH_FREE"
+    message = answer(data, "next", 10)
+    assert message["decision"] == "wait"
+    assert message["why"]["code"] == "NOT_ENOUGH_FREE"
     assert [spot["node"] for spot in answer(data, "small", 10)["decision"]["place"]] == ["v1"]
     assert resume(data).core.cluster.gangs["runs"].checkpoint_ms == 7
     assert resume(data).decide(10, 100) == scheduler.decide(10, 100)

@@ -63,7 +63,7 @@ def test_a_user_at_the_limit_waits_and_holds_nobody_up(scheduler: HivedScheduler
     why = scheduler.why("two")
     assert why is not None
     assert why.code is Why.USER_LIMIT
-    assert "ann may run 4 GPUs at a time in virtual cluster a and runs 3; this needs 2" in why.told
+    assert "ann may run 4 GPUs at a time in virtual cluster a and runs 3; this needs 2" in why.message
     scheduler.add(gang("huge", 5, user="ann", submitted_at_ms=2))
     scheduler.add(gang("three", 2, user="ann", submitted_at_ms=3))
     behind = scheduler.why("three")
@@ -84,8 +84,8 @@ def test_a_limit_over_all_virtual_clusters_holds_beside_the_one_of_each(schedule
     two, there = scheduler.why("two"), scheduler.why("there")
     assert two is not None
     assert there is not None
-    assert "ann may run 4 GPUs at a time in virtual cluster a and runs 3; this needs 2" in two.told
-    assert "ann may run 5 GPUs at a time in all virtual clusters together and runs 3; this needs 3" in there.told
+    assert "ann may run 4 GPUs at a time in virtual cluster a and runs 3; this needs 2" in two.message
+    assert "ann may run 5 GPUs at a time in all virtual clusters together and runs 3; this needs 3" in there.message
     scheduler.cancel("two")
     scheduler.release("one")
     assert placed(scheduler) == ["there"]

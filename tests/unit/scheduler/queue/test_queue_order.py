@@ -32,7 +32,7 @@ def test_only_what_is_gone_in_time_starts_on_cells_kept_for_a_gang_that_waited_l
     assert placed(scheduler, LONG_MS) == ["short"]
     why = scheduler.why("too-long")
     assert why is not None
-    assert (why.code, "kept for whole" in why.told) == (Why.BEHIND_OLDER_JOB, True)
+    assert (why.code, "kept for whole" in why.message) == (Why.BEHIND_OLDER_JOB, True)
     scheduler.release("short")
     scheduler.release("runs")
     assert placed(scheduler, 3 * HOUR_MS) == ["whole"]

@@ -1,0 +1,212 @@
+"""The audit log: whoever changes something, or tries to, leaves an entry before they are answered.
+
+Plain ASGI around the routes, because only there the status of every answer is known, refusals included. What a
+request is about comes from its path and from words of its body that are named here; no other word of a body, and
+nothing of a file, is ever looked at. An accepted job brings its entry along in its own transaction instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from openpai.access.model import Scope as Reach
+from openpai.access.table import ACTIONS, open_action
+from openpai.api.context import action_of
+from openpai.api.limits import Buckets, TooMany, place_of
+from openpai.api.origins import address_of
+from openpai.api.services import Rate, Services
+from openpai.api.sessions import Caller, digest_of
+from openpai.ports.usage import AuditEntry
+
+LOGIN: Final = "login"
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+# What of a body is worth keeping and never a secret. Words that hold anything people like, as extensions and the data
+# of storages do, are not among them.
+_WORDS: Final = (
+    "username", "groupname", "name", "user", "virtualCluster", "grouplist", "admin", "viewer", "scope", "expiration",
+    "drained", "deadlineSeconds", "badDevices", "reason", "force",
+    "promise", "promises", "version", "vcStatus", "halfLifeHours", "action", "tag",
+    "gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth", "patch", "kind", "readOnly", "shared",
+)  # fmt: skip
+_TARGETS: Final = ("username", "groupname", "name", "user", "virtualCluster")
+_WORD_MAX: Final = 200
+_LIST_MAX: Final = 20
+# Strangers may fill the log no faster than this, each from their address.
+_STRANGERS: Final = Rate(1, 60)
+
+
+def about(request: Request, *, actor: str = "", target: str = "", owner: str = "") -> None:
+    """Say who does something to what, and whose it is, where the path does not tell."""
+    said = {"actor": actor, "target": target, "owner": owner}
+    known = getattr(request.state, "about", {})
+    request.state.about = {**known, **{word: value for word, value in said.items() if value}}
+
+
+def about_each(request: Request, jobs: Sequence[tuple[str, int]]) -> None:
+    """Say that a request was about several jobs, and what became of each: each gets an entry."""
+    request.state.about_each = tuple(jobs)
+
+
+def entry_of_submission(request: Request, caller: Caller, now_ms: int) -> AuditEntry:
+    """Return the entry that a job brings along into the store; the job's name is added there."""
+    entry = AuditEntry(now_ms, caller.user, caller.action, "", caller.user)
+    return replace(entry, via=_via(caller), address=address_of(request.scope), status=202)
+
+
+def is_written(request: Request) -> None:
+    """Say that what the request did is in the audit log already."""
+    request.state.is_audited = True
+
+
+class Auditing:
+    """ASGI middleware around all routes."""
+
+    def __init__(self, app: ASGIApp, *, services: Services) -> None:
+        self._app = app
+        self._services = services
+        self._strangers = Buckets(_STRANGERS, services.clock, "too many strangers")
+        self._left_out = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request through, and write down what it did before its answer is sent."""
+        if scope["type"] != "http" or scope["method"] in _READING:
+            await self._app(scope, receive, send)
+            return
+        failed: list[Exception] = []
+
+        async def note_then_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                try:
+                    await self._note(scope, message["status"])
+                except Exception as error:
+                    failed.append(error)
+            if not failed:
+                await send(message)
+
+        try:
+            await self._app(scope, receive, note_then_send)
+        except ClientDisconnect:
+            raise
+        except Exception:
+            if not failed:
+                await self._note(scope, 500)
+            raise
+        if failed:
+            # What cannot be written down is not answered as if it had been.
+            raise failed[0]
+
+    async def _note(self, scope: Scope, status: int) -> None:
+        request = Request(scope)
+        action = _action(scope)
+        is_done = getattr(request.state, "is_audited", False) or getattr(request.state, "is_forwarded", False)
+        # Who is told to wait did not get to try anything, and floods must not fill the log.
+        if action is None or is_done or status == 429 or not self._may_write(request, status):
+            return
+        entry = await self._entry(request, action, status)
+        each = getattr(request.state, "about_each", ())
+        entries = [_of_job(entry, name, became) for name, became in each] or [entry]
+        # Asked for together, they are written together.
+        await asyncio.gather(*(self._services.usage.note(one) for one in entries))
+
+    def _may_write(self, request: Request, status: int) -> bool:
+        if hasattr(request.state, "caller") or status != 401:
+            return True
+        try:
+            self._strangers.take(place_of(address_of(request.scope)))
+        except TooMany:
+            self._left_out += 1
+            return False
+        return True
+
+    async def _entry(self, request: Request, action: str, status: int) -> AuditEntry:
+        caller: Caller | None = getattr(request.state, "caller", None)
+        asked = _words(getattr(request.state, "asked", None))
+        target, owner = _thing(request.path_params, asked, caller)
+        detail: dict[str, Any] = {"request": f"{request.method} {request.scope['route'].path}", **asked}
+        actor = caller.user if caller else ""
+        if action == LOGIN:
+            target = owner = await self._known(target)
+            detail.pop("username", None)
+            actor = target if status < 400 else ""
+        if self._left_out:
+            detail["leftOut"], self._left_out = self._left_out, 0
+        via = _via(caller) if caller else ""
+        said = {"actor": actor, "target": target, "owner": owner, **getattr(request.state, "about", {})}
+        now_ms = self._services.clock.now_ms()
+        address = address_of(request.scope)
+        # A route that does one of several things has told which.
+        done = caller.action if caller and caller.action else action
+        return AuditEntry(now_ms, action=done, via=via, address=address, status=status, detail=detail, **said)
+
+    async def _known(self, name: str) -> str:
+        # Some type their password where their name goes: only names that exist are written down.
+        return name if name and await self._services.users.user(name) is not None else ""
+
+
+def _action(scope: Scope) -> str | None:
+    """Return the action of the route a request came to if it is one that changes something."""
+    route = scope.get("route")
+    if not isinstance(route, APIRoute):
+        return None
+    action = action_of(route)
+    if action is None:
+        # A body that names nobody is no attempt to log in, and neither is a provider's answer on its way.
+        is_attempt = hasattr(Request(scope).state, "asked")
+        return LOGIN if is_attempt and open_action(scope["method"], route.path) == LOGIN else None
+    return None if ACTIONS[action].scope is Reach.READ else action
+
+
+def _of_job(entry: AuditEntry, name: str, status: int) -> AuditEntry:
+    owner, tilde, _ = name.partition("~")
+    return replace(entry, target=name, owner=owner if tilde else "", status=status)
+
+
+def _via(caller: Caller) -> str:
+    return (caller.token.name or "application token") if caller.token.is_application else "login"
+
+
+def _words(asked: BaseModel | None) -> dict[str, Any]:
+    """Return the words of a body that are worth keeping, shortened."""
+    if asked is None:
+        return {}
+    values = asked.model_dump(mode="json", include={*_WORDS, "data"}, exclude_unset=True)
+    nested = values.pop("data", None)
+    if isinstance(nested, Mapping):
+        values = {**nested, **values}
+    return {word: _short(values[word]) for word in _WORDS if values.get(word, "") != ""}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_WORD_MAX]
+    if isinstance(value, list):
+        return [_short(each) for each in value[:_LIST_MAX]]
+    return value if isinstance(value, bool | int | float) else None
+
+
+def _thing(params: Mapping[str, Any], asked: Mapping[str, Any], caller: Caller | None) -> tuple[str, str]:
+    """Return what a request is about, and whose it is, as far as its path and its body tell."""
+    if "job" in params:
+        owner, tilde, name = str(params["job"]).partition("~")
+        if tilde:
+            return f"{owner}~{name}", owner
+        user = caller.user if caller else ""
+        return (f"{user}~{owner}" if user else owner), user
+    if "token" in params:
+        # Paths may hold a token itself, which is a secret; its digest is not.
+        token = str(params["token"])
+        digest = token if len(token) == 64 else digest_of(token)
+        return digest[:12], ""
+    target = "/".join(str(value) for value in params.values())
+    target = target or next((str(asked[word]) for word in _TARGETS if asked.get(word)), "")
+    owner = params.get("username") or asked.get("username") or ""
+    return target, str(owner)

@@ -1,0 +1,80 @@
+"""What a server tells whoever started it: on a terminal for people, as JSON lines of a log otherwise."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+from rich.console import Console as Terminal
+
+from openpai.app.settings import Settings
+
+
+def set_up_logging() -> None:
+    """Send the log to standard error: readable on a terminal, one JSON object per line elsewhere."""
+    is_terminal = sys.stderr.isatty()
+    # Unless told otherwise structlog shows the variables of each function, and some hold secrets.
+    plain = structlog.dev.plain_traceback
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer(exception_formatter=plain) if is_terminal else structlog.processors.JSONRenderer()
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=not is_terminal),
+            structlog.processors.StackInfoRenderer(),
+            *([] if is_terminal else [structlog.processors.format_exc_info]),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    _set_up_libraries(structlog.get_config()["processors"])
+
+
+def _set_up_libraries(processors: list[Any]) -> None:
+    """Let what libraries log look like what we log."""
+    meant_for_us = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    form = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=processors[:-1], processors=[meant_for_us, processors[-1]]
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(form)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+class Console:
+    """Greets, warns and says goodbye on standard output."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._console = Terminal(highlight=False, emoji=False, soft_wrap=True)
+
+    def welcome(self, version: str, url: str, password: str | None, admin: str, *, is_open: bool) -> None:
+        """Say where the server is, what it runs on, and what to do next."""
+        say = self._console.print
+        say(f"[bold]openpai {version}[/bold] is up at [bold]{url}[/bold]   (API: {url}/docs)")
+        if self._settings.api_only:
+            say(f"data in {self._settings.data_dir}   it answers requests; another server runs the jobs", markup=False)
+            return
+        say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}", markup=False)
+        if self._settings.backend == "process":
+            settings = self._settings
+            others = ", or give tasks another user with --task-uids" if settings.runs_tasks_as_root else ""
+            message = f"jobs run as processes with {settings.rights}: let in only people you trust{others}"
+            say(message, style="yellow", markup=False)
+            if is_open:
+                say("[bold yellow]and it listens beyond this machine, as --allow-remote says[/bold yellow]")
+        if password is not None:
+            say(f"first start: user [bold]{admin}[/bold], password [bold]{password}[/bold]   (shown only now)")
+        say(f"next: pai login --url {url} --user {admin}   Ctrl-C ends the server, not its jobs")
+
+    def goodbye(self) -> None:
+        """Say that the server ended and that tasks did not."""
+        if self._settings.api_only:
+            return
+        self._console.print("the server has ended; running tasks go on and are taken up again at the next start")

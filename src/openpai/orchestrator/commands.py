@@ -1,0 +1,334 @@
+"""What people wish for their jobs, one function each: submit, stop, start, priority, rank, checkpoints, why.
+
+A wish is answered once it is durable. On the leading server it then reaches the passes through the desk; on any
+other server it reaches the leader through the store's inbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from openpai.lifecycle.actions import wanted
+from openpai.lifecycle.model import Job, JobPhase, StartRequested, StopRequested, TaskPhase, Verdict
+from openpai.lifecycle.planning import plan_of
+from openpai.lifecycle.stepping import new_job, step
+from openpai.orchestrator import gangs
+from openpai.orchestrator.amending import amend
+from openpai.orchestrator.holding import in_the_way
+from openpai.orchestrator.idempotency import check_repeated
+from openpai.orchestrator.leader import Leader, Secrets
+from openpai.orchestrator.leading import adopt
+from openpai.orchestrator.mounting import with_storages
+from openpai.orchestrator.recording import RACES_MAX, News, build_change, is_newest, record
+from openpai.orchestrator.secrets import hidden
+from openpai.orchestrator.sharing import SharingCommands
+from openpai.orchestrator.specs import spec_of
+from openpai.orchestrator.submitting import (
+    check_again,
+    check_hardware,
+    check_size,
+    check_virtual_cluster,
+    no_room,
+    quotas_for,
+)
+from openpai.ports.backend import Backend, KillTask
+from openpai.ports.clock import Clock, Identities
+from openpai.ports.platform import Holding, Submitted, Submitter
+from openpai.ports.settings import SettingsStore
+from openpai.ports.storages import StorageStore
+from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
+from openpai.ports.usage import BeyondQuota, UsageStore
+from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.job import JobSpec
+from openpai.protocol.placement import is_private, placement_of, time_limit_ms
+from openpai.protocol.priorities import PRIORITY_OF, asked_class, priority
+from openpai.protocol.reading import LONG_JOB_BYTES, read_job
+from openpai.protocol.writing import dump_masked, dump_spec
+from openpai.scheduler.model import Wait, Why
+
+WAITS_OF_A_ROLE: Final = 20
+"""So many tasks of a role are told why they wait, each in its place; the others wait behind them for the same."""
+
+
+class PlatformCommands(SharingCommands):
+    """`ports.platform.Platform`: the same on a server that leads and on one that does not."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        secrets: Secrets,
+        clock: Clock,
+        identities: Identities,
+        *,
+        settings: SettingsStore,
+        usage: UsageStore | None = None,
+        storages: StorageStore | None = None,
+        check_room: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(store, settings, clock)
+        self._secrets = secrets
+        self._identities = identities
+        self._usage = usage
+        self._storages = storages
+        self._check_room = check_room
+
+    async def submit(self, by: Submitter, text: bytes) -> Submitted:
+        """Check a job file and remember the job; see `Platform.submit`."""
+        if by.idempotency_key:
+            known = await self._store.submitted(by.user, by.idempotency_key)
+            if known is not None:
+                return await self._again(by, text, *known)
+        self._check_room()
+        taken = await self._hidden_in(by) if by.clone_of else None
+        is_long = len(text) > LONG_JOB_BYTES
+        read = await asyncio.to_thread(read_job, text, taken) if is_long else read_job(text, taken)
+        spec = await with_storages(read.spec, by, self._storages)
+        check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
+        quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster)
+        check_size(by.user, quotas, spec.gpus_total)
+        record_ = self._new_record(by, spec)
+        if self.leader is not None:
+            check_hardware(self.leader, record_, replace(read, spec=spec), by.virtual_clusters)
+        event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
+        config = dump_masked(spec)
+        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas)
+        try:
+            await self._remember(new)
+        except AlreadySubmitted as already:
+            return await self._again(by, text, already.job, already.name)
+        except BeyondQuota as beyond:
+            raise no_room(by.user, beyond) from beyond
+        return Submitted(record_.job.id, by.user, spec.name, read.warnings)
+
+    async def _again(self, by: Submitter, text: bytes, job: str, name: str) -> Submitted:
+        first = await self._store.load(job)
+        if first is not None:
+            check_repeated(by, text, first, self._secrets)
+        return Submitted(job, by.user, name)
+
+    async def _hidden_in(self, by: Submitter) -> dict[str, Any]:
+        """Return what is hidden in the job to clone, an archived one by its id. Nobody clones secrets of others."""
+        found = await self._store.load(await self._store.find(by.user, by.clone_of) or by.clone_of)
+        # Who had the same name before is somebody else.
+        if found is None or found.user != by.user or found.job.submitted_at_ms < by.since_ms:
+            message = f"{by.user} has no job named {by.clone_of!r}"
+            raise Refused("NoJobError", message, "only one's own jobs can be cloned")
+        return self._secrets.open(found.sealed)
+
+    async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
+        """Let a job end; see `Platform.stop`."""
+        await self._tell(user, name, News((StopRequested(self._clock.now_ms(), by, reason),)))
+
+    async def start(self, user: str, name: str, by: str, reason: str = "") -> None:
+        """Let a finished job run again; see `Platform.start`."""
+        found = await self._store.load(await self._find(user, name))
+        if found is not None and not found.job.is_final and not found.job.is_stop_requested:
+            does = "waits to run" if found.job.phase in (JobPhase.QUEUED, JobPhase.BACKING_OFF) else "runs"
+            message = f"job {found.full_name} {does} already"
+            raise Refused("ConflictJobError", message, f"to run it from its beginning: pai job restart {found.name}")
+        held = await check_again(found, self._usage) if found is not None and self._usage is not None else ()
+        try:
+            await self._tell(user, name, News((StartRequested(self._clock.now_ms(), by, reason),), quotas=held))
+        except BeyondQuota as beyond:
+            raise no_room(user, beyond) from beyond
+
+    async def restart(self, user: str, name: str, by: str, reason: str = "") -> None:
+        """Let a job run again from its beginning; see `Platform.restart`."""
+        found = await self._store.load(await self._find(user, name))
+        if found is None or found.job.is_final:
+            await self.start(user, name, by, reason)
+            return
+        outcome = found.job.outcome
+        if found.job.phase is JobPhase.QUEUED:
+            message = f"job {found.full_name} waits to run already"
+            raise Refused("ConflictJobError", message, f"pai job why {found.name} says what it waits for")
+        if found.job.phase is JobPhase.ENDING and outcome is not None and outcome.verdict is not Verdict.STOPPED:
+            raise Unavailable(f"job {found.full_name} is just ending", "restart it in a moment, once it is over")
+        now_ms = self._clock.now_ms()
+        facts = (StopRequested(now_ms, by, reason, is_restart=True), StartRequested(now_ms, by, reason))
+        remark = f"{by} restarted the job" + (f": {reason}" if reason else "")
+        await self._tell(user, name, News(facts, remark=("RestartRequested", remark)))
+
+    async def kill(self, user: str, name: str, by: str, reason: str = "") -> None:
+        """Let the job end without time to save its work; see `Platform.kill`."""
+        leader = await self._leading()
+        id_ = await self._find(user, name)
+        fact = StopRequested(self._clock.now_ms(), by, reason)
+        await self._tell(user, name, News((fact,), remark=("KillRequested", f"{by} had its tasks killed at once")))
+        found = leader.active.records.get(id_)
+        keys = wanted(found.job).kill if found is not None else ()
+        # Should this server die before it is done, the next one stops the tasks in the usual way.
+        await leader.backend.apply([KillTask(key, 0.0) for key in keys])
+        leader.active.killed.update(keys)
+
+    async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
+        """Change how urgent a job is; see `Platform.set_priority`."""
+        if priority_class not in PRIORITY_OF:
+            message = f"there is no priority class {priority_class!r}"
+            raise Refused("InvalidParametersError", message, f"use one of: {', '.join(PRIORITY_OF)}")
+
+        def change(found: JobRecord) -> JobRecord:
+            _refuse_over(found)
+            if priority_class == "oppo" and any(w.pinned_cell for w in placement_of(spec_of(found)).roles.values()):
+                message = f"job {found.full_name} asks for a pinned cell, in which an opportunistic job has no part"
+                raise Refused("InvalidParametersError", message, "use another priority class")
+            return replace(found, priority=PRIORITY_OF[priority_class], priority_class=priority_class)
+
+        await self._amend(user, name, change, "PriorityChanged", f"{by} changed its priority class to {priority_class}")
+
+    async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
+        """Change a job's place in its queue; see `Platform.set_rank`."""
+
+        def change(found: JobRecord) -> JobRecord:
+            _refuse_over(found)
+            return replace(found, rank=rank)
+
+        await self._amend(user, name, change, "RankChanged", f"{by} changed its rank to {rank}")
+
+    async def checkpointed(self, user: str, name: str) -> None:
+        """Learn that a job saved its work; see `Platform.checkpointed`."""
+        now_ms = self._clock.now_ms()
+
+        def change(found: JobRecord) -> JobRecord:
+            _refuse_over(found)
+            return replace(found, checkpoint_at_ms=now_ms)
+
+        await self._amend(user, name, change)
+
+    async def _amend(
+        self, user: str, name: str, change: Callable[[JobRecord], JobRecord], reason: str = "", message: str = ""
+    ) -> None:
+        id_ = await self._find(user, name)
+        event = Event(id_, self._clock.now_ms(), reason, message, 0) if reason else None
+        await amend(self._store, self.leader, id_, change, event)
+
+    async def why(self, user: str, name: str) -> tuple[Wait, ...]:
+        """Return why a job's tasks wait; see `Platform.why`."""
+        id_ = await self._find(user, name)
+        leader = await self._leading()
+        found = leader.active.records.get(id_)
+        if found is None:
+            return ()
+        if found.job.phase is JobPhase.BACKING_OFF:
+            return (_backing_off(found, self._clock.now_ms()),)
+        return (*_waits(leader, found.job), *await _starting(found, leader.backend))
+
+    async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
+        """Return who holds the room a job waits for; see `Platform.in_the_way`."""
+        id_ = await self._find(user, name)
+        leader = await self._leading()
+        found = leader.active.records.get(id_)
+        return () if found is None or not any(gangs.waiting(found.job)) else in_the_way(leader, found)
+
+    async def _remember(self, new: NewJob) -> None:
+        leader = self.leader
+        try:
+            await self._store.add_job(new, leader.epoch if leader is not None else None)
+        except Unavailable:
+            # Perhaps it was remembered and only the answer was lost.
+            if leader is not None:
+                leader.must_resync = True
+            raise
+        # Who leads under a later lease finds the job in the store or in the inbox.
+        if leader is not None and self.leader is leader and new.record.job.id not in leader.active.records:
+            adopt(leader, new.record)
+
+    def _new_record(self, by: Submitter, spec: JobSpec) -> JobRecord:
+        # Another server may have made the account by a clock that is ahead of ours.
+        now_ms = max(self._clock.now_ms(), by.since_ms)
+        bare, taken = hidden(spec)
+        return JobRecord(
+            job=new_job(self._identities.new(), plan_of(spec), now_ms),
+            user=by.user,
+            name=spec.name,
+            virtual_cluster=spec.virtual_cluster,
+            priority=priority(spec.extras),
+            spec_text=dump_spec(bare),
+            sealed=self._secrets.seal(taken),
+            priority_class=asked_class(spec.extras),
+            time_limit_ms=time_limit_ms(spec.extras),
+            is_private=is_private(spec.extras),
+        )
+
+    async def _find(self, user: str, name: str) -> str:
+        id_ = await self._store.find(user, name)
+        if id_ is None:
+            raise Refused("NoJobError", f"{user} has no job named {name!r}", "`pai job list` shows the jobs there are")
+        return id_
+
+    async def _tell(self, user: str, name: str, news: News) -> None:
+        id_ = await self._find(user, name)
+        if self.leader is not None:
+            with contextlib.suppress(LeaseLost):
+                await _tell_leader(self.leader, id_, news)
+                return
+        for _ in range(RACES_MAX):
+            before = await self._store.load(id_)
+            if before is None:
+                raise Refused("NoJobError", f"{user} has no job named {name!r}")
+            stepped = step(before.job, news.facts)
+            if stepped.job is before.job:
+                return
+            change = replace(build_change(before, stepped, {}, self._clock.now_ms()), quotas=news.quotas)
+            if await self._store.save([change], None, notify=True) == (Saved.YES,):
+                return
+        raise Unavailable(f"job {name} changes too fast to be told")
+
+
+async def _tell_leader(leader: Leader, id_: str, news: News) -> None:
+    for _ in range(RACES_MAX):
+        known = leader.active.records.get(id_)
+        if id_ in await record(leader, {id_: news}):
+            return
+        # It changed nothing, but the desk may not know yet what another server was told.
+        if known is None or await is_newest(leader, known):
+            return
+    raise Unavailable(f"job {id_} changes too fast to be told")
+
+
+def _waits(leader: Leader, job: Job) -> Iterator[Wait]:
+    """Yield why the gangs of a job wait; of thousands of tasks that ask for the same, the first of each role."""
+    by_role: dict[str, list[str]] = {}
+    for members in gangs.waiting(job):
+        by_role.setdefault("" if job.plan.is_gang else members.tasks[0].role, []).append(members.gang)
+    for names in by_role.values():
+        message = [wait for name in names[:WAITS_OF_A_ROLE] if (wait := leader.scheduler.why(name)) is not None]
+        yield from message[:-1]
+        if message:
+            yield replace(message[-1], more=max(0, len(names) - WAITS_OF_A_ROLE))
+
+
+def _refuse_over(found: JobRecord) -> None:
+    if found.job.is_final:
+        message = f"job {found.full_name} is over"
+        raise Refused("FinishedJobError", message, f"start it again first: pai job start {found.name}")
+
+
+async def _starting(found: JobRecord, backend: Backend) -> tuple[Wait, ...]:
+    """Return what keeps the tasks that were granted a place from running there, each reason once."""
+    job = found.job
+    starting = {job.key(task): task for task in job.tasks.values() if task.phase is TaskPhase.STARTING}
+    if not starting:
+        return ()
+    steps = {seen.key: seen.message for seen in await backend.observe() if seen.key in starting}
+    reasons = Counter((found.slots[task.id].node, steps.get(key, "")) for key, task in starting.items())
+    return tuple(
+        Wait(
+            f"{job.id}/{job.attempt}",
+            Why.STARTING,
+            f"{count} of its tasks {'is' if count == 1 else 'are'} being started on {node}{step and ': '}{step}",
+            "wait, or stop the job",
+        )
+        for (node, step), count in reasons.items()
+    )
+
+
+def _backing_off(found: JobRecord, now_ms: int) -> Wait:
+    left_s = max(0, (found.job.retry_at_ms or now_ms) - now_ms) / 1000
+    message = f"attempt {found.job.attempt + 1} failed and the job is tried again in {left_s:.0f} s"
+    return Wait(f"{found.job.id}/{found.job.attempt}", Why.BACKING_OFF, message, "wait, or stop the job")

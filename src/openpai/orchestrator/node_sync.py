@@ -1,0 +1,146 @@
+"""The pass that looks at the nodes, at what is noted about them and at what was promised, and tells the scheduler.
+
+It reads everything anew each time, so it does not matter which server wrote it. Only what changed is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from openpai.orchestrator.arranging import Machines, absent_machines, arrange, seen_machines
+from openpai.orchestrator.draining import deadlines
+from openpai.orchestrator.fairness import learn_limits
+from openpai.orchestrator.leader import Arrangement, Leader
+from openpai.ports.backend import NodeSeen
+from openpai.ports.settings import CLUSTER, DRAINS, NodeNote
+from openpai.protocol.errors import Refused
+from openpai.scheduler.model import Node
+
+log: Final = structlog.get_logger(__name__)
+_NO_NOTE: Final = NodeNote("")
+
+
+async def look_at_nodes(leader: Leader) -> None:
+    """Tell the scheduler about nodes that came, changed or went, and about promises and limits that changed."""
+    sharing = leader.sharing
+    async with sharing.turn:
+        seen = {node.name: node for node in await leader.backend.nodes()}
+        notes = await _notes(leader, seen)
+        sharing.setting = await leader.settings.setting(CLUSTER)
+        drains = await leader.settings.setting(DRAINS)
+        _tell_nodes(leader, seen, notes)
+        sharing.deadlines = deadlines(drains, notes)
+        if sharing.deadlines:
+            leader.nudges.timers.set()
+        _tell_promises(leader)
+        await learn_limits(leader)
+
+
+async def forget_unneeded(leader: Leader) -> None:
+    """Forget nodes that are away, that no promise counts on and of which no administrator said anything."""
+    sharing = leader.sharing
+    gone = tuple(
+        note.name
+        for note in sharing.notes.values()
+        if note.name not in leader.nodes
+        and note.name not in sharing.arrangement.needed
+        and not note.is_drained
+        and not note.bad_devices
+    )
+    if gone:
+        await leader.settings.forget_nodes(gone)
+        sharing.notes = {name: note for name, note in sharing.notes.items() if name not in gone}
+        log.info("nodes that are gone and that nobody needs are forgotten", nodes=", ".join(gone))
+
+
+async def _notes(leader: Leader, seen: Mapping[str, NodeSeen]) -> dict[str, NodeNote]:
+    """Return what is noted of each node, after noting the sizes of those that are there."""
+    notes = {note.name: note for note in await leader.settings.node_notes()}
+    sizes = {name: _sized(notes.get(name, NodeNote(name)), node) for name, node in seen.items()}
+    learnt = tuple(note for name, note in sorted(sizes.items()) if notes.get(name) != note)
+    if learnt:
+        await leader.settings.learn_nodes(learnt)
+    return {**notes, **sizes}
+
+
+def _sized(note: NodeNote, node: NodeSeen) -> NodeNote:
+    return replace(note, cpus=node.cpus, memory_mb=node.memory_mb, gpus=node.gpus, gpu_model=node.gpu_model)
+
+
+def _tell_nodes(leader: Leader, seen: Mapping[str, NodeSeen], notes: dict[str, NodeNote]) -> None:
+    was = {name: capacity(node, leader.sharing.notes.get(name)) for name, node in leader.nodes.items()}
+    for name in sorted(was.keys() - seen.keys()):
+        leader.scheduler.remove_node(name)
+    for name, node in seen.items():
+        now = capacity(node, notes.get(name))
+        if was.get(name) != now:
+            leader.scheduler.set_node(now)
+            leader.nudges.work.set()
+    leader.nodes = dict(seen)
+    leader.sharing.notes = notes
+
+
+def capacity(node: NodeSeen, note: NodeNote | None) -> Node:
+    """Return what of a node may be used: a drained one takes nothing new, marked devices are bad."""
+    note = note or _NO_NOTE
+    return Node(
+        name=node.name,
+        cpus=node.cpus,
+        memory_mb=node.memory_mb,
+        gpus=node.gpus,
+        is_schedulable=node.is_healthy and not note.is_drained,
+        bad_devices=node.bad_devices | note.bad_devices,
+        gpu_model=node.gpu_model,
+        message="; ".join(_describe(node, note)),
+    )
+
+
+def _describe(node: NodeSeen, note: NodeNote) -> Iterator[str]:
+    """Yield why not all of a node may be used."""
+    if not node.is_healthy:
+        yield node.message or "not healthy"
+    if note.is_drained:
+        yield f"drained: {note.reason}" if note.reason else "drained"
+    bad = sorted(node.bad_devices | note.bad_devices)
+    if bad:
+        message = f"bad GPUs {', '.join(map(str, bad))}"
+        yield f"{message}: {note.bad_because}" if note.bad_because else message
+
+
+def _tell_promises(leader: Leader) -> None:
+    sharing = leader.sharing
+    seen = seen_machines(leader.nodes.values())
+    absent = absent_machines(sharing.notes.values(), leader.nodes)
+    version = sharing.setting.version if sharing.setting is not None else 0
+    made_from = (version, seen, absent)
+    if made_from == sharing.made_from:
+        return
+    arranged = _arranged(leader, seen, absent)
+    sharing.made_from = made_from
+    if arranged.problems != sharing.arrangement.problems:
+        _complain(arranged.problems)
+    if arranged.text and arranged.text != sharing.arrangement.text:
+        demoted = tuple(leader.scheduler.reconfigure(arranged.text).demoted)
+        arranged = replace(arranged, demoted=demoted)
+        log.info("the cluster is shared out anew", virtual_clusters=", ".join(sorted(arranged.virtual_clusters)))
+        leader.nudges.work.set()
+    sharing.arrangement = arranged
+
+
+def _arranged(leader: Leader, seen: Machines, absent: Machines) -> Arrangement:
+    setting = leader.sharing.setting
+    try:
+        return arrange(setting.body if setting is not None else None, seen, absent)
+    except Refused as error:
+        # It was accepted once, perhaps by another version. Jobs must run all the same.
+        problem = f"the configuration that was set cannot be read, and everything goes to default: {error.message}"
+        return replace(arrange(None, seen, absent), problems=(problem,))
+
+
+def _complain(problems: Iterable[str]) -> None:
+    for problem in problems:
+        log.warning("a promise of the cluster's configuration cannot be kept as it is", problem=problem)

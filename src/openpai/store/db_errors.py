@@ -1,0 +1,79 @@
+"""What a database complains about, in our own three families of errors.
+
+Whoever sends a request hears that the database does not answer. Why it does not names its machine and its user, so
+that goes to the log, and once in an outage rather than with each of a thousand requests.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+import structlog
+from sqlalchemy import exc
+
+from openpai.protocol.errors import PaiError, Refused, Unavailable
+
+_log: Final = structlog.get_logger(__name__)
+
+
+def describe(error: exc.DBAPIError) -> PaiError:
+    """Return what a database's complaint means, with its own words, for whoever looks after it."""
+    reason = _reason(error)
+    if "disk is full" in reason or "No space left" in reason:
+        return Unavailable(
+            "the disk that holds the database is full; nothing was changed", "free some space, try again"
+        )
+    if "malformed" in reason or "not a database" in reason:
+        return Refused(
+            "BadConfigurationError",
+            f"the database file is damaged ({reason})",
+            "restore it from a backup, or move it away to start with an empty one",
+        )
+    if isinstance(error, exc.DataError) and ("NUL" in reason or "\\u0000" in reason or "0x00" in reason):
+        # Requests are looked through before; should one get here, asking again will not help.
+        return Refused("InvalidParametersError", "a text holds a NUL character, which cannot be kept", "leave it away")
+    return Unavailable(f"the database does not answer: {reason}")
+
+
+def meets_everybody(error: Exception) -> bool:
+    """Return whether a complaint is about the way to the database, so that asking at once for less is no use."""
+    if not isinstance(error, exc.DBAPIError):
+        return False
+    if isinstance(error.orig, sqlite3.Error):
+        return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+    # What PostgreSQL says of a statement has a code; that nobody could be asked has none.
+    is_unasked = isinstance(error, exc.OperationalError) and getattr(error.orig, "sqlstate", None) is None
+    return error.connection_invalidated or is_unasked
+
+
+class Outage:
+    """Remembers what keeps the database from being read, or written, and logs its beginning and its end."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._reasons: set[str] = set()
+
+    def met(self, error: exc.DBAPIError) -> PaiError:
+        """Return what to tell whoever asked; log why, unless it is known."""
+        reason = _reason(error)
+        if not isinstance(error, exc.OperationalError):
+            # The way to it is fine. Perhaps another version of this program has changed its tables.
+            _log.error("the database refused a statement", reason=reason)
+        elif reason not in self._reasons:
+            self._reasons.add(reason)
+            _log.warning(f"the database cannot be {self._what}", reason=reason)
+        meaning = describe(error)
+        if isinstance(meaning, Unavailable) and reason in meaning.message:
+            return Unavailable("the database does not answer")
+        return meaning
+
+    def is_over(self) -> None:
+        """Note that the database did what it was asked."""
+        if self._reasons:
+            self._reasons = set()
+            _log.info(f"the database can be {self._what} again")
+
+
+def _reason(error: exc.DBAPIError) -> str:
+    return str(error.orig).strip().splitlines()[0] if error.orig else str(error)
