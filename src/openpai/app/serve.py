@@ -73,7 +73,7 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
         leading = asyncio.create_task(built.leadership.run())
         try:
             await _settled(built, leading)
-            services = built.api.state.active.services
+            services = built.api.state.context.services
             await ensure_groups(services)
             # What exists by now exists for good: looking through it again and again finds nothing.
             gc.collect()
