@@ -1,17 +1,25 @@
 """`pai job`: submit, watch, list, read, stop and start jobs.
 
-A job is named `job` when it is one's own and `user~job` in any case.
+A job is named `job` by its owner and `user~job` by anyone. The CLI counts attempts from 1; the API counts from 0.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+import typer
+
+from openpai.cli import completing
 from openpai.cli.lazy import group
+from openpai.cli.words import plural
+from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client import Client, JobDetail, TaskView
 
 COMMANDS: Final = {
     "submit": ("openpai.cli.job_submit:submit", "Submit a job file."),
-    "clone": ("openpai.cli.job_clone:clone", "Submit a job once more, under another name, its secrets included."),
+    "clone": ("openpai.cli.job_submit:clone", "Submit a job once more, under another name, its secrets included."),
     "check": ("openpai.cli.job_submit:check", "Check a job file offline: every fault, with its line."),
     "list": ("openpai.cli.job_read:list_", "List jobs, newest first."),
     "show": ("openpai.cli.job_read:show", "Show a job: its state, its tasks, and why it waits or failed."),
@@ -41,3 +49,30 @@ COMMANDS: Final = {
     "delete": ("openpai.cli.job_actions:delete", "Delete finished jobs with their logs, for good."),
 }
 app = group("Jobs: submit, watch, read, stop.", COMMANDS)
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Job, as `job` or `user~job`.", autocompletion=completing.jobs)
+]
+
+
+def job_in(pai: Client, name: str, attempt: int | None) -> JobDetail:
+    """Return a job in one of its attempts, the newest for None; raise Refused for one that it never had."""
+    if attempt is None:
+        return pai.job(name)
+    newest = pai.job(name)
+    _check(f"job {newest.full_name}", attempt, newest.attempt)
+    return pai.job(name, attempt - 1)
+
+
+def task_attempt(task: TaskView, attempt: int | None) -> int | None:
+    """Return the API's number of a task's attempt, the newest for None; raise Refused for one that it never had."""
+    if attempt is None:
+        return task.attempt
+    _check(f"task {task.name}", attempt, task.attempt)
+    return attempt - 1
+
+
+def _check(what: str, attempt: int, newest: int | None) -> None:
+    made = 0 if newest is None else newest + 1
+    if attempt > made:
+        raise Refused("NoJobError", f"{what} has no attempt {attempt}", f"it has had {plural(made, 'attempt')} so far")

@@ -13,7 +13,8 @@ from openpai.cli import completing, output, prompts, session
 from openpai.cli.durations import FORMS, seconds
 from openpai.cli.exits import Exit, exit_for
 from openpai.cli.filters import EVERYBODY, Where, conditions
-from openpai.cli.job_submit import Name, ended
+from openpai.cli.job import Name
+from openpai.cli.job_submit import ended
 from openpai.cli.words import plural
 from openpai.protocol.errors import Refused
 

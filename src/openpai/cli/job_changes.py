@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -21,44 +23,76 @@ if TYPE_CHECKING:
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another value for a parameter of the file.")
-]
-Vc = Annotated[
-    str | None,
-    typer.Option("--vc", metavar="NAME", help="Virtual cluster to run in.", autocompletion=completing.virtual_clusters),
-]
-Priority = Annotated[str | None, typer.Option("--priority", metavar="CLASS", help="crit, prod, test or oppo.")]
-TimeLimit = Annotated[
-    str | None,
-    typer.Option("--time-limit", metavar="TIME", help=f"Longest run of an attempt: {FORMS}; a bare number is minutes."),
-]
-Env = Annotated[
-    list[str] | None,
-    typer.Option("--env", "-e", metavar="NAME=VALUE", help="Variable for every task; it can be read in the job file."),
-]
-Gpus = Annotated[list[str] | None, typer.Option("--gpus", metavar="[ROLE=]N", help="GPUs for each task.")]
-Instances = Annotated[list[str] | None, typer.Option("--instances", metavar="[ROLE=]N", help="How many tasks.")]
-
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What shall be otherwise than the file says."""
+    """What differs from the job file; each field is an option of the commands that send one."""
 
-    name: str | None = None
-    parameters: Sequence[str] | None = None
-    vc: str | None = None
-    priority: str | None = None
-    time_limit: str | None = None
-    env: Sequence[str] | None = None
-    gpus: Sequence[str] | None = None
-    instances: Sequence[str] | None = None
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the job, instead of the file's.")
+    ] = None
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another value for a parameter of the file.")
+    ] = None
+    vc: Annotated[
+        str | None,
+        typer.Option(
+            "--vc", metavar="NAME", help="Virtual cluster to run in.", autocompletion=completing.virtual_clusters
+        ),
+    ] = None
+    priority: Annotated[str | None, typer.Option("--priority", metavar="CLASS", help="crit, prod, test or oppo.")] = (
+        None
+    )
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--time-limit", metavar="TIME", help=f"Longest run of an attempt: {FORMS}; a bare number is minutes."
+        ),
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="NAME=VALUE", help="Variable for every task; visible in the job file."),
+    ] = None
+    gpus: Annotated[list[str] | None, typer.Option("--gpus", metavar="[ROLE=]N", help="GPUs for each task.")] = None
+    instances: Annotated[list[str] | None, typer.Option("--instances", metavar="[ROLE=]N", help="Number of tasks.")] = (
+        None
+    )
 
     @property
     def are_none(self) -> bool:
         """Return whether everything stays."""
         single = (self.name, self.vc, self.priority, self.time_limit)
         return all(one is None for one in single) and not any((self.parameters, self.env, self.gpus, self.instances))
+
+
+def change_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that gives a command one option for each field of `Changes`, and calls it with `changes`."""
+    hints = get_type_hints(Changes, include_extras=True)
+    options = [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hints[one.name])
+        for one in fields(Changes)
+        if one.name not in without
+    ]
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own = get_type_hints(command, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for each in inspect.signature(command).parameters.values():
+            each = each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own[each.name])
+            parameters += options if each.name == "changes" else [each]
+
+        @wraps(command)
+        def with_changes(**given: Any) -> int:
+            changes = Changes(**{one.name: given.pop(one.name) for one in options})
+            return command(**given, changes=changes)
+
+        with_changes.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+        # Typer reads the types here and the order and defaults from the signature.
+        with_changes.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": int}
+        del with_changes.__wrapped__
+        return with_changes
+
+    return decorate
 
 
 def changed(content: bytes, wanted: Changes) -> Edited:

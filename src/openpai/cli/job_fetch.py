@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from openpai.cli import output, session, words
-from openpai.cli.job_submit import Name
+from openpai.cli.job import Name
 from openpai.cli.storage_files import this_machine
 from openpai.cli.words import size
 from openpai.protocol.errors import Refused

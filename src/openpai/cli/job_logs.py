@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from openpai.cli import output, session, words
-from openpai.cli.attempts import job_in, task_attempt
 from openpai.cli.filters import moment_ms
-from openpai.cli.job_submit import Name
+from openpai.cli.job import Name, job_in, task_attempt
 from openpai.cli.plain import Plain, plain, plain_stamped
 from openpai.protocol.errors import Refused
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from openpai.cli import output, session
-from openpai.cli.job_submit import Name
+from openpai.cli.job import Name
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from openpai.cli import completing, output, session
-from openpai.cli.attempts import job_in
 from openpai.cli.filters import meaning, moment_ms
-from openpai.cli.job_submit import Name
+from openpai.cli.job import Name, job_in
 from openpai.cli.plain import plain
 from openpai.cli.words import split
 from openpai.protocol.errors import Refused, Unavailable

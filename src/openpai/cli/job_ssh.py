@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openpai.cli import output, session
-from openpai.cli.job_submit import Name
+from openpai.cli.job import Name
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from openpai.cli import completing, jobfile, output, session, words
 from openpai.cli.exits import Exit
-from openpai.cli.job_changes import (
-    Changes,
-    Env,
-    Gpus,
-    Instances,
-    Priority,
-    Set,
-    TimeLimit,
-    Vc,
-    changed,
-    describe,
-)
+from openpai.cli.job_changes import Changes, change_options, changed, describe
 from openpai.protocol.errors import InvalidProtocol, Refused
 
 if TYPE_CHECKING:
@@ -29,12 +19,6 @@ if TYPE_CHECKING:
     from openpai.client.model import Submitted
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Job file (YAML, or OpenPAI's v1 JSON); - reads a pipe.")]
-OtherName = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Name of the job, instead of the file's.")
-]
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Job, as `job` or `user~job`.", autocompletion=completing.jobs)
-]
 
 
 def ended(job: JobDetail, called: str, *steps: str) -> int:
@@ -68,17 +52,12 @@ def _watch(pai: Client, name: str, steps: Sequence[str]) -> int:
         return Exit.INTERRUPTED
 
 
+@change_options()
 def submit(
     file: File,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Watch the job until it is over.")] = False,
-    name: OtherName = None,
-    set_: Set = None,
-    vc: Vc = None,
-    priority: Priority = None,
-    time_limit: TimeLimit = None,
-    env: Env = None,
-    gpus: Gpus = None,
-    instances: Instances = None,
+    *,
+    changes: Changes,
     json: output.Json = False,
 ) -> int:
     """Submit a job file.
@@ -86,8 +65,7 @@ def submit(
     The platform has promised to run the job when this returns. Options change the file's content on its way, not the
     file itself.
     """
-    wanted = Changes(name, set_, vc, priority, time_limit, env, gpus, instances)
-    edited = changed(jobfile.read(file), wanted)
+    edited = changed(jobfile.read(file), changes)
     with session.connect() as pai:
         try:
             job = pai.submit(edited.content)
@@ -126,16 +104,10 @@ def tell_submitted(
     return Exit.OK
 
 
+@change_options()
 def check(
     file: File,
-    name: OtherName = None,
-    set_: Set = None,
-    vc: Vc = None,
-    priority: Priority = None,
-    time_limit: TimeLimit = None,
-    env: Env = None,
-    gpus: Gpus = None,
-    instances: Instances = None,
+    changes: Changes,
     json: output.Json = False,
 ) -> int:
     """Check a job file offline: every fault, with its line.
@@ -144,7 +116,7 @@ def check(
     """
     from openpai.protocol.reading import read_job
 
-    edited = changed(jobfile.read(file), Changes(name, set_, vc, priority, time_limit, env, gpus, instances))
+    edited = changed(jobfile.read(file), changes)
     try:
         found = read_job(edited.content)
     except InvalidProtocol as refusal:
@@ -163,4 +135,36 @@ def check(
     devices = f", {words.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
     output.say(f"{file} is a good job file: {spec.name}, {words.plural(spec.tasks_total, 'task')}{devices}.")
     output.next_step(f"pai job submit {file} --watch")
+    return Exit.OK
+
+
+@change_options(without={"name"})
+def clone(
+    origin: Annotated[str, typer.Argument(metavar="NAME", help="A job of your own.", autocompletion=completing.jobs)],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NEW", help="Name of the new job [default: made up].")
+    ] = None,
+    *,
+    changes: Changes,
+    json: output.Json = False,
+) -> int:
+    """Submit a copy of a job under another name, with its secrets."""
+    import secrets
+
+    new = name or f"{origin.rpartition('~')[2][:250]}-{secrets.token_hex(2)}"
+    with session.connect() as pai:
+        edited = changed(pai.config(origin).encode(), replace(changes, name=new))
+        try:
+            job = pai.submit(edited.content, clone_of=origin)
+        except InvalidProtocol as refusal:
+            refusal.message = describe(f"the file of {origin}", edited, refusal)
+            refusal.advice = f"nothing was submitted; `pai job config {origin}` prints the file"
+            raise
+        for warning in job.warnings:
+            output.warn(edited.remark(warning))
+    if json:
+        output.document(job.document)
+        return Exit.OK
+    output.say(f"Submitted {job.full_name}, a clone of {origin}.")
+    output.next_step(f"pai job logs {job.name} -f", f"pai job show {job.name}")
     return Exit.OK

@@ -12,11 +12,12 @@ from typing import Annotated, Final
 
 import typer
 
-from openpai.cli import misuse, session
+from openpai.cli import session
 from openpai.cli.exits import Exit, exit_for, exit_table
 from openpai.cli.lazy import lazily
 from openpai.cli.output import aside, complain, document, put_up_with_any_text
 from openpai.protocol.errors import Broken, PaiError, Refused
+from openpai.protocol.rejections import complaint
 
 # Where each command is, and its line in the help: the first of its own docstring.
 COMMANDS: Final = {
@@ -97,6 +98,19 @@ def _misused(message: str, context: typer.Context | None) -> int:
     return _tell(Refused("InvalidParametersError", message, f"see {path} --help"))
 
 
+def _wrong_value(error: Exception) -> str:
+    """Return in a sentence what value of which option is wrong; empty where that is not what is wrong."""
+    faults = getattr(error.__cause__, "errors", None)
+    param = getattr(error, "param", None)
+    if faults is None or param is None:
+        return ""
+    (fault, *_) = faults()
+    name = next((one for one in param.opts if one.startswith("--")), param.name.upper())
+    what = complaint(fault).rstrip(".")
+    # Such an error names the value itself.
+    return f"{name}: {what}" if fault["type"] == "value_error" else f"{name} {what}, not {str(fault['input'])[:80]!r}"
+
+
 def _invoke() -> int:
     try:
         result = app(standalone_mode=False, prog_name="pai")
@@ -117,7 +131,7 @@ def _invoke() -> int:
         # What the command line library raises for a wrong use is private to it, but all of it can be told.
         usage = getattr(error, "format_message", None)
         if usage is not None:
-            return _misused(misuse.describe(error) or usage(), getattr(error, "ctx", None))
+            return _misused(_wrong_value(error) or usage(), getattr(error, "ctx", None))
         if os.environ.get("PAI_DEBUG"):
             raise
         bug = Broken(f"{type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ import typer
 
 from openpai.cli import completing, guesses, output, session, travel, words
 from openpai.cli.exits import Exit
-from openpai.cli.job_changes import Changes, Env, Priority, TimeLimit, Vc, changed, describe
+from openpai.cli.job_changes import Changes, change_options, changed, describe
 from openpai.cli.job_submit import tell_submitted
 from openpai.protocol.errors import InvalidProtocol, Refused
 
@@ -24,6 +24,7 @@ ROLE: Final = "main"
 Words = Annotated[list[str], typer.Argument(metavar="COMMAND", help="What to run, best after `--`.")]
 
 
+@change_options(without={"name", "parameters", "gpus", "instances"})
 def run(
     command: Words,
     gpus: Annotated[int, typer.Option("--gpus", metavar="N", min=0, help="GPUs for each task.")] = 0,
@@ -52,10 +53,8 @@ def run(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Work in the directory itself; for a server on this machine.")
     ] = False,
-    vc: Vc = None,
-    priority: Priority = None,
-    time_limit: TimeLimit = None,
-    env: Env = None,
+    *,
+    changes: Changes,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it is submitted.")] = False,
     print_: Annotated[bool, typer.Option("--print", help="Print the job file instead of running it.")] = False,
     json: output.Json = False,
@@ -70,7 +69,7 @@ def run(
     called = name or guesses.name_of(line)
     picture, why = (image, "as said") if image else guesses.image_of(line, directory)
     with session.connect() as pai:
-        share = guesses.share_of(pai, gpus, vc)
+        share = guesses.share_of(pai, gpus, changes.vc)
         need = {
             "cpu": cpus or share[0] * max(1, gpus),
             "memoryMB": guesses.megabytes(memory) if memory else share[1] * max(1, gpus),
@@ -79,8 +78,7 @@ def run(
         way = _way(pai, directory, called, storage, no_code=no_code, in_place=in_place, is_tried=print_)
         job = _job(called, line, picture, need, way)
         job["taskRoles"][ROLE]["instances"] = instances
-        wanted = Changes(vc=vc, priority=priority, time_limit=time_limit, env=env)
-        edited = changed(json_.dumps(job).encode(), wanted)
+        edited = changed(json_.dumps(job).encode(), changes)
         if print_:
             from openpai.protocol.writing import masked_yaml
 
