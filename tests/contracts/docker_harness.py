@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.backends.docker.backend import DockerBackend
 from openpai.backends.docker.containers import ROOT_LABEL, name_of
 from openpai.backends.docker.engine import Engine, NoContainer

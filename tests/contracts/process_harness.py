@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.cgroups import find_home

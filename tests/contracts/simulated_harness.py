@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.backends.simulated.backend import SimulatedBackend
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.backends.simulated.logfiles import LogFiles

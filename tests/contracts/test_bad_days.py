@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
+from openpai.app.health import DatabaseHealth
 from openpai.protocol.errors import Unavailable
 from openpai.store import database as doors
 from openpai.store.database import Database
-from openpai.store.health import Pulse
 from openpai.store.schema import lease
 
 ROW = {"name": "one", "holder": "h", "epoch": 1, "until_ms": 0, "url": ""}
@@ -101,20 +101,20 @@ async def test_what_may_have_been_written_is_not_written_again(database: Databas
 
 
 async def test_who_asks_for_it_hears_whether_the_database_answers(database: Database) -> None:
-    pulse = Pulse(database, fresh_s=0)
-    await pulse.check()
+    database_health = DatabaseHealth(database, fresh_s=0)
+    await database_health.check()
     await database.write(lambda connection: connection.execute(sa.text("UPDATE alembic_version SET version_num = 'x'")))
     with pytest.raises(Unavailable, match="another version of openpai"):
-        await pulse.check()
+        await database_health.check()
     await database.write(lambda connection: connection.execute(sa.text("DROP TABLE alembic_version")))
     with pytest.raises(Unavailable, match="the database does not answer"):
-        await pulse.check()
+        await database_health.check()
 
 
 async def test_however_many_ask_the_database_is_asked_once(database: Database) -> None:
     asked: list[str] = []
     sa.event.listen(database.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
-    pulse = Pulse(database)
-    await asyncio.gather(*(pulse.check() for _ in range(50)))
-    await pulse.check()
+    database_health = DatabaseHealth(database)
+    await asyncio.gather(*(database_health.check() for _ in range(50)))
+    await database_health.check()
     assert len([statement for statement in asked if "alembic_version" in statement]) == 1

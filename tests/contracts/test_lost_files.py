@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from openpai.app.health import DatabaseHealth
 from openpai.protocol.errors import Unavailable
 from openpai.store.database import Database
-from openpai.store.health import Pulse
 from tests.newest import fill
 
 
@@ -84,13 +84,13 @@ async def test_nothing_is_acknowledged_once_a_file_is_gone(
     tmp_path: Path, lose: Callable[[Path], None], inline: bool
 ) -> None:
     path, database = await opened(tmp_path, inline=inline)
-    await Pulse(database).check()
+    await DatabaseHealth(database).check()
     lose(path)
     for number in range(3):
         with pytest.raises(Unavailable, match="removed or replaced"):
             await database.write(insert(f"after {number}"))
     with pytest.raises(Unavailable, match="removed or replaced"):
-        await Pulse(database).check()
+        await DatabaseHealth(database).check()
     database.close()
 
 
@@ -131,5 +131,5 @@ async def test_connections_that_end_take_their_files_along_and_that_is_no_loss(t
     database.engine.dispose()
     assert list_files(path) == ["pai.db"]
     await database.write(insert("after"))
-    await Pulse(database).check()
+    await DatabaseHealth(database).check()
     database.close()

@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from openpai.api.app import create_api
 from openpai.api.passwords import hash_password
 from openpai.api.services import Services, Settings
+from openpai.app.health import DatabaseHealth
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.model import (
     AttemptKey,
@@ -42,7 +43,6 @@ from openpai.scheduler.model import Wait, Why
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
-from openpai.store.health import Pulse
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
 from openpai.store.settings import SqlSettingsStore
@@ -230,7 +230,7 @@ async def open_world(root: Path, database_url: str = "", **settings: Any) -> Asy
     storages = StorageService(SqlStorageStore(database), vault, clock, keep_out=(root / "logs",))
     services = Services(
         commands, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
-        usage=SqlUsageStore(database), storages=storages, sealer=vault, check_database=Pulse(database).check,
+        usage=SqlUsageStore(database), storages=storages, sealer=vault, check_database=DatabaseHealth(database).check,
     )  # fmt: skip
     api = create_api(services)
     transport = httpx.ASGITransport(api, client=("192.0.2.7", 4711))

@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 
 from openpai.app.assembly import Server, build
-from openpai.app.firstrun import ensure_admin
 from openpai.app.settings import Settings
+from openpai.app.startup import ensure_admin
 
 from .truth import truthful
 

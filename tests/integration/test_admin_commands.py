@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from openpai.api.passwords import is_password
+from openpai.app.clock import SystemClock
 from openpai.app.datadir import open_data_dir
-from openpai.app.firstrun import ensure_admin
-from openpai.app.system import SystemClock
+from openpai.app.startup import ensure_admin
 from openpai.ports.accounts import Group, Token, User
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openpai.app.firstrun import ensure_groups
+from openpai.app.startup import ensure_groups
 
 from .api_world import World, open_world
 from .sharing_world import open_sharing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.kept import KeptDirectories
 

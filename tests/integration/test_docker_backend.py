@@ -22,7 +22,7 @@ from tests.integration.docker_engine import IMAGE
 
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.backends.docker import engine
 from openpai.backends.docker.backend import DockerBackend
 from openpai.backends.docker.containers import name_of
@@ -136,7 +136,7 @@ SERVER = """
 import asyncio, sys
 from pathlib import Path
 from openpai.backends.docker.backend import DockerBackend
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from tests.integration.test_docker_backend import launches_of
 
 async def main(url, root, logs, count):

@@ -16,7 +16,7 @@ from tests.integration.docker_engine import build, engine, root_files
 
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.backends.docker.backend import DockerBackend
 from openpai.backends.docker.writing import taken_by_container
 from tests.contracts.docker_harness import DockerHarness

@@ -23,7 +23,7 @@ from tests.integration.docker_engine import another_engine, ask, build, engine, 
 
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.backends.docker.backend import DockerBackend
 from openpai.backends.docker.containers import MOUNT
 from openpai.backends.docker.engine import Engine

@@ -19,7 +19,7 @@ from tests.integration.docker_engine import build, engine, root_files
 
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.backends.docker.backend import DockerBackend
 from openpai.backends.docker.containers import WORK
 from openpai.backends.host.directory import KEPT

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.backends.host.directory import TRASH, TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.processes import born_at
@@ -66,7 +66,7 @@ import asyncio, structlog, sys
 from pathlib import Path
 from openpai.backends.process.backend import ProcessBackend
 from openpai.ports.backend import LaunchTask
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from tests.contracts.seen import a_key
 
 async def serve(directory, first, count, commands):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from openpai.app.system import SystemClock
+from openpai.app.clock import SystemClock
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.cgroups import FIRST, Home, find_home, processes_in

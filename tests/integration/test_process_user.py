@@ -13,9 +13,9 @@ import pytest
 import pytest_asyncio
 
 from openpai.app.backend import make_backend
+from openpai.app.clock import SystemClock
 from openpai.app.datadir import DataDir, open_data_dir
 from openpai.app.settings import Settings
-from openpai.app.system import SystemClock
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.confining import find_namespaces
 from openpai.backends.process.dropping import find_user, group_of

@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from openpai.protocol.characters import unfit_texts
 from openpai.protocol.errors import Refused
 from openpai.protocol.rejections import complaint
+from openpai.protocol.syntax import unfit_texts
 
 FIELDS_MAX: Final = 100
 WHOLE_MAX: Final = 2**53

@@ -44,7 +44,7 @@ def reset_password(
     For when the password of the only one is lost. A user of that name is made if there is none. Their logins end;
     tokens of applications stay.
     """
-    from openpai.app.firstrun import made_up_password
+    from openpai.app.startup import made_up_password
 
     password = made_up_password() if make_up else prompts.new_secret(f"New password of {user}", password_stdin)
     is_new = asyncio.run(_restored(data_dir, database_url, user, password))
@@ -58,9 +58,9 @@ def reset_password(
 
 
 async def _restored(data_dir: Path, database_url: str | None, user: str, password: str) -> bool:
+    from openpai.app.clock import SystemClock
     from openpai.app.datadir import known_data_dir
-    from openpai.app.firstrun import restore_admin
-    from openpai.app.system import SystemClock
+    from openpai.app.startup import restore_admin
     from openpai.store.accounts import SqlAccountStore
     from openpai.store.database import Database
     from openpai.store.opening import migrate

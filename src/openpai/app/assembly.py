@@ -17,15 +17,15 @@ from openpai.api.app import create_api
 from openpai.api.services import Services
 from openpai.api.services import Settings as Manners
 from openpai.app.backend import make_backend
+from openpai.app.clock import SystemClock, SystemIdentities
 from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, visit_data_dir
+from openpai.app.health import DatabaseHealth, Readiness
 from openpai.app.identity import open_sign_on, read_identity
-from openpai.app.initial_config import promise, promised_at_start
+from openpai.app.keys import unlock
 from openpai.app.leadership import Follower, Leadership
-from openpai.app.readiness import Readiness
 from openpai.app.room import Reserve, Room, RoomGuard, require_room_to_start
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
-from openpai.app.system import SystemClock, SystemIdentities
-from openpai.app.unlocking import unlock
+from openpai.app.startup import promise, promised_at_start
 from openpai.backends.host.directory import KEPT
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.model import TASK_FINAL, AttemptKey
@@ -40,7 +40,6 @@ from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
-from openpai.store.health import Pulse
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate, require_newest
 from openpai.store.queries import SqlJobQueries
@@ -83,7 +82,7 @@ class _Rooms:
     commands: PlatformCommands
     logs: FileLogs
     work: KeptDirectories
-    pulse: Pulse
+    database_health: DatabaseHealth
     readiness: Readiness
 
 
@@ -112,8 +111,8 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
                 storages=storages,
                 sealer=rooms.vault,
                 sign_on=sign_on,
-                check_database=rooms.pulse.check,
-                readiness=rooms.readiness.look,
+                check_database=rooms.database_health.check,
+                readiness=rooms.readiness.check,
                 work=rooms.work,
             )
         )  # fmt: skip
@@ -150,10 +149,11 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     logs = FileLogs(data.logs, _IsOver(commands, queries), kept=work)
     stack.push_async_callback(logs.close)
     users = SqlAccountStore(database)
-    pulse = Pulse(database)
+    database_health = DatabaseHealth(database)
     readiness = Readiness(database, store, Room(data.root).check, lambda: commands.leader)
     return _Rooms(
-        data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, work, pulse, readiness
+        data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, work, database_health,
+        readiness,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from openpai.app import archive
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, look_at_data_dir
-from openpai.app.unlocking import ENVIRONMENT
+from openpai.app.keys import ENVIRONMENT
 from openpai.cli import words
 from openpai.cli.output import Json, document, error_console, say, warn
 from openpai.protocol.errors import Refused, Unavailable

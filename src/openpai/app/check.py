@@ -14,8 +14,8 @@ import typer
 
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, look_at_data_dir
+from openpai.app.keys import ENVIRONMENT
 from openpai.app.room import scarce_below
-from openpai.app.unlocking import ENVIRONMENT
 from openpai.cli.output import Json, document, say
 from openpai.protocol.errors import PaiError
 from openpai.store.checking import Checking

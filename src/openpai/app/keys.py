@@ -1,7 +1,10 @@
-"""`pai admin rotate-key`: a new key for all secrets, and the old one opens nothing any more.
+"""The key of the vault: where a starting server finds it, and `pai admin rotate-key`, which replaces it.
 
-The new key is written down first, beside the old one, so that whatever is cut off half way leaves a key for every
-secret; the old one is dropped last. A server is not running meanwhile, because it would seal with the old key.
+A server makes a key for a new platform only. If secrets exist and their key is missing, the key was lost or left out of
+a restored backup; a new key would make jobs fail one by one and hide the cause, so an administrator has to decide.
+
+A rotation writes the new key beside the old one first and drops the old one last, so an interruption at any point
+leaves a key for every secret. The server must be stopped, because it would seal with the old key.
 """
 
 from __future__ import annotations
@@ -13,19 +16,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+import structlog
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, known_data_dir, refuse_visitors
-from openpai.app.unlocking import ENVIRONMENT, NEW_KEY, require_key
 from openpai.cli.output import Json, document, error_console, say, warn
 from openpai.ports.store import LEASE_MS
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
 from openpai.store.opening import migrate
-from openpai.store.resealing import Resealed, count_sealed, leader, reseal
+from openpai.store.resealing import Resealed, count_sealed, leader, opens_newest, reseal
 from openpai.store.vault import Vault, key_from, keys_in, new_key, write_keys
 
+ENVIRONMENT: Final = "PAI_SECRET_KEY"
+NEW_KEY: Final = "`openssl rand -base64 32 | tr +/ -_`"
+_OTHERS: Final = 0o007
+_log = structlog.get_logger(__name__)
 _NAMED_MAX: Final = 5
 LEASE_S: Final = LEASE_MS / 1000
 _LOOK_S: Final = 0.2
@@ -113,3 +120,33 @@ def _tell(done: Resealed, *, from_environment: bool, as_json: bool) -> None:
         say(f"Now leave nothing but the first key in {ENVIRONMENT}, for every server, and start them.")
     else:
         say("The old key opens nothing any more. Backups made before still need it.")
+
+
+def unlock(data: DataDir, database: Database, *, may_make: bool) -> Vault:
+    """Return the vault of a database. Raises Refused when its key is missing or open to everybody."""
+    given = os.environ.get(ENVIRONMENT)
+    source = ENVIRONMENT if given else str(data.key_file)
+    if not given:
+        if not may_make or (not data.key_file.exists() and count_sealed(database)):
+            require_key(data.key_file)
+        _refuse_strangers(data.key_file)
+    vault = Vault(given or key_from(data.key_file))
+    if not opens_newest(database, vault):
+        advice = "jobs with secrets will fail; put back the key that belongs to this database"
+        _log.warning("the key opens none of the newest secrets", key=source, advice=advice)
+    return vault
+
+
+def require_key(file: Path) -> None:
+    """Raise Refused when there is no key file."""
+    if not file.exists():
+        message = f"the key file {file} is missing, and secrets are sealed with its key"
+        advice = f"put it back; if it is lost for good, write {NEW_KEY} to it and say all secrets anew"
+        raise Refused("BadConfigurationError", message, advice)
+
+
+def _refuse_strangers(file: Path) -> None:
+    if file.exists() and file.stat().st_mode & _OTHERS:
+        message = f"every user of this machine may read or change the key file {file}"
+        advice = f"chmod 600 {file}; if somebody may have read it, also run `pai admin rotate-key`"
+        raise Refused("BadConfigurationError", message, advice)

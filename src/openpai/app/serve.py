@@ -22,9 +22,9 @@ import uvicorn
 
 from openpai.app.assembly import Server, build
 from openpai.app.console import Console
-from openpai.app.firstrun import ADMIN, ensure_admin, ensure_groups
 from openpai.app.http_guard import bounded_heads
 from openpai.app.settings import Settings, is_loopback
+from openpai.app.startup import ADMIN, ensure_admin, ensure_groups
 from openpai.protocol.errors import Refused
 from openpai.system.supervision import count_what_nobody_catches
 

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from openpai.protocol.dialect import is_json, resolve, without_comments
 from openpai.protocol.errors import Fault, Refused
-from openpai.protocol.json_text import is_json, without_comments
-from openpai.protocol.scalars import resolve
 
 if TYPE_CHECKING:
     import yaml

@@ -45,8 +45,7 @@ from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, Le
 from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import JobSpec
-from openpai.protocol.placement import is_private, placement_of, time_limit_ms
-from openpai.protocol.priorities import PRIORITY_OF, asked_class, priority
+from openpai.protocol.placement import PRIORITY_OF, asked_class, is_private, placement_of, priority, time_limit_ms
 from openpai.protocol.reading import LONG_JOB_BYTES, read_job
 from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.scheduler.model import Wait, Why

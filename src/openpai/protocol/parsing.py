@@ -12,9 +12,8 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
+from openpai.protocol.dialect import as_yaml, is_json, resolve
 from openpai.protocol.errors import Fault, InvalidProtocol
-from openpai.protocol.json_text import as_yaml, is_json
-from openpai.protocol.scalars import resolve
 from openpai.protocol.syntax import character_fault, syntax_fault
 
 DEPTH_MAX: Final = 64

@@ -1,6 +1,6 @@
-"""What a job wishes for its place in the cluster: hardware by task role, closeness, how long, who may look.
+"""What a job asks of the scheduler: priority, hardware for each task role, topology, time limit, privacy.
 
-The wishes stand in `extras`, mostly under `hivedScheduler`; here they become plain values.
+These settings are in `extras`, mostly under `hivedScheduler`; here they become plain values.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, Final
 from openpai.protocol.job import JobSpec
 from openpai.protocol.references import mapping
 
+PRIORITY_OF: Final[dict[str, int]] = {"crit": 120, "prod": 100, "test": 10, "oppo": -1}
+CLASS_DEFAULT: Final = "test"
 _SECOND_MS: Final = 1000
 
 
@@ -88,3 +90,20 @@ def time_limit_ms(extras: Mapping[str, Any]) -> int | None:
 def is_private(extras: Mapping[str, Any]) -> bool:
     """Return whether a job's file is for its owner and those who manage it only."""
     return extras.get("private") is True
+
+
+def asked_class(extras: Mapping[str, Any]) -> str | None:
+    """Return the priority class a job's extras ask for, None when they name no known one."""
+    hived = extras.get("hivedScheduler")
+    asked = hived.get("jobPriorityClass") if isinstance(hived, Mapping) else None
+    return asked if isinstance(asked, str) and asked in PRIORITY_OF else None
+
+
+def priority_class(extras: Mapping[str, Any]) -> str:
+    """Return the priority class a job runs with: the one its extras ask for, or `test`."""
+    return asked_class(extras) or CLASS_DEFAULT
+
+
+def priority(extras: Mapping[str, Any]) -> int:
+    """Return the scheduler's number for the priority class a job's extras ask for: crit is highest, oppo lowest."""
+    return PRIORITY_OF[priority_class(extras)]

@@ -15,7 +15,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from openpai.protocol.cautions import cautions
-from openpai.protocol.characters import unfit_texts
 from openpai.protocol.documents import spec_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of
@@ -23,6 +22,7 @@ from openpai.protocol.job import MAX_JOB_BYTES, JobSpec
 from openpai.protocol.parsing import Lines, Parsed, cut, parse, path_text
 from openpai.protocol.references import MASK, reference_faults, unmasked
 from openpai.protocol.schema import JobSection
+from openpai.protocol.syntax import unfit_texts
 from openpai.protocol.templates import RENDERED_MAX, is_renderable
 from openpai.protocol.v1 import is_v1, upgrade
 

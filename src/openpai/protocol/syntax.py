@@ -1,17 +1,22 @@
-"""What to tell people whose file is no YAML: the parser's complaints, put where the mistake is, with what to do.
+"""Faults of a file that is no valid YAML or JSON, or that holds a character which no text may hold.
 
-Most of them left out quotes. What was read may be a secret, so no more of it is repeated than one character.
+Each fault names the place and the mend; most often quotes are missing. The text may be a secret, so a fault repeats
+one character of it at most.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterator
+from typing import Any, Final
 
 import yaml
 
+from openpai.protocol.dialect import is_json
 from openpai.protocol.errors import Fault
-from openpai.protocol.json_text import is_json
 
+# Not every database, file system and terminal can hold these: NUL, and half a pair of surrogates.
+_UNFIT: Final = re.compile("[\x00\ud800-\udfff]")
 _MENDED_BY: Final = {
     "mapping values are not allowed in this context": (
         'a text that holds ": " in quotes, and the keys of a mapping below each other'
@@ -27,7 +32,7 @@ _MENDED_BY: Final = {
 
 
 def syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
-    """Return what keeps a text from being read, where it has to be mended, and how."""
+    """Return why a text cannot be parsed, where to mend it, and how."""
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "it cannot be read"
     if mark is None:
@@ -38,9 +43,9 @@ def syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
     kind = "JSON" if is_json(text) else "YAML"
     allowed = ""
     if row[mark.column : mark.column + 1] == "\t":
-        problem = "a tab stands where only spaces may"
+        problem = "a tab is used where only spaces are allowed"
     elif began is not None and problem == "found unexpected end of stream":
-        # The end of the file is where the reader noticed; the quote is what has to be mended.
+        # The parser stops at the end of the file, but the opening quote is the mistake.
         problem, mark = "the quote that opens here is never closed", began
     elif kind == "YAML":
         allowed = _MENDED_BY.get(problem, "")
@@ -50,8 +55,33 @@ def syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
 
 
 def character_fault(found: object, text: str) -> Fault:
-    """Return the fault that a text holds a character which no file of YAML may hold."""
+    """Return the fault for a character that YAML does not allow."""
     character = found if isinstance(found, int) else ord(str(found)[:1] or "\0")
     at = text.find(chr(character))
     line = text.count("\n", 0, at) + 1 if at >= 0 else None
     return Fault("", f"the file holds a character that YAML does not allow: U+{character:04X}", line)
+
+
+def unfit_in(text: str) -> str:
+    """Return what is wrong with a text, empty if it is fine: a NUL, or half a pair of surrogates."""
+    found = _UNFIT.search(text)
+    if found is None:
+        return ""
+    return "holds a NUL character" if found[0] == "\x00" else "holds half a character (a lone surrogate)"
+
+
+def unfit_texts(document: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield where a document of mappings and lists holds an unfit text or key, and what is wrong with it."""
+    left: list[tuple[tuple[str | int, ...], Any]] = [((), document)]
+    while left:
+        path, value = left.pop()
+        if isinstance(value, str) and (message := unfit_in(value)):
+            yield path, message
+        elif isinstance(value, dict):
+            for key, part in value.items():
+                if isinstance(key, str) and (message := unfit_in(key)):
+                    yield path, f"{message} in one of its keys"
+                else:
+                    left.append(((*path, key), part))
+        elif isinstance(value, list):
+            left.extend(((*path, number), part) for number, part in enumerate(value))

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import yaml
 
+from openpai.protocol.dialect import resolve
 from openpai.protocol.documents import document_of, spec_of
 from openpai.protocol.job import JobSpec
 from openpai.protocol.references import MASK
-from openpai.protocol.scalars import resolve
 from openpai.protocol.templates import is_reference
 
 _TEXT_TAG: Final = "tag:yaml.org,2002:str"

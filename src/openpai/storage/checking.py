@@ -10,9 +10,9 @@ from typing import Final
 
 from openpai.ports.storages import Area, Entry, Step, Storage
 from openpai.protocol.errors import PaiError
+from openpai.storage.connections import Workers
 from openpai.storage.driver import Connection
 from openpai.storage.errors import ErrorTranslator
-from openpai.storage.workers import Workers
 
 NFS_PORT: Final = 2049
 _NFS_PROGRAM: Final = 100_003

@@ -12,14 +12,11 @@ from openpai.ports.clock import Clock
 from openpai.ports.storages import Step, Storage, StorageStore
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import PaiError, Refused
-from openpai.storage.area import DrivenArea
+from openpai.storage.area import DrivenArea, folder_of
 from openpai.storage.checking import try_area, try_connection, try_nfs
-from openpai.storage.connecting import connect
+from openpai.storage.connections import Opened, Workers, connect
 from openpai.storage.errors import ErrorTranslator
 from openpai.storage.kinds import Draft, read
-from openpai.storage.opened import Opened
-from openpai.storage.paths import folder_of
-from openpai.storage.workers import Workers
 
 
 class Secrets(Protocol):

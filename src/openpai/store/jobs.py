@@ -14,10 +14,9 @@ from openpai.ports.store import AlreadySubmitted, Change, JobRecord, NewJob, Sav
 from openpai.ports.usage import BeyondQuota
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
-from openpai.store.admitting import beyond, lock_of
 from openpai.store.database import Database
 from openpai.store.leases import SqlLeases
-from openpai.store.months import count_ends, ends_of
+from openpai.store.quotas import beyond, count_ends, ends_of, lock_of
 from openpai.store.schema import (
     audit,
     events,

@@ -13,7 +13,7 @@ from sqlalchemy import exc
 from openpai.lifecycle.model import JOB_FINAL, AttemptKey, TaskId
 from openpai.ports.queries import Cursor, EventRow, JobAttemptRow, JobFilter, JobPage, JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
-from openpai.store import listing, rows
+from openpai.store import job_lists, rows
 from openpai.store.accounting import keep_use
 from openpai.store.database import Database
 from openpai.store.schema import events, idempotency, inbox, job_attempts, job_details, jobs, tags, task_attempts
@@ -61,13 +61,13 @@ class SqlJobQueries:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._manner = listing.OF_SQLITE if database.is_sqlite else listing.OF_POSTGRESQL
+        self._manner = job_lists.OF_SQLITE if database.is_sqlite else job_lists.OF_POSTGRESQL
         self._totals = Totals()
 
     async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
         """Return one page of jobs; see `JobQueries.jobs`."""
-        matching = listing.condition(where, self._manner, await self._owners_holding(where.keyword))
-        if count and not listing.is_newest_first(where):
+        matching = job_lists.condition(where, self._manner, await self._owners_holding(where.keyword))
+        if count and not job_lists.is_newest_first(where):
             if where.keyword:
                 return await self._page_of_selection(where, matching)
             # Both read the whole index, so neither waits for the other.
@@ -85,20 +85,20 @@ class SqlJobQueries:
         if not word or not self._database.is_sqlite:
             return None
         of = {"word": word}
-        owners = await self._database.read(lambda connection: connection.scalars(listing.OWNERS_HOLDING, of).all())
+        owners = await self._database.read(lambda connection: connection.scalars(job_lists.OWNERS_HOLDING, of).all())
         return list(owners) if len(owners) <= OWNERS_MAX else None
 
-    async def _page(self, where: JobFilter, matching: listing.Condition) -> JobPage:
-        of = listing.of_jobs(where)
+    async def _page(self, where: JobFilter, matching: job_lists.Condition) -> JobPage:
+        of = job_lists.of_jobs(where)
         query = _paged(sa.select(of.id, of.key.label("key")).where(matching), where, of)
-        look = self._database.read_inline if listing.is_short(where) else self._database.read
+        look = self._database.read_inline if job_lists.is_short(where) else self._database.read
         return await look(lambda connection: _read_page(connection, query, where))
 
-    async def _page_of_selection(self, where: JobFilter, matching: listing.Condition) -> JobPage:
+    async def _page_of_selection(self, where: JobFilter, matching: job_lists.Condition) -> JobPage:
         """Return a page with its total out of one search: searching names is most of the work."""
-        of = listing.of_jobs(where)
+        of = job_lists.of_jobs(where)
         found = sa.select(of.id, of.key.label("key")).where(matching).cte("found")
-        query = _paged(sa.select(found), where, listing.Listed(found.c.key, found.c.id))
+        query = _paged(sa.select(found), where, job_lists.Listed(found.c.key, found.c.id))
         total = sa.select(sa.func.count()).select_from(found).scalar_subquery()
         query = query.add_columns(total.label("total"))
 
@@ -109,12 +109,12 @@ class SqlJobQueries:
 
         return await self._database.read(work)
 
-    async def _total(self, where: JobFilter, matching: listing.Condition) -> int:
+    async def _total(self, where: JobFilter, matching: job_lists.Condition) -> int:
         async def counted() -> int:
-            query = listing.counting(where, matching, self._manner)
+            query = job_lists.counting(where, matching, self._manner)
             return await self._database.read(lambda connection: connection.execute(query).scalar_one())
 
-        return await self._totals.of(listing.selection(where), counted)
+        return await self._totals.of(job_lists.selection(where), counted)
 
     async def job(self, user: str, name: str) -> JobRow | None:
         """Return one job; see `JobQueries.job`."""
@@ -136,7 +136,7 @@ class SqlJobQueries:
         t = task_attempts.c
         current = sa.and_(t.job == jobs.c.id, t.job_attempt == jobs.c.attempt)
         holds = sa.and_(t.node.is_not(None), t.ended_at_ms.is_(None))
-        query = sa.select(task_attempts).join(jobs, current).where(jobs.c.phase.in_(listing.ACTIVE), holds)
+        query = sa.select(task_attempts).join(jobs, current).where(jobs.c.phase.in_(job_lists.ACTIVE), holds)
         query = query.order_by(t.job, t.role, t.task_index)
 
         def work(connection: sa.Connection) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
@@ -260,11 +260,11 @@ class SqlJobQueries:
         return await self._database.write(work, _HOURS, is_long=True)
 
 
-def _paged(query: sa.Select[Any], where: JobFilter, of: listing.Listed) -> sa.Select[Any]:
+def _paged(query: sa.Select[Any], where: JobFilter, of: job_lists.Listed) -> sa.Select[Any]:
     if where.after is not None:
-        query = query.where(listing.after(where, where.after, of))
+        query = query.where(job_lists.after(where, where.after, of))
     # One more than the page holds tells whether there is another one.
-    return query.order_by(*listing.order(where, of)).offset(where.offset).limit(where.limit + 1)
+    return query.order_by(*job_lists.order(where, of)).offset(where.offset).limit(where.limit + 1)
 
 
 def _read_page(connection: sa.Connection, query: sa.Select[Any], where: JobFilter) -> JobPage:
@@ -277,7 +277,7 @@ def _read_page(connection: sa.Connection, query: sa.Select[Any], where: JobFilte
     return JobPage(tuple(rows_by_id[id_] for id_ in ids if id_ in rows_by_id), total, end)
 
 
-def _count(connection: sa.Connection, matching: listing.Condition) -> int:
+def _count(connection: sa.Connection, matching: job_lists.Condition) -> int:
     return int(connection.execute(sa.select(sa.func.count()).select_from(jobs).where(matching)).scalar_one())
 
 

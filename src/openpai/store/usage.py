@@ -13,9 +13,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from openpai.lifecycle.model import JOB_FINAL
 from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, Quota, RunTimeRow, UseRow
 from openpai.store.accounting import Period, held
-from openpai.store.admitting import unfinished
 from openpai.store.database import Database
-from openpai.store.months import gpu_hours, gpus_held
+from openpai.store.quotas import gpu_hours, gpus_held, unfinished
 from openpai.store.schema import audit, jobs, quotas
 
 FORGOTTEN_AT_ONCE: Final = 500

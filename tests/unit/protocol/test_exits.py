@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from openpai.protocol.exits import EXIT_SPECS, LOG_RULES, spec_for
+from openpai.protocol.exit_codes import EXIT_SPECS, LOG_RULES, spec_for
 
 OWN_ROWS = {236, 237, 238, -1206}
 """Codes that OpenPAI does not have."""

@@ -47,7 +47,7 @@ def test_a_syntax_error_names_its_line_and_column(text: str, line: int, column: 
 
 def test_a_tab_in_the_indentation_is_called_a_tab() -> None:
     fault = only_fault("taskRoles:\n\tworker: {}\n")
-    assert (fault.line, fault.message.partition(": ")[2]) == (2, "a tab stands where only spaces may")
+    assert (fault.line, fault.message.partition(": ")[2]) == (2, "a tab is used where only spaces are allowed")
 
 
 def test_broken_json_is_called_json() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from openpai.protocol.priorities import PRIORITY_OF, priority, priority_class
+from openpai.protocol.placement import PRIORITY_OF, priority, priority_class
 from openpai.protocol.schema import json_schema
 from openpai.protocol.schema_extras import HivedScheduler
 

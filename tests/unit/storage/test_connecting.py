@@ -8,10 +8,10 @@ import pytest
 
 from openpai.ports.storages import Storage
 from openpai.protocol.errors import Refused
-from openpai.storage.connecting import connect
+from openpai.storage.area import file_parts, folder_of, parts
+from openpai.storage.connections import connect
 from openpai.storage.errors import ErrorTranslator
 from openpai.storage.kinds import read
-from openpai.storage.paths import file_parts, folder_of, parts
 
 PLACES = {
     "s3": ({"bucket": "b"}, "openpai[s3]"),

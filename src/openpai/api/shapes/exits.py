@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from openpai.lifecycle.model import Diagnosis, ExitReason, ExitReport
-from openpai.protocol.exits import spec_for
+from openpai.protocol.exit_codes import spec_for
 
 Document = dict[str, Any]
 # A task is one container, and OpenPAI calls it this.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from openpai.app.pages.markdown import code, page, table
-from openpai.protocol.exits import EXIT_SPECS, LOG_RULES, ExitSpec
+from openpai.protocol.exit_codes import EXIT_SPECS, LOG_RULES, ExitSpec
 
 _INTRO: Final = """\
 A task attempt ends with an exit code. The platform compares that code, how the machine saw the end, and the last lines
@@ -28,7 +28,7 @@ def exit_codes() -> str:
     """Return the page."""
     return page(
         "Exit codes",
-        "`openpai/protocol/exits.py`",
+        "`openpai/protocol/exit_codes.py`",
         _INTRO,
         table(("Behavior", "What happens"), [[code(word), message] for word, message in _AGAIN.items()]),
         "## Overview",

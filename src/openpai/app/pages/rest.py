@@ -11,9 +11,9 @@ from cryptography.fernet import Fernet
 
 from openpai.api.app import create_api
 from openpai.api.services import Services, Settings
+from openpai.app.clock import SystemClock, SystemIdentities
 from openpai.app.pages.markdown import code, codes, page, table
 from openpai.app.pages.schema import type_text
-from openpai.app.system import SystemClock, SystemIdentities
 from openpai.logs.files import FileLogs
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.protocol.errors import STATUS_OF

@@ -1,8 +1,11 @@
-"""GPU hours of a month, kept ready for quotas: added up as task attempts end, in the transaction that ends them.
+"""Whether quotas leave room for one more job of a user, and the GPU hours that they count.
 
-What ended is a row for each owner, month and virtual cluster; what still runs is counted when somebody asks. So the
-question costs the same whether a month had ten attempts or a million, and the answer is the one that counting them
-all would give. Deleting a job takes nothing away.
+The GPU hours of a month are added up as task attempts end, in the transaction that ends them: one row for each owner,
+month and virtual cluster. Running attempts are counted when a quota is checked. A check therefore costs the same after
+ten attempts as after a million, and gives the same answer as counting all of them. Deleting a job takes nothing away.
+
+Quotas are checked in the transaction that adds the job. SQLite has one writer at a time, whichever server it belongs
+to. Servers over PostgreSQL take the lock named by `lock_of` first, so that no other job of the user is added meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from openpai.ports.store import Change
-from openpai.store.schema import month_use, task_attempts
+from openpai.ports.usage import BeyondQuota, Quota
+from openpai.store.schema import jobs, month_use, task_attempts
 
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
@@ -91,3 +95,36 @@ def _by_cluster(found: Sequence[Any]) -> Mapping[str, float]:
     for virtual_cluster, gpu_ms in found:
         sums[virtual_cluster] += gpu_ms
     return {name: sums[name] / _HOUR_MS for name in sorted(sums)}
+
+
+def unfinished(connection: sa.Connection, owner: str) -> Mapping[str, int]:
+    """Return how many jobs of somebody wait or run, by virtual cluster."""
+    query = (
+        sa.select(jobs.c.virtual_cluster, sa.func.count())
+        .where(jobs.c.owner == owner, jobs.c.ended_at_ms.is_(None))
+        .group_by(jobs.c.virtual_cluster)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def beyond(connection: sa.Connection, owner: str, quotas: Sequence[Quota], now_ms: int) -> BeyondQuota | None:
+    """Return which of these quotas leaves no room for one more job, None when all do."""
+    counts = unfinished(connection, owner) if any(quota.jobs_unfinished is not None for quota in quotas) else {}
+    is_timed = any(quota.gpu_hours_per_month is not None for quota in quotas)
+    hours = gpu_hours(connection, owner, now_ms) if is_timed else {}
+    for quota in quotas:
+        jobs_now, hours_now = int(_of(quota, counts)), _of(quota, hours)
+        if quota.jobs_unfinished is not None and jobs_now >= quota.jobs_unfinished:
+            return BeyondQuota(quota, jobs_now)
+        if quota.gpu_hours_per_month is not None and hours_now >= quota.gpu_hours_per_month:
+            return BeyondQuota(quota, gpu_hours=hours_now)
+    return None
+
+
+def _of(quota: Quota, by_cluster: Mapping[str, float]) -> float:
+    return by_cluster.get(quota.virtual_cluster, 0) if quota.virtual_cluster else sum(by_cluster.values())
+
+
+def lock_of(owner: str, quotas: Sequence[Quota]) -> str:
+    """Return what the writer must hold while it checks these quotas; nothing when none of them counts jobs."""
+    return f"unfinished jobs of {owner}" if any(quota.jobs_unfinished is not None for quota in quotas) else ""

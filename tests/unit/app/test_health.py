@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from openpai.app.readiness import Readiness
+from openpai.app.health import Readiness
 from openpai.orchestrator.leader import Leader
 from openpai.protocol.errors import Unavailable
 from openpai.store.database import Database
@@ -17,7 +17,7 @@ ALL_WELL = {"database": "", "disk": "", "leader": "", "backend": ""}
 
 
 class Nodes:
-    """A backend with so many nodes."""
+    """A backend with a given number of nodes."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -50,29 +50,29 @@ async def test_each_part_that_is_missing_is_named(tmp_path: Path) -> None:
     database = opened(tmp_path)
     steady_ms = 0
     store = SqlJobStore(database, lambda: steady_ms)
-    assert await Readiness(database, store, room_for_all, lambda: leading(Nodes(1))).look() == ALL_WELL
-    bad = await Readiness(database, store, no_room, lambda: leading(Nodes(0))).look()
+    assert await Readiness(database, store, room_for_all, lambda: leading(Nodes(1))).check() == ALL_WELL
+    bad = await Readiness(database, store, no_room, lambda: leading(Nodes(0))).check()
     assert bad == {
         "database": "", "disk": "the platform's disk is almost full", "leader": "",
         "backend": "the backend has no nodes",
     }  # fmt: skip
-    without = await Readiness(database, store, room_for_all, lambda: None).look()
+    without = await Readiness(database, store, room_for_all, lambda: None).check()
     assert without["leader"].startswith("no server runs the jobs")
     await store.lease("there/1", 0, 100, "http://there")
-    assert not any((await Readiness(database, store, room_for_all, lambda: None).look()).values())
-    # A leader that renews its lease no more is none.
+    assert not any((await Readiness(database, store, room_for_all, lambda: None).check()).values())
+    # A leader whose lease has run out does not count.
     steady_ms = 20_000
-    assert (await Readiness(database, store, room_for_all, lambda: None).look())["leader"]
+    assert (await Readiness(database, store, room_for_all, lambda: None).check())["leader"]
     (tmp_path / "pai.db").unlink()
-    gone = await Readiness(database, store, room_for_all, lambda: leading(Nodes(1))).look()
+    gone = await Readiness(database, store, room_for_all, lambda: leading(Nodes(1))).check()
     assert "removed or replaced" in gone["database"]
     database.close()
 
 
-async def test_however_many_ask_it_looks_once(tmp_path: Path) -> None:
+async def test_frequent_checks_share_one_run(tmp_path: Path) -> None:
     database, backend = opened(tmp_path), Nodes(1)
     readiness = Readiness(database, SqlJobStore(database), room_for_all, lambda: leading(backend))
     for _ in range(20):
-        await readiness.look()
+        await readiness.check()
     assert backend.asked == 1
     database.close()

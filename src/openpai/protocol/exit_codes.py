@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from openpai.protocol.exit_rows import ROWS, Row
+from openpai.protocol.exit_code_rows import ROWS, Row
 from openpai.protocol.log_rules import LOG_RULES, LogRule
 
 __all__ = ["EXIT_SPECS", "LOG_RULES", "UNLISTED_NEGATIVE", "UNLISTED_POSITIVE", "ExitSpec", "LogRule", "spec_for"]

@@ -1,4 +1,5 @@
-"""Somebody has to be able to log in: the first administrator, and the way back in when a password is lost.
+"""What a server sets up when it starts: the first administrator, the groups of virtual clusters, and the shares given
+with `--cluster FILE` or `--share TEXT`. `pai admin` uses the same code to let an administrator back in.
 
 There is no default password.
 """
@@ -7,19 +8,29 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
+
+import structlog
 
 from openpai.api.accounts import RESERVED, USER_NAME, all_groups, check_local
 from openpai.api.memberships import with_admin
 from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
 from openpai.api.services import Services
 from openpai.api.vc_groups import ensure_vc_groups
+from openpai.app.settings import Settings
+from openpai.cli.textfile import read_text
+from openpai.orchestrator.arranging import absent_machines, check, seen_machines
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, AccountStore, Group, User
+from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
+from openpai.ports.settings import CLUSTER, SettingsStore
 from openpai.protocol.errors import Refused, Unavailable
 
 ADMIN: Final = "admin"
+BY: Final = "pai up"
+log: Final = structlog.get_logger(__name__)
 
 
 async def ensure_admin(users: AccountStore, clock: Clock, wished: str | None) -> str | None:
@@ -86,3 +97,29 @@ def made_up_password() -> str:
 def _admin(name: str, password: str, clock: Clock) -> User:
     groups = (Group(DEFAULT_GROUP), Group(ADMIN_GROUP))
     return User(name, hash_password(password), clock.now_ms(), groups=groups)
+
+
+def promised_at_start(settings: Settings) -> dict[str, Any] | None:
+    """Return the setting that the command line gives, None for none. Raises Refused with every fault."""
+    if settings.cluster is not None:
+        text = read_text(settings.cluster, "a file in HiveD's format", code="BadConfigurationError")
+        body: dict[str, Any] = {"hived": text}
+    elif settings.share is not None:
+        body = {"promises": settings.share}
+    else:
+        return None
+    check(body, ())
+    return body
+
+
+async def promise(body: Mapping[str, Any], store: SettingsStore, backend: Backend, clock: Clock) -> None:
+    """Set who is promised what, unless it is so already. Raises Refused for what the nodes there are cannot keep."""
+    known = await store.setting(CLUSTER)
+    if known is not None and known.body == body:
+        return
+    there = {node.name: node for node in await backend.nodes()}
+    check(body, [*seen_machines(there.values()), *absent_machines(await store.node_notes(), there)])
+    if known is not None and known.changed_by != BY:
+        message = "the promises of the command line take the place of those made while the platform ran"
+        log.warning(message, made_by=known.changed_by, version=known.version)
+    await store.set_setting(CLUSTER, body, by=BY, at_ms=clock.now_ms())

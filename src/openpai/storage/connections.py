@@ -1,23 +1,74 @@
-"""From what is known of a storage to a connection, through the library for its kind."""
+"""Connections to storages: the library for each kind, and the threads in which its blocking calls run.
+
+Each storage has its own few threads, so one that hangs delays only those who use it. A storage that is changed or
+removed is not closed while a request still uses it: the last reference closes it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
 
 from openpai.ports.storages import Storage
 from openpai.protocol.errors import Refused
 from openpai.storage.driver import Connection
+from openpai.storage.errors import ErrorTranslator
 from openpai.storage.local import LocalConnection
 from openpai.storage.remote import RemoteConnection
 from openpai.storage.smb import SmbConnection
 
 CONNECT_S: Final = 10
 READ_S: Final = 50
+THREADS: Final = 4
+CALL_TIMEOUT_S: Final = 60.0
 _GUEST: Final = "guest"
 
 Said = Mapping[str, Any]
+T = TypeVar("T")
+
+
+class Workers:
+    """Runs blocking calls to one storage."""
+
+    def __init__(self, name: str, timeout_s: float = CALL_TIMEOUT_S) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"storage-{name}")
+        self._timeout_s = timeout_s
+
+    async def run(self, work: Callable[..., T], *given: Any) -> T:
+        """Return what `work` returns; raise TimeoutError when it takes too long."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+        async with asyncio.timeout(self._timeout_s):
+            return await running
+
+    def close(self, last: Callable[[], object] | None = None) -> None:
+        """Accept no more calls after `last`, which may block; do not wait for it."""
+        with contextlib.suppress(RuntimeError):
+            if last is not None:
+                self._threads.submit(last)
+        self._threads.shutdown(wait=False)
+
+
+class Opened:
+    """A connected storage, as its definition was at that time. Without a connection it can only be mounted by jobs."""
+
+    def __init__(
+        self, storage: Storage, workers: Workers, errors: ErrorTranslator, connection: Connection | None
+    ) -> None:
+        self.storage = storage
+        self.workers = workers
+        self.errors = errors
+        self.connection = connection
+        self._end = weakref.finalize(self, workers.close, connection.close if connection else None)
+        self._end.atexit = False
+
+    def close(self) -> None:
+        """Close the connection now, even while requests use it."""
+        self._end()
 
 
 def connect(storage: Storage, secrets: Mapping[str, str]) -> Connection:
