@@ -6,6 +6,8 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +27,25 @@ def test_imports_only_go_down() -> None:
         pytest.skip("import-linter is not installed beside this Python")
     ran = subprocess.run([command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
+
+
+def test_no_modules_import_each_other_in_a_circle_not_even_for_types() -> None:
+    grimp = pytest.importorskip("grimp")
+    graph = grimp.build_graph("openpai", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert circle_in(imports) == []
+
+
+def test_a_circle_of_imports_would_be_found() -> None:
+    assert set(circle_in({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == {"b", "c"}
+
+
+def circle_in(imports: Mapping[str, Iterable[str]]) -> list[str]:
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def test_no_file_is_longer_than_a_person_reads() -> None:

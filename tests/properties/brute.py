@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import GangRequest
-from openpai.scheduler.cells.vc_share import VcShare
 
 Cell = tuple[int, int]
 """Level and index."""

@@ -24,10 +24,10 @@ from hypothesis.stateful import (
 )
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.cells.chain import VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
-from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Topology

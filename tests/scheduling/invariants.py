@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openpai.scheduler.cells.chain import Chain, guaranteed_key
+from openpai.scheduler.cells.chain import CellBinding, Chain, NodeCell
+from openpai.scheduler.cells.changes import guaranteed_key
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.free_cells import WORSE
 from openpai.scheduler.cells.model import State
-from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
 from openpai.scheduler.cells.opportunistic import free_of
 from openpai.scheduler.cells.search import room_of
 from openpai.scheduler.cells.unit_index import UnitIndex, opportunistic_keys

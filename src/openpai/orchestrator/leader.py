@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from openpai.lifecycle.actions import wanted
-from openpai.lifecycle.model import AttemptKey, Job, TaskId
+from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy
 from openpai.orchestrator.task_ports import PortBook
 from openpai.orchestrator.waiting import Waits
-from openpai.ports.backend import Backend, NodeSeen, TaskSeen
+from openpai.ports.backend import Backend, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.logs import LogReader
 from openpai.ports.settings import NodeNote, Setting, SettingsStore
@@ -25,9 +25,6 @@ from openpai.ports.store import JobRecord, JobStore, Sealed
 from openpai.ports.usage import UsageStore
 from openpai.scheduler.interface import SharingScheduler
 from openpai.scheduler.model import Limit, Order
-
-if TYPE_CHECKING:
-    from openpai.orchestrator.launching import Launcher
 
 
 class Secrets(Protocol):
@@ -39,6 +36,18 @@ class Secrets(Protocol):
 
     def open(self, sealed: Sealed | None) -> dict[str, Any]:
         """Return what was sealed."""
+        ...
+
+
+class Launcher(Protocol):
+    """Makes the launch actions of one job and caches what its tasks have in common."""
+
+    def serves(self, record: JobRecord) -> bool:
+        """Return whether the cached values still hold for this record."""
+        ...
+
+    def launch(self, record: JobRecord, task: Task) -> LaunchTask:
+        """Return the action that starts a task."""
         ...
 
 

@@ -1,74 +1,49 @@
-"""The book of one chain: which cells serve whom, which devices are claimed, used or bad.
+"""The records of one chain: its nodes, the shares of virtual clusters, and which cell serves which promise.
 
-Every change here has an exact opposite, and what is derived (keys, burdens, tallies) depends only on the facts and
-never on the order in which they came. So a decision can be tried and taken back without a trace.
+Only `changes` modifies them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from openpai.scheduler.cells.free_cells import WORSE, FreeCells
-from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
-from openpai.scheduler.cells.subsets import NodeShape
-from openpai.scheduler.cells.unit_index import Unit, UnitIndex, opportunistic_keys
-from openpai.scheduler.cells.vc_share import VcShare
+from openpai.scheduler.cells.layout import ChainLayout
+from openpai.scheduler.cells.unit_index import GuaranteedKeys, UnitIndex, guaranteed_keys, opportunistic_keys
 from openpai.scheduler.config.model import ChainSpec
 
-if TYPE_CHECKING:
-    from openpai.scheduler.cells.journal import Guarantee
 
-
-class Chain:
-    """Cells of one chain and all that is on them."""
+class Chain(ChainLayout):
+    """The cells of one chain and everything that is bound to them or runs on them."""
 
     def __init__(self, spec: ChainSpec) -> None:
-        self.spec = spec
-        self.node_level = spec.node_level
-        self.top = spec.top
-        self.shape = NodeShape(spec.children[: spec.node_level])
-        self.nodes_per = [0] * (spec.top + 1)
-        """How many nodes a cell of a level has, from node level up."""
-        for level in range(spec.node_level, spec.top + 1):
-            self.nodes_per[level] = spec.leaves(level) // self.shape.leaves
-        self.groups = tuple(self.nodes_per[spec.node_level + 1 :])
-        self._bad = [[0] * spec.count(level) for level in range(spec.node_level, spec.top + 1)]
-        self._opportunistic = [[0] * spec.count(level) for level in range(spec.node_level, spec.top + 1)]
-        self._common_keys = opportunistic_keys(self.shape.leaves)
-        self.commons = UnitIndex(self.shape.leaves, self._common_keys.whole, self.groups)
+        super().__init__(spec)
+        levels = range(spec.node_level, spec.top + 1)
+        self.bad_counts = [[0] * spec.count(level) for level in levels]
+        """Bad devices of each cell, by level from node level up."""
+        self.opportunistic_counts = [[0] * spec.count(level) for level in levels]
+        self.common_keys = opportunistic_keys(self.shape.leaves)
+        self.commons: UnitIndex[Unit] = UnitIndex(self.shape.leaves, self.common_keys.whole, self.groups)
         """All nodes, for gangs without a guarantee."""
         self.node_cells: list[NodeCell] = []
-        nobody = CellBinding(VcShare("", self), spec.top, 0, 0)
+        unbound = CellBinding(VcShare("", self), spec.top, 0, 0)
+        whole = self.common_keys.key(self.shape.leaves, 0, False)
         for index, (name, devices) in enumerate(zip(spec.nodes, spec.devices, strict=True)):
             node_cell = NodeCell(self, index, name, devices, self.shape.full)
-            node_cell.common = Unit(self.commons, index, node_cell, node_cell.full, nobody)
+            node_cell.common = Unit(self.commons, index, node_cell, node_cell.full, unbound)
             self.node_cells.append(node_cell)
-        whole = self._common_keys.key(self.shape.leaves, 0, False)
-        for node_cell in self.node_cells:
             self.commons.add(node_cell.common, whole)
         self.free_cells = FreeCells(spec.children, [spec.count(level) for level in range(1, spec.top + 1)], self.burden)
         self.shares: dict[str, VcShare] = {}
-        """The view of each virtual cluster that was promised cells of this chain, pinned ones apart."""
+        """The share of each virtual cluster that was promised cells of this chain, except pinned cells."""
         self.opportunistic_devices = 0
-        """Devices in use by gangs without a right."""
+        """Devices used by gangs without a guarantee."""
         self.bad_nodes: set[int] = set()
         self.version = 0
-        """Counts what changed: cells bound and given back, and hardware gone bad or mended."""
+        """Incremented when a cell is bound or unbound, and when hardware turns bad or good."""
         self.doomed: tuple[Guarantee, ...] = ()
         self.doomed_at = -1
-        """At which version the doomed cells were worked out last."""
-
-    def per_node(self, level: int) -> int:
-        """Return how many cells of a level below the node one node has."""
-        return self.shape.leaves // self.spec.leaves(level)
-
-    def nodes_of(self, level: int, index: int) -> range:
-        """Return the numbers of the nodes that a cell touches."""
-        if level < self.node_level:
-            node_cell = index // self.per_node(level)
-            return range(node_cell, node_cell + 1)
-        per = self.nodes_per[level]
-        return range(index * per, (index + 1) * per)
+        """The version for which `doomed` was computed."""
 
     def nodes_in(self, bits: int) -> list[NodeCell]:
         """Return the nodes whose bits are set, in order."""
@@ -79,182 +54,175 @@ class Chain:
             found.append(self.node_cells[low.bit_length() - 1])
         return found
 
-    def mask_in_node(self, level: int, index: int) -> int:
-        """Return which devices of its node a cell of at most node level is."""
-        if level == self.node_level:
-            return self.shape.full
-        return self.shape.cells[level - 1][index % self.per_node(level)]
-
     def bad_cells(self, level: int) -> int:
-        """Return at most how many cells of a level have a bad device."""
+        """Return an upper bound on how many cells of a level have a bad device."""
         return len(self.bad_nodes) * (self.per_node(level) if level < self.node_level else 1)
 
     def burden(self, level: int, index: int) -> int:
-        """Return how much a cell suffers from bad devices and squatters."""
+        """Return a cell's bad devices times WORSE plus its devices in opportunistic use."""
         at = level - self.node_level
         if at >= 0:
-            return self._bad[at][index] * WORSE + self._opportunistic[at][index]
+            return self.bad_counts[at][index] * WORSE + self.opportunistic_counts[at][index]
         node_cell = self.node_cells[index // self.per_node(level)]
         mask = self.mask_in_node(level, index)
         return (node_cell.bad & mask).bit_count() * WORSE + (node_cell.opportunistic & mask).bit_count()
 
-    def bind(self, share: VcShare, level: int, index: int, number: int | None = None) -> CellBinding:
-        """Let a free cell (or part of one) serve one of the view's promised cells, by number or the first unserved."""
-        self.version += 1
-        self.free_cells.take(level, index)
-        self.free_cells.need[level - 1] -= 1
-        unserved = share.unserved[level - 1]
-        if number is None:
-            number = (unserved & -unserved).bit_length() - 1
-        share.unserved[level - 1] = unserved & ~(1 << number)
-        return self.hold(CellBinding(share, level, index, number))
 
-    def hold(self, binding: CellBinding) -> CellBinding:
-        """Open the units of a cell to its view."""
-        share, level, index = binding.share, binding.level, binding.index
-        share.bindings[level, index] = binding
-        if level < self.node_level:
-            node_cell = self.node_cells[index // self.per_node(level)]
-            node_cell.is_split = True
-            self._open(binding, share.unit_index(level), index, node_cell, self.mask_in_node(level, index))
-        else:
-            unit_index = share.unit_index(self.node_level)
-            for at in self.nodes_of(level, index):
-                self._open(binding, unit_index, at, self.node_cells[at], self.shape.full)
-        return binding
+class NodeCell:
+    """One node of one chain. Devices are bits, in the order of the cell tree.
 
-    def _open(self, binding: CellBinding, unit_index: UnitIndex, index: int, node_cell: NodeCell, mask: int) -> None:
-        unit = Unit(unit_index, index, node_cell, mask, binding)
-        binding.units.append(unit)
-        node_cell.units.append(unit)
-        unit_index.units[index] = unit
-        binding.share.bad += (node_cell.bad & mask).bit_count()
-        self._refresh(node_cell)
+    A device has at most one *claim*, of a gang with a guarantee, and at most one *opportunistic* gang, which runs with
+    none. Where it has both, the claimant waits until the opportunistic gang has left.
+    """
 
-    def unbind(self, binding: CellBinding) -> None:
-        """Give the cell back: the promise it served is unserved again."""
-        self.version += 1
-        share = binding.share
-        del share.bindings[binding.level, binding.index]
-        for unit in binding.units:
-            unit.node_cell.units.remove(unit)
-            unit.unit_index.remove(unit)
-            share.bad -= (unit.node_cell.bad & unit.mask).bit_count()
-            self._refresh(unit.node_cell)
-        share.unserved[binding.level - 1] |= 1 << binding.number
-        self.free_cells.need[binding.level - 1] += 1
-        self.free_cells.put(binding.level, binding.index)
+    __slots__ = (
+        "bad", "chain", "claimed", "claims", "common", "devices", "full", "index", "is_split", "name", "opportunistic",
+        "opportunistic_gangs", "units",
+    )  # fmt: skip
 
-    def claim(self, gang: str, priority: int, unit: Unit, mask: int) -> None:
-        """Give a gang the right to some devices of a unit."""
-        node_cell = unit.node_cell
-        number = mask.bit_count()
-        node_cell.claimed |= mask
-        node_cell.claims[gang] = node_cell.claims.get(gang, 0) | mask
-        binding = unit.binding
-        binding.claims += number
-        share = binding.share
-        share.claimed += number
-        share.claimed_at[priority] = share.claimed_at.get(priority, 0) + number
-        self._refresh(node_cell)
+    def __init__(self, chain: Chain, index: int, name: str, devices: tuple[int, ...], full: int) -> None:
+        self.chain = chain
+        self.index = index
+        self.name = name
+        self.devices = devices
+        self.full = full
+        self.bad = 0
+        self.claimed = 0
+        self.opportunistic = 0
+        self.claims: dict[str, int] = {}
+        self.opportunistic_gangs: dict[str, int] = {}
+        self.units: list[Unit] = []
+        self.is_split = False
+        """Whether it was ever split to serve promises of less than a node."""
+        self.common: Unit
+        """The whole node, in the index for gangs without a guarantee."""
 
-    def unclaim(self, gang: str, priority: int, unit: Unit, mask: int) -> None:
-        """Take the right back; a cell without any claim is given back to the pool."""
-        node_cell = unit.node_cell
-        number = mask.bit_count()
-        node_cell.claimed &= ~mask
-        _remove(node_cell.claims, gang, mask)
-        binding = unit.binding
-        binding.claims -= number
-        share = binding.share
-        share.claimed -= number
-        share.claimed_at[priority] -= number
-        if not share.claimed_at[priority]:
-            del share.claimed_at[priority]
-        if binding.claims or binding.is_pinned:
-            self._refresh(node_cell)
-        else:
-            self.unbind(binding)
+    def numbers(self, mask: int) -> tuple[int, ...]:
+        """Return the device numbers of these bits."""
+        devices = self.devices
+        found = []
+        while mask:
+            low = mask & -mask
+            mask ^= low
+            found.append(devices[low.bit_length() - 1])
+        return tuple(found)
 
-    def run_opportunistic(self, gang: str, node_cell: NodeCell, mask: int) -> None:
-        """Let a gang run on devices without a right to them."""
-        node_cell.opportunistic |= mask
-        node_cell.opportunistic_gangs[gang] = node_cell.opportunistic_gangs.get(gang, 0) | mask
-        self._weigh(node_cell, mask.bit_count())
+    def mask_of(self, numbers: tuple[int, ...]) -> int:
+        """Return the bits of these device numbers; numbers it does not have are ignored."""
+        mask = 0
+        for position, device in enumerate(self.devices):
+            if device in numbers:
+                mask |= 1 << position
+        return mask
 
-    def end_opportunistic(self, gang: str, node_cell: NodeCell, mask: int) -> None:
-        """The opposite of `squat`."""
-        node_cell.opportunistic &= ~mask
-        _remove(node_cell.opportunistic_gangs, gang, mask)
-        self._weigh(node_cell, -mask.bit_count())
+    def gangs_on(self, mask: int) -> set[str]:
+        """Return the gangs that run, or have a claim, on some of its devices."""
+        return {gang for held in (self.claims, self.opportunistic_gangs) for gang, part in held.items() if part & mask}
 
-    def _weigh(self, node_cell: NodeCell, difference: int) -> None:
-        self.opportunistic_devices += difference
-        for at, counts in enumerate(self._opportunistic):
-            counts[node_cell.index // self.nodes_per[self.node_level + at]] += difference
-        self._refresh(node_cell)
-        self._refresh_pool(node_cell)
 
-    def _refresh_pool(self, node_cell: NodeCell) -> None:
-        for level in range(self.node_level, self.top + 1):
-            if self.free_cells.refresh(level, node_cell.index // self.nodes_per[level]):
-                return
-        if node_cell.is_split:
-            for level in range(1, self.node_level):
-                per = self.per_node(level)
-                for index in range(node_cell.index * per, (node_cell.index + 1) * per):
-                    self.free_cells.refresh(level, index)
+class Unit:
+    """A node, or a part of one, that a gang's tasks can be placed on."""
 
-    def set_bad(self, node_cell: NodeCell, mask: int) -> None:
-        """Learn which devices of a node cannot be used."""
-        self.version += 1
-        change = mask.bit_count() - node_cell.bad.bit_count()
+    __slots__ = ("binding", "bit", "index", "key", "mask", "node_cell", "unit_index")
+
+    def __init__(
+        self, unit_index: UnitIndex[Unit], index: int, node_cell: NodeCell, mask: int, binding: CellBinding
+    ) -> None:
+        self.unit_index = unit_index
+        self.index = index
+        self.bit = 1 << index
+        self.node_cell = node_cell
+        self.mask = mask
+        self.binding = binding
+        self.key = -1
+
+
+class CellBinding:
+    """A physical cell that serves one of a virtual cluster's promised cells."""
+
+    __slots__ = ("claims", "index", "is_pinned", "level", "number", "share", "units")
+
+    def __init__(self, share: VcShare, level: int, index: int, number: int, is_pinned: bool = False) -> None:
+        self.share = share
+        self.level = level
+        self.index = index
+        self.number = number
+        """Which of the virtual cluster's promised cells it serves."""
+        self.is_pinned = is_pinned
+        self.claims = 0
+        """How many of its devices are claimed."""
+        self.units: list[Unit] = []
+
+
+class VcShare:
+    """A virtual cluster's cells of one chain, or one pinned cell of it."""
+
+    __slots__ = (
+        "bad", "bindings", "chain", "claimed", "claimed_at", "keys", "name", "pin", "promised", "size", "unit_indexes",
+        "unserved",
+    )  # fmt: skip
+
+    def __init__(self, name: str, chain: Chain, pin: str | None = None) -> None:
+        self.name = name
+        self.chain = chain
+        self.pin = pin
+        self.promised = [0] * chain.spec.top
+        self.unserved = [0] * chain.spec.top
+        """Promised cells that no physical cell serves yet, as bits, by level from 1."""
+        self.bindings: dict[tuple[int, int], CellBinding] = {}
+        self.unit_indexes: dict[int, UnitIndex[Unit]] = {}
+        """By level of the units: parts of nodes first, whole nodes last."""
+        self.keys: dict[int, GuaranteedKeys] = {}
+        self.size = 0
+        """Devices promised."""
+        self.claimed = 0
+        self.claimed_at: dict[int, int] = {}
+        """Devices claimed, by priority."""
+        self.bad = 0
+        """Bad devices in the cells that serve it."""
+
+    @property
+    def label(self) -> str:
+        """Return its name for messages."""
+        return self.name if self.pin is None else f"{self.name} (pinned cell {self.pin})"
+
+    def promise(self, level: int, number: int) -> None:
+        """Promise more cells of a level."""
+        at = level - 1
+        self.promised[at] += number
+        self.unserved[at] = (1 << self.promised[at]) - 1
+        self.size += number * self.chain.spec.leaves(level)
+        self.unit_index(min(level, self.chain.node_level))
+
+    def unit_index(self, level: int) -> UnitIndex[Unit]:
+        """Return the index of units of a level; create it on first use."""
+        unit_index = self.unit_indexes.get(level)
+        if unit_index is None:
+            chain = self.chain
+            size = chain.spec.leaves(level)
+            keys = self.keys[level] = guaranteed_keys(size)
+            groups = chain.groups if level == chain.node_level else ()
+            unit_index = UnitIndex(size, keys.whole, groups)
+            self.unit_indexes[level] = unit_index
+            self.unit_indexes = dict(sorted(self.unit_indexes.items()))
+        return unit_index
+
+    def claimed_below(self, priority: int) -> int:
+        """Return how many devices are claimed at lower priorities."""
+        return sum(number for at, number in self.claimed_at.items() if at < priority)
+
+    def binding_of(self, node_cell: NodeCell, mask: int) -> CellBinding | None:
+        """Return its binding that covers all of these devices of a node, or None."""
         for unit in node_cell.units:
-            unit.binding.share.bad += (mask & unit.mask).bit_count() - (node_cell.bad & unit.mask).bit_count()
-        node_cell.bad = mask
-        for at, counts in enumerate(self._bad):
-            counts[node_cell.index // self.nodes_per[self.node_level + at]] += change
-        if mask:
-            self.bad_nodes.add(node_cell.index)
-        else:
-            self.bad_nodes.discard(node_cell.index)
-        self._refresh(node_cell)
-        self._refresh_pool(node_cell)
-
-    def _refresh(self, node_cell: NodeCell) -> None:
-        """Sort the units of a box anew."""
-        gone = node_cell.claimed | node_cell.bad
-        left = node_cell.full & ~gone
-        common = node_cell.common
-        keys = self._common_keys
-        common.unit_index.move(
-            common,
-            keys.key(
-                (left & ~node_cell.opportunistic).bit_count(), node_cell.claimed.bit_count(), bool(node_cell.units)
-            ),
-        )
-        for unit in node_cell.units:
-            free = unit.mask & left
-            unit_index = unit.unit_index
-            key = guaranteed_key(unit, node_cell, free)
-            unit_index.move(unit, key)
+            if not mask & ~unit.mask and unit.binding.share is self:
+                return unit.binding
+        return None
 
 
-def guaranteed_key(unit: Unit, node_cell: NodeCell, free: int) -> int:
-    """Return the key of a unit for its virtual cluster."""
-    binding = unit.binding
-    keys = binding.share.keys[min(binding.level, node_cell.chain.node_level)]
-    tenants = (
-        len(node_cell.claims)
-        if unit.mask == node_cell.full
-        else sum(1 for part in node_cell.claims.values() if part & unit.mask)
-    )
-    return keys.key(free.bit_count(), tenants, (free & node_cell.opportunistic).bit_count())
+class Guarantee(NamedTuple):
+    """The promised cell that a part is claimed from."""
 
-
-def _remove(held: dict[str, int], gang: str, mask: int) -> None:
-    left = held[gang] & ~mask
-    if left:
-        held[gang] = left
-    else:
-        del held[gang]
+    share: VcShare
+    level: int
+    cell: int
+    number: int

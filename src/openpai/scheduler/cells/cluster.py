@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells import changes
+from openpai.scheduler.cells.chain import CellBinding, Chain, NodeCell, VcShare
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRecord, GangRequest, NodeHealth, State
-from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
-from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.config.model import HivedConfig, SkuSpec
 
 
@@ -79,7 +78,7 @@ class Cluster:
                 share.size = chain_.spec.leaves(cell.level)
                 share.promised[cell.level - 1] = 1
                 chain_.free_cells.take(cell.level, cell.index)
-                chain_.hold(CellBinding(share, cell.level, cell.index, 0, is_pinned=True))
+                changes.open_units(CellBinding(share, cell.level, cell.index, 0, is_pinned=True))
                 self.pins[name, pin] = share
 
     @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.grouping import in_view, on_leftovers
 from openpai.scheduler.cells.journal import Journal, Part
@@ -20,7 +20,6 @@ from openpai.scheduler.cells.opportunistic import OpportunisticPlacement
 from openpai.scheduler.cells.placing import Placement
 from openpai.scheduler.cells.preempting import Preemption
 from openpai.scheduler.cells.search import Loss, Price, Within
-from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.model import Spot
 
 
@@ -98,7 +97,7 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Propos
     shares = candidate_views(cluster, request)
     need = sum(leaves * count for count, leaves in request.members)
     count, largest = _largest(request)
-    roomy = [share for share in shares if share.size - share.claimed >= need and share.has_room(count, largest)]
+    roomy = [share for share in shares if share.size - share.claimed >= need and _has_room(share, count, largest)]
     ways: list[Callable[[Placement, VcShare, Within | None], list[Part] | None]] = [
         Placement.without_loss,
         Placement.at_a_cost,
@@ -165,3 +164,22 @@ def _decide_leftover(cluster: Cluster, request: GangRequest) -> Proposal | None:
             if parts is not None:
                 return Proposal(request, chain, parts, journal, undo=journal.undo)
     return None
+
+
+def _has_room(share: VcShare, count: int, number: int) -> bool:
+    """Return whether `count` tasks of `number` devices may have room, ignoring the gangs that run there now."""
+    chain = share.chain
+    node = chain.node_level
+    for at, unserved in enumerate(share.unserved):
+        if unserved:
+            inside = chain.nodes_per[at + 1] if at + 1 > node else 1
+            count -= unserved.bit_count() * inside * (chain.spec.leaves(min(at + 1, node)) // number)
+    for level, unit_index in share.unit_indexes.items():
+        keys = share.keys[level]
+        found = unit_index.present >> keys.first_of(number)
+        while found and count > 0:
+            low = found & -found
+            found ^= low
+            key = low.bit_length() - 1 + keys.first_of(number)
+            count -= unit_index.by_key[key].bit_count() * (keys.free_of(key) // number)
+    return count <= 0

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from openpai.scheduler.cells.chain import Chain
-from openpai.scheduler.cells.journal import Guarantee
-from openpai.scheduler.cells.vc_share import VcShare
+from openpai.scheduler.cells import changes
+from openpai.scheduler.cells.chain import Chain, Guarantee, VcShare
 
 
 def doomed_cells(chain: Chain) -> tuple[Guarantee, ...]:
@@ -62,7 +61,7 @@ def shown(chain: Chain) -> Iterator[tuple[Guarantee, ...]]:
         yield tuple(bound)
     finally:
         for guarantee in reversed(bound):
-            chain.unbind(guarantee.share.bindings[guarantee.level, guarantee.cell])
+            changes.unbind(guarantee.share.bindings[guarantee.level, guarantee.cell])
         chain.version = version
 
 
@@ -79,7 +78,7 @@ def _doom(chain: Chain, share: VcShare, level: int) -> Iterator[Guarantee]:
             return
         cover = free_cells.cover(level, index)
         if cover and free_cells.is_safe(level, cover):
-            binding = chain.bind(share, level, index)
+            binding = changes.bind(share, level, index)
             yield Guarantee(share, level, index, binding.number)
             excess -= 1
 

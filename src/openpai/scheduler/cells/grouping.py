@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import CellGroup, GangRequest
 from openpai.scheduler.cells.narrowing import cells_within, leftover_cells_within
 from openpai.scheduler.cells.opportunistic import OpportunisticPlacement
 from openpai.scheduler.cells.placing import Placement
 from openpai.scheduler.cells.search import Price, Within
-from openpai.scheduler.cells.vc_share import VcShare
 
 EXACT_UP_TO: Final = 40
 """With more groups than this side by side each takes the first cell that has room for it."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.chain import Chain, Guarantee, VcShare
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.journal import Guarantee, Journal, Part
+from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import GangRecord, State
-from openpai.scheduler.cells.vc_share import VcShare
 
 STEPS_MAX: Final = 2_000
 """So many ways of serving the same gangs from other promised cells are tried."""

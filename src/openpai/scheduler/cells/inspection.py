@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.chain import CellBinding, Chain, NodeCell, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.dooming import shown
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import GangRecord, State
-from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
-from openpai.scheduler.cells.vc_share import VcShare
 
 FREE_PRIORITY: Final = -2
 

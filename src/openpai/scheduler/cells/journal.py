@@ -6,20 +6,9 @@ Each change is written down with its exact opposite; taking them back in reverse
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
-from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import VcShare
-
-
-class Guarantee(NamedTuple):
-    """Out of which promised cell a part is claimed."""
-
-    share: VcShare
-    level: int
-    cell: int
-    number: int
+from openpai.scheduler.cells import changes
+from openpai.scheduler.cells.chain import CellBinding, Guarantee, NodeCell, Unit
 
 
 @dataclass(slots=True)
@@ -50,14 +39,14 @@ class Journal:
         """Give a gang the right to devices of a unit."""
         binding = unit.binding
         part = Part(unit.node_cell, mask, Guarantee(binding.share, binding.level, binding.index, binding.number))
-        unit.node_cell.chain.claim(gang, priority, unit, mask)
+        changes.claim(gang, priority, unit, mask)
         self._done.append(("claim", gang, priority, part, part.guarantee))
         return part
 
     def run_opportunistic(self, gang: str, node_cell: NodeCell, mask: int) -> Part:
         """Let a gang run on devices without a right."""
         part = Part(node_cell, mask)
-        node_cell.chain.run_opportunistic(gang, node_cell, mask)
+        changes.run_opportunistic(gang, node_cell, mask)
         self._done.append(("run", gang, 0, part, None))
         return part
 
@@ -66,12 +55,12 @@ class Journal:
         guarantee = part.guarantee
         unclaim(gang, priority, part)
         part.guarantee = None
-        part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
+        changes.run_opportunistic(gang, part.node_cell, part.mask)
         self._done.append(("revoke", gang, priority, part, guarantee))
 
     def grant(self, gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
         """The opposite of `revoke`; the cell named in `right` must be held by its view, or free."""
-        part.node_cell.chain.end_opportunistic(gang, part.node_cell, part.mask)
+        changes.end_opportunistic(gang, part.node_cell, part.mask)
         reclaim(gang, priority, part, guarantee)
         self._done.append(("grant", gang, priority, part, guarantee))
 
@@ -99,14 +88,14 @@ class Journal:
                 remove(gang, priority, part)
                 part.guarantee = None
             elif kind == "revoke" and guarantee is not None:
-                part.node_cell.chain.end_opportunistic(gang, part.node_cell, part.mask)
+                changes.end_opportunistic(gang, part.node_cell, part.mask)
                 reclaim(gang, priority, part, guarantee)
             elif kind == "grant":
                 unclaim(gang, priority, part)
                 part.guarantee = None
-                part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
+                changes.run_opportunistic(gang, part.node_cell, part.mask)
             elif guarantee is None:
-                part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
+                changes.run_opportunistic(gang, part.node_cell, part.mask)
             else:
                 reclaim(gang, priority, part, guarantee)
 
@@ -119,15 +108,15 @@ class Journal:
         """Do again what `suspend` took back; nothing else may have changed meanwhile."""
         for kind, gang, priority, part, guarantee in self._suspended:
             if kind == "run":
-                part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
+                changes.run_opportunistic(gang, part.node_cell, part.mask)
             elif kind == "revoke" or kind == "drop":
                 remove(gang, priority, part)
                 part.guarantee = None
                 if kind == "revoke":
-                    part.node_cell.chain.run_opportunistic(gang, part.node_cell, part.mask)
+                    changes.run_opportunistic(gang, part.node_cell, part.mask)
             elif guarantee is not None:
                 if kind == "grant":
-                    part.node_cell.chain.end_opportunistic(gang, part.node_cell, part.mask)
+                    changes.end_opportunistic(gang, part.node_cell, part.mask)
                 reclaim(gang, priority, part, guarantee)
         self._done, self._suspended = self._suspended, []
 
@@ -142,22 +131,21 @@ def unclaim(gang: str, priority: int, part: Part) -> None:
     guarantee = part.guarantee
     if guarantee is not None:
         binding = guarantee.share.bindings[guarantee.level, guarantee.cell]
-        part.node_cell.chain.unclaim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
+        changes.unclaim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
 
 
 def reclaim(gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
     """Claim a part out of a given cell, binding the cell if nothing holds it."""
-    chain = part.node_cell.chain
     binding = guarantee.share.bindings.get((guarantee.level, guarantee.cell))
     if binding is None:
-        binding = chain.bind(guarantee.share, guarantee.level, guarantee.cell, guarantee.number)
-    chain.claim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
+        binding = changes.bind(guarantee.share, guarantee.level, guarantee.cell, guarantee.number)
+    changes.claim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
     part.guarantee = Guarantee(guarantee.share, guarantee.level, guarantee.cell, binding.number)
 
 
 def remove(gang: str, priority: int, part: Part) -> None:
     """Take a part away from a gang, whatever it was."""
     if part.guarantee is None:
-        part.node_cell.chain.end_opportunistic(gang, part.node_cell, part.mask)
+        changes.end_opportunistic(gang, part.node_cell, part.mask)
     else:
         unclaim(gang, priority, part)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from openpai.scheduler.cells.journal import Guarantee, Part
-from openpai.scheduler.cells.node_cell import NodeCell
+from openpai.scheduler.cells.chain import Guarantee, NodeCell
+from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.model import Spot, Topology
 
 OPPORTUNISTIC: Final = -1

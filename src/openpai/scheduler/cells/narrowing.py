@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.free_cells import WORSE
 from openpai.scheduler.cells.model import GangRequest
 from openpai.scheduler.cells.search import Within
-from openpai.scheduler.cells.vc_share import VcShare
 
 
 def wished_level(chain: Chain, request: GangRequest) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from openpai.scheduler.cells import changes
+from openpai.scheduler.cells.chain import Unit, VcShare
 from openpai.scheduler.cells.first_fit import FirstFit
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.packing import nodes_needed, pack_exactly
@@ -22,8 +24,6 @@ from openpai.scheduler.cells.search import (
     seek_open,
 )
 from openpai.scheduler.cells.solving import Solver
-from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import VcShare
 
 
 class Placement:
@@ -241,7 +241,7 @@ class Placement:
             opened[at] = unit
             if room_of(unit).bit_count() < number:
                 if not unit.binding.claims:
-                    share.chain.unbind(unit.binding)
+                    changes.unbind(unit.binding)
                 return False
             self._claim(member, unit, cheapest_mask(unit, number, self.price))
         return True
@@ -253,7 +253,7 @@ class Placement:
             offer = next(share.chain.free_cells.offers(level), None)
             if offer is None or not share.unserved[level - 1]:
                 return None
-            left += share.chain.bind(share, level, offer.cell).units
+            left += changes.bind(share, level, offer.cell).units
         return left.pop(0)
 
     def _claim(self, member: int, unit: Unit, mask: int) -> None:

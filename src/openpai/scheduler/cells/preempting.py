@@ -6,13 +6,14 @@ A gang that may be preempted lazily only loses its right: if its devices are not
 
 from __future__ import annotations
 
+from openpai.scheduler.cells import changes
+from openpai.scheduler.cells.chain import Guarantee, NodeCell, Unit, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.grouping import in_view
 from openpai.scheduler.cells.guarantees import grant
-from openpai.scheduler.cells.journal import Guarantee, Journal, Part, unit_at
+from openpai.scheduler.cells.journal import Journal, Part, unit_at
 from openpai.scheduler.cells.model import GangRecord, GangRequest, State
 from openpai.scheduler.cells.narrowing import insides
-from openpai.scheduler.cells.node_cell import NodeCell
 from openpai.scheduler.cells.placing import Placement
 from openpai.scheduler.cells.search import (
     Loss,
@@ -25,8 +26,6 @@ from openpai.scheduler.cells.search import (
     seek_costly,
     seek_open,
 )
-from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import VcShare
 
 
 class Preemption:
@@ -135,7 +134,7 @@ class Preemption:
     def _unit(self, node_cell: NodeCell, guarantee: Guarantee, region: int) -> Unit:
         binding = self._view.bindings.get((guarantee.level, guarantee.cell))
         if binding is None:
-            binding = self._view.chain.bind(self._view, guarantee.level, guarantee.cell)
+            binding = changes.bind(self._view, guarantee.level, guarantee.cell)
         return unit_at(node_cell, binding, region)
 
     def _cheapest(self, number: int) -> tuple[NodeCell, Guarantee, list[str], int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.deciding import candidate_chains, candidate_views
 from openpai.scheduler.cells.dooming import doomed_devices, lost_devices
@@ -10,7 +10,6 @@ from openpai.scheduler.cells.model import OPPORTUNISTIC, Code, GangRequest, Wait
 from openpai.scheduler.cells.opportunistic import free_of
 from openpai.scheduler.cells.refusing import chain_could_hold, could_hold
 from openpai.scheduler.cells.search import room_of
-from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.cells.wording import Unit
 
 

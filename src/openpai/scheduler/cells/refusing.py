@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.model import OPPORTUNISTIC, PRIORITY_MAX, CellGroup, GangRequest
-from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.model import Spot
 
 GROUP_TOO_LARGE: Final = "a group of the gang needs more devices than a cell of the type it must stay inside has"

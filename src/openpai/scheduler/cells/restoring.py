@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.cells import changes
+from openpai.scheduler.cells.chain import Guarantee, NodeCell, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.guarantees import cell_around, grant, seniority, settle_guarantees
-from openpai.scheduler.cells.journal import Guarantee, Journal, Part
+from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import OPPORTUNISTIC, SOUND, GangRecord, GangRequest, NodeHealth, State
-from openpai.scheduler.cells.node_cell import NodeCell
 from openpai.scheduler.cells.refusing import restore_fault
-from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Spot
 
@@ -69,7 +69,7 @@ def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | Non
     request = record.request
     for part in record.parts:
         if part is not None:
-            part.node_cell.chain.run_opportunistic(request.id, part.node_cell, part.mask)
+            changes.run_opportunistic(request.id, part.node_cell, part.mask)
     cluster.remember(record)
     cluster.rebound.add(request.id)
     if request.priority == OPPORTUNISTIC:
@@ -243,7 +243,7 @@ def set_health(cluster: Cluster, nodes: Mapping[str, NodeHealth]) -> list[str]:
         for node_cell in cluster.node_cells.get(name, ()):
             mask = health.mask(node_cell)
             if mask != node_cell.bad:
-                node_cell.chain.set_bad(node_cell, mask)
+                changes.set_bad(node_cell, mask)
                 is_changed = True
                 for gang in sorted(gang for gang, claimed in node_cell.claims.items() if claimed & mask):
                     if gang in cluster.gangs and cluster.gangs[gang].state is State.PREEMPTING:

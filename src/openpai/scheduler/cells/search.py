@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from openpai.scheduler.cells.chain import Chain
-from openpai.scheduler.cells.node_cell import CellBinding
-from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import VcShare
+from openpai.scheduler.cells import changes
+from openpai.scheduler.cells.chain import CellBinding, Chain, Unit, VcShare
 
 CLOSE_LOOKS: Final = 8
 """So many equally full units are looked at for one where the devices lie close together."""
@@ -156,11 +154,11 @@ def open_clean(share: VcShare, number: int, within: Within | None, rest: int = 0
     for level in _levels_to_open(share, number, max(number, rest)):
         offer = _clean_offer(share, level, number, within)
         if offer is not None:
-            binding = share.chain.bind(share, level, offer)
+            binding = changes.bind(share, level, offer)
             unit = best_unit(binding, number, within)
             if unit is not None:
                 return unit
-            share.chain.unbind(binding)
+            changes.unbind(binding)
     return None
 
 
@@ -238,17 +236,17 @@ def _costly_cell(share: VcShare, number: int, within: Within | None, price: Pric
         if not unserved or chain.spec.leaves(at + 1) < number:
             continue
         for cell in chain.free_cells.several(at + 1, COSTS_LOOKED_AT, within.cells if within else None):
-            binding = chain.bind(share, at + 1, cell)
+            binding = changes.bind(share, at + 1, cell)
             for unit in binding.units:
                 inside = within is None or within.bits >> unit.node_cell.index & 1
                 if inside and room_of(unit).bit_count() >= number:
                     loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
                     if (best is None and ceiling is None) or loss < least:
                         best, least = (at + 1, cell, binding.units.index(unit)), loss
-            chain.unbind(binding)
+            changes.unbind(binding)
     if best is None:
         return None
-    return chain.bind(share, best[0], best[1]).units[best[2]]
+    return changes.bind(share, best[0], best[1]).units[best[2]]
 
 
 def squatters_on(unit: Unit, mask: int) -> set[str]:

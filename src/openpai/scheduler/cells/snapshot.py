@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from openpai.scheduler.cells import changes
+from openpai.scheduler.cells.chain import CellBinding, Guarantee, VcShare
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.journal import Guarantee, Part, reclaim
+from openpai.scheduler.cells.journal import Part, reclaim
 from openpai.scheduler.cells.model import CellGroup, GangRecord, GangRequest, NodeHealth, State
-from openpai.scheduler.cells.node_cell import CellBinding
-from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot, Topology
@@ -42,12 +42,12 @@ def load(data: dict[str, Any]) -> Cluster:
     for name, (is_healthy, is_draining, bad) in data["unhealthy"].items():
         health = cluster.unhealthy[name] = NodeHealth(is_healthy, is_draining, frozenset(bad))
         for node_cell in cluster.node_cells.get(name, ()):
-            node_cell.chain.set_bad(node_cell, health.mask(node_cell))
+            changes.set_bad(node_cell, health.mask(node_cell))
     for held in data["holdings"]:
         # Snapshots of version 0.1 hold cells that were bound only because they were bad.
         if not held["is_pinned"] and not held.get("is_doomed", False):
             share = _view_in(cluster, held)
-            share.chain.bind(share, held["level"], held["cell"], held["number"])
+            changes.bind(share, held["level"], held["cell"], held["number"])
     for entry in data["gangs"]:
         cluster.remember(_gang_in(cluster, entry))
     for record in cluster.gangs.values():
@@ -178,7 +178,7 @@ def _gang_in(cluster: Cluster, data: dict[str, Any]) -> GangRecord:
             continue
         part = Part(cluster.chains[entry["chain"]].node_cells[entry["node"]], entry["mask"])
         if entry["right"] is None:
-            part.node_cell.chain.run_opportunistic(request.id, part.node_cell, part.mask)
+            changes.run_opportunistic(request.id, part.node_cell, part.mask)
         else:
             reclaim(request.id, request.priority, part, _right_in(cluster, entry["right"]))
         parts.append(part)

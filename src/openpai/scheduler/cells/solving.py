@@ -11,11 +11,10 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from openpai.scheduler.cells.node_cell import CellBinding
+from openpai.scheduler.cells import changes
+from openpai.scheduler.cells.chain import CellBinding, Unit, VcShare
 from openpai.scheduler.cells.packing import pack_exactly
 from openpai.scheduler.cells.search import Within
-from openpai.scheduler.cells.unit_index import Unit
-from openpai.scheduler.cells.vc_share import VcShare
 
 STEPS_MAX: Final = 2_000
 """So many cells are opened for trial."""
@@ -65,7 +64,7 @@ class Solver:
         used = {id(unit.binding) for unit in found or ()}
         for binding in reversed(self._opened):
             if id(binding) not in used:
-                self._chain.unbind(binding)
+                changes.unbind(binding)
         return found
 
     def room(self, unit: Unit) -> int:
@@ -106,7 +105,7 @@ class Solver:
                 cover = free_cells.cover(level, candidate.cell)
                 if not cover or not free_cells.is_safe(level, cover):
                     continue
-                binding = self._chain.bind(self._view, level, candidate.cell)
+                binding = changes.bind(self._view, level, candidate.cell)
                 self._opened.append(binding)
                 self._add(binding.units)
                 found = self._pack(is_last=False)
@@ -142,7 +141,7 @@ class Solver:
                 if self._steps <= 0:
                     return None
                 self._steps -= 1
-                binding = self._chain.bind(self._view, level, candidate.cell)
+                binding = changes.bind(self._view, level, candidate.cell)
                 self._opened.append(binding)
                 mark = len(self._units)
                 self._add(binding.units)
@@ -151,7 +150,7 @@ class Solver:
                     return found
                 self._remove(mark)
                 self._opened.pop()
-                self._chain.unbind(binding)
+                changes.unbind(binding)
         if len(levels) > 1:
             below = levels[1:]
             return self._open(below, self._view.unserved[below[0] - 1].bit_count())

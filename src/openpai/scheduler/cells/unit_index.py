@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from openpai.scheduler.cells.node_cell import CellBinding, NodeCell
+from typing import Final, Generic, Protocol, TypeVar
 
 TENANTS_SEEN: Final = 8
 """Units with more gangs than this count as having this many."""
@@ -20,19 +17,15 @@ FINE_UP_TO: Final = 16
 """Larger units are sorted more coarsely, so that keys stay few."""
 
 
-class Unit:
-    """A node, or a part of one, where members of gangs can be put."""
+class Indexed(Protocol):
+    """What an index keeps: an item with a number, the bit of that number, and its current key (-1 for none)."""
 
-    __slots__ = ("binding", "bit", "index", "key", "mask", "node_cell", "unit_index")
+    index: int
+    bit: int
+    key: int
 
-    def __init__(self, unit_index: UnitIndex, index: int, node_cell: NodeCell, mask: int, binding: CellBinding) -> None:
-        self.unit_index = unit_index
-        self.index = index
-        self.bit = 1 << index
-        self.node_cell = node_cell
-        self.mask = mask
-        self.binding = binding
-        self.key = -1
+
+U = TypeVar("U", bound=Indexed)
 
 
 class Tally:
@@ -84,7 +77,7 @@ class Tally:
         return (bits & -bits).bit_length() - 1, most
 
 
-class UnitIndex:
+class UnitIndex(Generic[U]):
     """Units of one size, by key."""
 
     __slots__ = ("by_key", "present", "size", "tallies", "units", "whole")
@@ -96,22 +89,22 @@ class UnitIndex:
         """
         self.size = size
         self.whole = whole
-        self.units: dict[int, Unit] = {}
+        self.units: dict[int, U] = {}
         self.by_key: dict[int, int] = {}
         self.present = 0
         self.tallies = tuple(Tally(number) for number in groups)
 
-    def add(self, unit: Unit, key: int) -> None:
+    def add(self, unit: U, key: int) -> None:
         """Put a unit on the shelf."""
         self.units[unit.index] = unit
         self.move(unit, key)
 
-    def remove(self, unit: Unit) -> None:
+    def remove(self, unit: U) -> None:
         """Take a unit off the shelf."""
         self.move(unit, -1)
         del self.units[unit.index]
 
-    def move(self, unit: Unit, key: int) -> None:
+    def move(self, unit: U, key: int) -> None:
         """Change a unit's key; -1 means none."""
         old = unit.key
         if old == key:
@@ -139,7 +132,7 @@ class UnitIndex:
             for tally in self.tallies:
                 tally.change(unit.index // tally.units_per_cell, change)
 
-    def first(self, keys: int) -> Unit | None:
+    def first(self, keys: int) -> U | None:
         """Return the first unit of the first of `keys` that has one."""
         found = self.present & keys
         if not found:
@@ -147,9 +140,9 @@ class UnitIndex:
         bits = self.by_key[(found & -found).bit_length() - 1]
         return self.units[(bits & -bits).bit_length() - 1]
 
-    def some(self, keys: int, limit: int, within: int = -1) -> list[Unit]:
+    def some(self, keys: int, limit: int, within: int = -1) -> list[U]:
         """Return at most `limit` units in the order of `keys`; `within` has a bit for each unit that may be used."""
-        units: list[Unit] = []
+        units: list[U] = []
         found = self.present & keys
         while found:
             low = found & -found

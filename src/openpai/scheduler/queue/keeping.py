@@ -14,12 +14,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from openpai.scheduler.cells.chain import Chain
+from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.journal import Journal
 from openpai.scheduler.cells.search import clean_of, open_clean
 from openpai.scheduler.cells.trial import Trial
-from openpai.scheduler.cells.vc_share import VcShare
 from openpai.scheduler.queue.lanes import Waiting
 from openpai.scheduler.queue.requests import PlacementRequests
 

@@ -11,9 +11,9 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from openpai.scheduler.cells.chain import NodeCell
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRecord, GangRequest
-from openpai.scheduler.cells.node_cell import NodeCell
 from openpai.scheduler.cells.restoring import NO_GUARANTEE
 from openpai.scheduler.model import Ask, Spot
 from openpai.scheduler.queue.requests import PlacementRequest

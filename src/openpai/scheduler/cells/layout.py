@@ -1,19 +1,23 @@
-"""Which devices of a node to take: those that lie closest together, from the place where they fit most tightly.
+"""The fixed geometry of a chain: which cells contain which nodes and devices, and which devices lie close together.
 
-Nodes are small trees and most are alike, so each question (these devices are available, that many are wanted) is
-answered once and remembered. Devices of a node are the bits of a whole number, in the order of the tree.
+The devices of a node are the bits of an integer, in the order of the cell tree.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from openpai.scheduler.config.model import ChainSpec
+
 MEMORY_MAX: Final = 200_000
-"""Answers kept per shape; more than that are forgotten together."""
+"""How many answers a shape caches before it clears the cache."""
 
 
 class NodeShape:
-    """The tree inside a node: how its devices hang together."""
+    """The cell tree inside a node.
+
+    Most nodes are alike, so `best` caches its answer for each set of available devices and number of them.
+    """
 
     def __init__(self, children: tuple[int, ...]) -> None:
         """Take the number of children of each level, leaf first, up to the node (as `ChainSpec.children`)."""
@@ -26,7 +30,7 @@ class NodeShape:
         self.sizes = tuple(sizes)
         self.full = (1 << self.leaves) - 1
         self.cells = tuple(tuple(((1 << size) - 1) << start for start in range(0, self.leaves, size)) for size in sizes)
-        self._remembered: dict[tuple[int, int], tuple[int, int]] = {}
+        self._cached: dict[tuple[int, int], tuple[int, int]] = {}
         self.ideal = (0, *(self._lowest_level(number) for number in range(1, self.leaves + 1)))
 
     def _lowest_level(self, number: int) -> int:
@@ -38,11 +42,11 @@ class NodeShape:
         The caller makes sure that there are enough.
         """
         question = (available, number)
-        answer = self._remembered.get(question)
+        answer = self._cached.get(question)
         if answer is None:
-            if len(self._remembered) >= MEMORY_MAX:
-                self._remembered.clear()
-            answer = self._remembered[question] = self._search(available, number)
+            if len(self._cached) >= MEMORY_MAX:
+                self._cached.clear()
+            answer = self._cached[question] = self._search(available, number)
         return answer
 
     def _search(self, available: int, number: int) -> tuple[int, int]:
@@ -75,3 +79,36 @@ class NodeShape:
             if any(devices & ~cell == 0 for cell in cells):
                 return level
         return self.levels
+
+
+class ChainLayout:
+    """The cell tree of a chain, from its nodes up to its top level."""
+
+    def __init__(self, spec: ChainSpec) -> None:
+        self.spec = spec
+        self.node_level = spec.node_level
+        self.top = spec.top
+        self.shape = NodeShape(spec.children[: spec.node_level])
+        self.nodes_per = [0] * (spec.top + 1)
+        """How many nodes a cell of each level contains, from node level up."""
+        for level in range(spec.node_level, spec.top + 1):
+            self.nodes_per[level] = spec.leaves(level) // self.shape.leaves
+        self.groups = tuple(self.nodes_per[spec.node_level + 1 :])
+
+    def per_node(self, level: int) -> int:
+        """Return how many cells of a level below the node one node has."""
+        return self.shape.leaves // self.spec.leaves(level)
+
+    def nodes_of(self, level: int, index: int) -> range:
+        """Return the indexes of the nodes that a cell contains or is part of."""
+        if level < self.node_level:
+            node = index // self.per_node(level)
+            return range(node, node + 1)
+        per = self.nodes_per[level]
+        return range(index * per, (index + 1) * per)
+
+    def mask_in_node(self, level: int, index: int) -> int:
+        """Return the devices, as bits of their node, of a cell at or below node level."""
+        if level == self.node_level:
+            return self.shape.full
+        return self.shape.cells[level - 1][index % self.per_node(level)]
