@@ -15,10 +15,11 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
 from openpai.api.openapi import accounting, cluster, jobs, people, storages, tasks
 from openpai.api.openapi.examples import PREFIX, example_of
-from openpai.api.openapi.operations import BINARY, Error, Operation
+from openpai.api.openapi.operations import BINARY, Operation
 from openpai.api.openapi.wording import error_example, meaning
 from openpai.protocol.errors import STATUS_OF, Broken
 from openpai.protocol.schema import json_schema
+from openpai.wire.answers import Error
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
     **jobs.OPERATIONS,

@@ -21,18 +21,19 @@ from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes import nodes
 from openpai.api.shapes.attempts import AttemptView, current_attempt
 from openpai.api.shapes.events import event
-from openpai.api.shapes.exits import Document
 from openpai.api.shapes.nodes import wait
-from openpai.api.shapes.tasks import TaskHistory, short_task, ssh_door, task_status
+from openpai.api.shapes.tasks import TaskHistory, short_task, ssh_address, task_status
 from openpai.ports.queries import JobRow
 from openpai.protocol.errors import Refused
 from openpai.protocol.reading import LONG_JOB_BYTES
 from openpai.protocol.writing import masked_yaml
+from openpai.wire.attempts import ShortTask
+from openpai.wire.tasks import TaskStatus
 
 router = APIRouter(tags=["jobs"])
 HOLDERS_MAX: Final = 100
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
-TaskShape = Callable[[JobRow, AttemptView, TaskHistory], Document]
+TaskShape = Callable[[JobRow, AttemptView, TaskHistory], TaskStatus | ShortTask]
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
 
@@ -90,7 +91,7 @@ async def _told_roles(request: Request, caller: Caller, row: JobRow, attempt: At
     return await context_of(request).large_jobs.describe(row, what, tell)
 
 
-async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], Document]) -> bytes:
+async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], TaskStatus | ShortTask]) -> bytes:
     """Return tasks by role as JSON. There may be thousands of them: others have their turn in between."""
     roles = []
     for name, found in shapes.by_role(tasks).items():
@@ -156,7 +157,7 @@ async def ssh(request: Request, caller: Annotated[Caller, doing("job.ssh")], job
     row = await job_for(request, caller, job)
     roles = await ssh_roles(request, row)
     tasks = await tasks_of(request, caller, row, row.attempt) if roles else []
-    doors = [door for task in tasks if task.role in roles and (door := ssh_door(task)) is not None]
+    doors = [door for task in tasks if task.role in roles and (door := ssh_address(task)) is not None]
     if not doors:
         advice = "wait until it runs" if roles else "ask for one: resourcePerInstance.ports: {ssh: 1}"
         message = "no task that runs" if roles else "no task role"

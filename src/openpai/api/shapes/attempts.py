@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from openpai.api.shapes.states import JOB_STATES, VERDICT_STATES
 from openpai.lifecycle.model import JobPhase, Outcome
 from openpai.ports.queries import JobAttemptRow, JobRow
+from openpai.wire.answers import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class AttemptView:
     """One attempt of a job, the current one or an earlier one."""
 
     number: int
-    state: str
+    state: State
     created_at_ms: int | None
     started_at_ms: int | None
     ended_at_ms: int | None

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from openpai.api.shapes.exits import Document
 from openpai.ports.platform import ClusterConfig
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.interface import Amount, VcView
+from openpai.wire import clusters as wire
 
 NOTHING: Final = Amount()
 
 
-def amount(of: Amount) -> Document:
+def amount(of: Amount) -> wire.Resources:
     """Return resources, under OpenPAI's older names as well."""
     return {"cpu": of.cpus, "memory": of.memory_mb, "gpu": of.gpus, "vCores": of.cpus, "GPUs": of.gpus}
 
 
-def virtual_clusters(views: Iterable[VcView]) -> dict[str, Document]:
+def virtual_clusters(views: Iterable[VcView]) -> dict[str, wire.VirtualCluster]:
     """Return every virtual cluster by name; `default` is always there."""
     found = {view.name: view for view in views}
     if DEFAULT_VIRTUAL_CLUSTER not in found:
@@ -29,7 +29,7 @@ def virtual_clusters(views: Iterable[VcView]) -> dict[str, Document]:
     return {name: _virtual_cluster(found[name], Amount(cpus=cpus, gpus=gpus)) for name in sorted(found)}
 
 
-def _virtual_cluster(view: VcView, whole: Amount) -> Document:
+def _virtual_cluster(view: VcView, whole: Amount) -> wire.VirtualCluster:
     share = _percent(view.total, whole)
     return {
         "capacity": share,
@@ -52,12 +52,12 @@ def _percent(part: Amount, whole: Amount) -> float:
     return round(100 * some / every, 2) if every else 0
 
 
-def sku_types(types: Mapping[str, Amount]) -> Document:
+def sku_types(types: Mapping[str, Amount]) -> dict[str, wire.Sku]:
     """Return what one device of each type brings along."""
     return {name: {"cpu": of.cpus, "memory": of.memory_mb, "gpu": of.gpus} for name, of in types.items()}
 
 
-def cluster_config(config: ClusterConfig) -> Document:
+def cluster_config(config: ClusterConfig) -> wire.ClusterConfig:
     """Return what was promised to whom."""
     return {
         "promises": config.promises,

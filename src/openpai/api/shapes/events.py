@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from openpai.api.shapes.exits import Document
 from openpai.ports.queries import EventRow
+from openpai.wire.jobs import Event
 
 NO_TASK: Final = -1
 
 
-def event(row: EventRow) -> Document:
+def event(row: EventRow) -> Event:
     """Return one event; it happened once, so its first and last time are the same."""
     message = row.event
     key = message.key

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from openpai.lifecycle.model import Diagnosis, ExitReason, ExitReport
 from openpai.protocol.exit_codes import spec_for
+from openpai.wire import exits as wire
 
 Document = dict[str, Any]
 # A task is one container, and OpenPAI calls it this.
 CONTAINER: Final = "app"
 
 
-def exit_spec(code: int, diagnosis: Diagnosis | None) -> Document:
+def exit_spec(code: int, diagnosis: Diagnosis | None) -> wire.ExitSpec:
     """Return the diagnosed row of the exit-code table, or the row of `code` itself when nothing was diagnosed."""
     spec = _spec(code if diagnosis is None else diagnosis.code)
     if diagnosis is None:
@@ -22,7 +23,7 @@ def exit_spec(code: int, diagnosis: Diagnosis | None) -> Document:
 
 
 @lru_cache(maxsize=512)
-def _spec(code: int) -> Document:
+def _spec(code: int) -> wire.ExitSpec:
     spec = spec_for(code)
     return {
         "code": spec.code,
@@ -49,11 +50,11 @@ def diagnostics(message: str, diagnosis: Diagnosis | None) -> str:
     return "\n".join(lines)
 
 
-def exit_messages(code: int, message: str, diagnosis: Diagnosis | None, report: ExitReport | None) -> Document:
+def exit_messages(code: int, message: str, diagnosis: Diagnosis | None, report: ExitReport | None) -> wire.ExitMessages:
     """Return what the task's own end says (`runtime`), or else what the platform has to say (`launcher`)."""
     if diagnosis is None or (report is not None and report.reason is not ExitReason.EXITED) or code < 0:
         return {"container": None, "runtime": None, "launcher": (report.message if report else "") or message or None}
-    runtime = {
+    runtime: wire.RuntimeExit = {
         "exitCode": diagnosis.code,
         "originUserExitCode": code,
         "reason": diagnosis.reason,

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from openpai.api.shapes.attempts import AttemptView
-from openpai.api.shapes.exits import Document, diagnostics, exit_messages, exit_spec
+from openpai.api.shapes.exits import diagnostics, exit_messages, exit_spec
 from openpai.api.shapes.states import JOB_STATES
 from openpai.api.shapes.tasks import TaskHistory
 from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome, Verdict
 from openpai.ports.queries import EventRow, JobRow
 from openpai.ports.store import Event
+from openpai.wire import jobs as wire
+from openpai.wire.attempts import OldAttemptHead
+from openpai.wire.exits import AttemptCause
 
 
-def _status(row: JobRow, now_ms: int) -> Document:
+def _status(row: JobRow, now_ms: int) -> wire.JobStatus:
     phase = JobPhase(row.phase)
     state = JOB_STATES[phase]
     delay_s = None if row.retry_at_ms is None else max(row.retry_at_ms - now_ms, 0) / 1000
@@ -36,7 +39,7 @@ def _status(row: JobRow, now_ms: int) -> Document:
     }
 
 
-def summary(row: JobRow, now_ms: int) -> Document:
+def summary(row: JobRow, now_ms: int) -> wire.JobSummary:
     """Return a job as an entry of the list."""
     return {
         "debugId": row.id,
@@ -55,7 +58,7 @@ def summary(row: JobRow, now_ms: int) -> Document:
     }
 
 
-def detail(row: JobRow, attempt: AttemptView, restarts: Sequence[EventRow], now_ms: int) -> Document:
+def detail(row: JobRow, attempt: AttemptView, restarts: Sequence[EventRow], now_ms: int) -> wire.JobDetailHead:
     """Return a job with one of its attempts; the tasks of that attempt are added by `answers.encoded_with`."""
     return {
         "debugId": row.id,
@@ -67,11 +70,11 @@ def detail(row: JobRow, attempt: AttemptView, restarts: Sequence[EventRow], now_
         "archivedTime": row.archived_at_ms,
         "timeLimitMinutes": None if row.time_limit_ms is None else row.time_limit_ms / 60_000,
         "restarts": [_restart(found.event) for found in reversed(restarts)],
-        "jobStatus": {**_status(row, now_ms), **_attempt_status(row, attempt)},
+        "jobStatus": _attempt_status(row, attempt, now_ms),
     }
 
 
-def _restart(event: Event) -> Document:
+def _restart(event: Event) -> wire.Restart:
     return {"attemptId": event.job_attempt, "time": event.at_ms, "message": event.message}
 
 
@@ -83,8 +86,11 @@ def by_role(tasks: Iterable[TaskHistory]) -> dict[str, list[TaskHistory]]:
     return roles
 
 
-def _attempt_status(row: JobRow, attempt: AttemptView) -> Document:
+def _attempt_status(row: JobRow, attempt: AttemptView, now_ms: int) -> wire.AttemptStatus:
+    cause = _cause(attempt.outcome)
+    spec = cause["appExitSpec"]
     return {
+        **_status(row, now_ms),
         "attemptId": attempt.number,
         "attemptState": attempt.state,
         "appId": f"{attempt.number}_{row.id}",
@@ -93,33 +99,33 @@ def _attempt_status(row: JobRow, attempt: AttemptView) -> Document:
         "appCreatedTime": attempt.created_at_ms,
         "appLaunchedTime": attempt.started_at_ms or attempt.ended_at_ms,
         "appCompletedTime": attempt.ended_at_ms,
-        **_ending(attempt.outcome),
+        **cause,
+        "appExitCode": attempt.outcome.code if attempt.outcome else None,
+        "appExitType": spec["type"] if spec else None,
     }
 
 
-def _ending(outcome: Outcome | None) -> Document:
+def _cause(outcome: Outcome | None) -> AttemptCause:
     spec = None if outcome is None else exit_spec(outcome.code, outcome.diagnosis)
     if spec and outcome and outcome.verdict is Verdict.PREEMPTED:
         # OpenPAI's code for what was preempted is that of what vanished.
         spec = {**spec, "reason": outcome.message}
     trigger = outcome.trigger if outcome else None
     return {
-        "appExitCode": outcome.code if outcome else None,
         "appExitSpec": spec,
         "appExitDiagnostics": diagnostics(outcome.message, outcome.diagnosis) if outcome else None,
         "appExitMessages": exit_messages(outcome.code, outcome.message, outcome.diagnosis, None) if outcome else None,
         "appExitTriggerMessage": outcome.message if outcome else None,
         "appExitTriggerTaskRoleName": trigger.role if trigger else None,
         "appExitTriggerTaskIndex": trigger.index if trigger else None,
-        "appExitType": spec["type"] if spec else None,
     }
 
 
-def old_attempt(row: JobRow, attempt: AttemptView) -> Document:
+def old_attempt(row: JobRow, attempt: AttemptView) -> OldAttemptHead:
     """Return an attempt in the shape of the deprecated `job-attempts` routes, without its tasks."""
-    ending = _ending(attempt.outcome)
-    messages = ending["appExitMessages"]
-    message = messages and {"runtime": messages["runtime"], "launcher": messages["launcher"]}
+    outcome = attempt.outcome
+    cause = _cause(outcome)
+    spec, messages = cause["appExitSpec"], cause["appExitMessages"]
     return {
         "jobName": row.name,
         "frameworkName": row.id,
@@ -131,11 +137,17 @@ def old_attempt(row: JobRow, attempt: AttemptView) -> Document:
         "jobStartedTime": row.submitted_at_ms,
         "attemptStartedTime": attempt.created_at_ms,
         "attemptCompletedTime": attempt.ended_at_ms,
-        "exitCode": ending["appExitCode"],
-        "exitPhrase": ending["appExitSpec"]["phrase"] if ending["appExitSpec"] else None,
-        "exitType": ending["appExitType"],
-        "exitDiagnostics": message and {"diagnosticsSummary": ending["appExitDiagnostics"], **message},
-        **{key: value for key, value in ending.items() if key not in ("appExitCode", "appExitType")},
+        "exitCode": outcome.code if outcome else None,
+        "exitPhrase": spec["phrase"] if spec else None,
+        "exitType": spec["type"] if spec else None,
+        "exitDiagnostics": None
+        if messages is None
+        else {
+            "diagnosticsSummary": cause["appExitDiagnostics"] or "",
+            "runtime": messages["runtime"],
+            "launcher": messages["launcher"],
+        },
+        **cause,
         "totalGpuNumber": row.gpus_total,
         "totalTaskNumber": row.tasks_total,
         "totalTaskRoleNumber": row.roles_total,

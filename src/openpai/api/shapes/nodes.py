@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openpai.api.shapes.exits import Document
 from openpai.ports.platform import Holding, NodeView
 from openpai.scheduler.model import Estimate, Wait
+from openpai.wire import jobs
+from openpai.wire import nodes as wire
+from openpai.wire.clusters import NodeGpus
 
 
-def node(view: NodeView) -> Document:
+def node(view: NodeView) -> wire.Node:
     """Return one machine and how much of it is in use."""
     return {
         "name": view.name,
@@ -30,7 +32,7 @@ def node(view: NodeView) -> Document:
     }
 
 
-def holding(of: Holding) -> Document:
+def holding(of: Holding) -> wire.Holding:
     """Return what one job holds."""
     return {
         "job": f"{of.user}~{of.name}",
@@ -46,7 +48,7 @@ def holding(of: Holding) -> Document:
     }
 
 
-def held(shown: Sequence[Holding], others: Sequence[Holding]) -> Document:
+def held(shown: Sequence[Holding], others: Sequence[Holding]) -> wire.Holdings:
     """Return what jobs hold, and of those that the reader may not see only how much it is."""
     return {
         "jobs": [holding(one) for one in shown],
@@ -59,14 +61,14 @@ def held(shown: Sequence[Holding], others: Sequence[Holding]) -> Document:
     }
 
 
-def node_gpus(view: NodeView) -> Document:
+def node_gpus(view: NodeView) -> NodeGpus:
     """Return a machine's GPUs in OpenPAI's shape; what nobody can be given is not available."""
     is_open = view.is_healthy and not view.is_drained
     free = view.gpus_total - view.gpus_used - len(view.bad_devices)
     return {"gpuUsed": view.gpus_used, "gpuAvailable": max(0, free) if is_open else 0, "gpuTotal": view.gpus_total}
 
 
-def wait(view: Wait) -> Document:
+def wait(view: Wait) -> jobs.Wait:
     """Return one reason for waiting."""
     return {
         "code": view.code.value,
@@ -79,5 +81,5 @@ def wait(view: Wait) -> Document:
     }
 
 
-def _estimate(view: Estimate) -> Document:
+def _estimate(view: Estimate) -> jobs.Estimate:
     return {"earliestTime": view.earliest_ms, "latestTime": view.latest_ms, "basis": view.basis}

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from openpai.lifecycle.model import JobPhase, TaskPhase, Verdict
+from openpai.wire.answers import State as StateName
 
 WAITING: Final = "WAITING"
 RUNNING: Final = "RUNNING"
@@ -23,7 +24,7 @@ STOPPED: Final = "STOPPED"
 class State(NamedTuple):
     """What OpenPAI calls a phase: `state` for people, `sub_state` as its controller named it."""
 
-    state: str
+    state: StateName
     sub_state: str
 
 
@@ -49,7 +50,7 @@ TASK_STATES: Final[dict[TaskPhase, State]] = {
 }
 
 # Preempted work did not do what it was started for; OpenPAI calls every such end FAILED.
-VERDICT_STATES: Final[dict[Verdict, str]] = {
+VERDICT_STATES: Final[dict[Verdict, StateName]] = {
     Verdict.SUCCEEDED: SUCCEEDED,
     Verdict.FAILED: FAILED,
     Verdict.STOPPED: STOPPED,

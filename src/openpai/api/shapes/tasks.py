@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from openpai.api.shapes.attempts import AttemptView
-from openpai.api.shapes.exits import Document, diagnostics, exit_spec
+from openpai.api.shapes.exits import diagnostics, exit_spec
 from openpai.api.shapes.states import STOPPING, TASK_STATES, WAITING, State
 from openpai.lifecycle.diagnosis import ended_with_attempt
 from openpai.lifecycle.model import TASK_FINAL, Diagnosis, TaskPhase
@@ -19,6 +18,9 @@ from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.ports.store import Slot
 from openpai.protocol.job import JobSpec
 from openpai.runtime.environment import SSH_LABEL
+from openpai.wire import tasks as wire
+from openpai.wire.attempts import ShortTask
+from openpai.wire.jobs import SshAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def histories(spec: JobSpec, rows: Iterable[TaskAttemptRow]) -> list[TaskHistory
     ]
 
 
-def task_status(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Document:
+def task_status(job: JobRow, attempt: AttemptView, task: TaskHistory) -> wire.TaskStatus:
     """Return a task as an entry of a job's detail."""
     latest = task.latest
     state = _state(attempt, latest)
@@ -65,7 +67,7 @@ def task_status(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Documen
     }
 
 
-def task_detail(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Document:
+def task_detail(job: JobRow, attempt: AttemptView, task: TaskHistory) -> wire.TaskDetail:
     """Return a task with every attempt of it, newest first."""
     latest = task.latest
     return {
@@ -91,7 +93,7 @@ def task_detail(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Documen
     }
 
 
-def short_task(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Document:
+def short_task(job: JobRow, attempt: AttemptView, task: TaskHistory) -> ShortTask:
     """Return a task in the short form of the deprecated `job-attempts` routes."""
     container = _container(job, task.latest, attempt)
     return {
@@ -105,7 +107,7 @@ def short_task(job: JobRow, attempt: AttemptView, task: TaskHistory) -> Document
     }
 
 
-def ssh_door(task: TaskHistory) -> Document | None:
+def ssh_address(task: TaskHistory) -> SshAddress | None:
     """Return how to reach a running task by SSH, None while it does not run."""
     latest = task.latest
     if latest is None or latest.slot is None or TaskPhase(latest.phase) is not TaskPhase.RUNNING:
@@ -153,7 +155,7 @@ def _state(attempt: AttemptView, row: TaskAttemptRow | None) -> State:
     return State(STOPPING, "AttemptDeleting")
 
 
-def _times(attempt: AttemptView, task: TaskHistory) -> Document:
+def _times(attempt: AttemptView, task: TaskHistory) -> wire.TaskTimes:
     latest = task.latest
     is_over = _state(attempt, latest).state not in (WAITING, "RUNNING", STOPPING)
     ended_at_ms = (latest.ended_at_ms if latest else attempt.ended_at_ms) if is_over else None
@@ -165,7 +167,7 @@ def _times(attempt: AttemptView, task: TaskHistory) -> Document:
     }
 
 
-def _attempt_times(row: TaskAttemptRow | None) -> Document:
+def _attempt_times(row: TaskAttemptRow | None) -> wire.AttemptTimes:
     return {
         "currentAttemptCreatedTime": row.granted_at_ms if row else None,
         "currentAttemptLaunchedTime": (row.started_at_ms or row.ended_at_ms) if row else None,
@@ -173,7 +175,7 @@ def _attempt_times(row: TaskAttemptRow | None) -> Document:
     }
 
 
-def _container(job: JobRow, row: TaskAttemptRow | None, attempt: AttemptView) -> Document:
+def _container(job: JobRow, row: TaskAttemptRow | None, attempt: AttemptView) -> wire.Container:
     slot = row.slot if row else None
     has_begun = row is not None and row.granted_at_ms is not None
     code, diagnosis = _ending(row, attempt)
@@ -201,5 +203,5 @@ def _ending(row: TaskAttemptRow | None, attempt: AttemptView) -> tuple[int | Non
     return (row.diagnosis.code, row.diagnosis) if row.diagnosis else (None, None)
 
 
-def _ports(slot: Slot | None) -> dict[str, Any]:
+def _ports(slot: Slot | None) -> dict[str, str]:
     return {label: ",".join(map(str, ports)) for label, ports in slot.ports.items()} if slot else {}

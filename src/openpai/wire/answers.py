@@ -1,0 +1,54 @@
+"""Answers that many operations share, errors, and the values that documents of every noun are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, NotRequired
+
+from openpai.wire.doc import Doc, Document
+
+Ms = Annotated[int, Doc("milliseconds since 1970", example=1_767_225_600_000)]
+UserName = Annotated[str, Doc(example="ann")]
+JobName = Annotated[str, Doc(example="train")]
+JobId = Annotated[str, Doc("names the job for ever", example="0d7c2a52c1f64e2f8d1b6a1f6d8b3c11")]
+VcName = Annotated[str, Doc(example="vision")]
+RoleName = Annotated[str, Doc(example="worker")]
+NodeName = Annotated[str, Doc(example="node-17")]
+GroupName = Annotated[str, Doc(example="team-vision")]
+StorageName = Annotated[str, Doc(example="datasets")]
+Sentence = Annotated[str, Doc("for people", example="this is done")]
+State = Literal["RUNNING", "WAITING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED"]
+ExitCode = Annotated[int | None, Doc("see the exit-code table; null until it ended", example=0)]
+NullableMs = Annotated[int | None, Doc("milliseconds since 1970", example=1_767_225_600_000)]
+
+
+class StatusMessage(Document):
+    """What was wished for is done, or will be."""
+
+    status: Annotated[int, Doc("the HTTP status", example=200)]
+    message: Sentence
+
+
+class Message(Document):
+    """What was wished for is done."""
+
+    message: Sentence
+
+
+class Fault(Document):
+    """One thing wrong with a job file."""
+
+    path: Annotated[str, Doc("where in the file", example="taskRoles.worker.instances")]
+    line: Annotated[int | None, Doc(example=7)]
+    message: Annotated[str, Doc(example="0 is less than 1")]
+    allowed: Annotated[str, Doc(example="1 to 10,000")]
+    suggestion: Annotated[str, Doc("the nearest legal spelling", example="")]
+
+
+class Error(Document):
+    """What every error looks like: a name for programs, a sentence for people, and what to do next."""
+
+    code: Annotated[str, Doc(example="NoJobError")]
+    message: Annotated[str, Doc("for people", example="there is no job 'ann~train'")]
+    advice: NotRequired[Annotated[str, Doc("what to do next", example="ask an administrator")]]
+    faults: NotRequired[Annotated[Sequence[Fault], Doc("of a job file, every one", example=[])]]

@@ -1,0 +1,71 @@
+"""Documents of virtual clusters, SKU types and the cluster's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from openpai.wire.doc import Doc, Document
+
+
+class Resources(Document):
+    """Resources, under their older names as well."""
+
+    cpu: Annotated[float, Doc(example=64)]
+    memory: Annotated[float, Doc("MB", example=262_144)]
+    gpu: Annotated[float, Doc(example=8)]
+    vCores: Annotated[float, Doc(example=64)]
+    GPUs: Annotated[float, Doc(example=8)]
+
+
+class VirtualCluster(Document):
+    """What a virtual cluster was promised, and what of that is healthy and in use."""
+
+    capacity: Annotated[float, Doc("percent of all that is promised", example=25)]
+    maxCapacity: Annotated[float, Doc("the same", example=25)]
+    usedCapacity: Annotated[float, Doc("percent of all that is promised", example=12.5)]
+    dedicated: Literal[False]
+    resourcesUsed: Resources
+    resourcesGuaranteed: Resources
+    resourcesTotal: Resources
+    resourcesBorrowed: Resources
+    skus: Annotated[Mapping[str, float], Doc("devices by type", example={"A100": 16})]
+    runningGangs: Annotated[int, Doc(example=2)]
+    waitingGangs: Annotated[int, Doc(example=0)]
+
+
+class NodeGpus(Document):
+    """The GPUs of a node."""
+
+    gpuUsed: Annotated[int, Doc(example=2)]
+    gpuAvailable: Annotated[int, Doc(example=6)]
+    gpuTotal: Annotated[int, Doc(example=8)]
+
+
+class Sku(Document):
+    """What one device of a type brings along."""
+
+    cpu: Annotated[float, Doc(example=8)]
+    memory: Annotated[float, Doc("MB", example=32_768)]
+    gpu: Annotated[float, Doc(example=1)]
+
+
+class ClusterConfig(Document):
+    """What is promised to whom."""
+
+    promises: Annotated[str | None, Doc(example="vision: 3 nodes, speech: 8 GPUs")]
+    hived: Annotated[str, Doc("a configuration in HiveD's format, YAML", example="physicalCluster: {}\n")]
+    version: Annotated[int, Doc(example=3)]
+    problems: Annotated[Sequence[str], Doc("what cannot be kept at the moment", example=[])]
+    demoted: Annotated[Sequence[str], Doc("jobs that lost their guarantee by the last change", example=[])]
+
+
+class PromiseChange(Document):
+    """A promise that was changed, and what is promised to whom now."""
+
+    status: Annotated[int, Doc(example=201)]
+    message: Annotated[str, Doc(example="virtual cluster vision is promised 3 nodes")]
+    promises: Annotated[str | None, Doc(example="vision: 3 nodes, speech: 8 GPUs")]
+    version: Annotated[int, Doc(example=3)]
+    problems: Annotated[Sequence[str], Doc(example=[])]
+    demoted: Annotated[Sequence[str], Doc(example=[])]

@@ -1,0 +1,83 @@
+"""Documents of nodes and of what jobs hold on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from openpai.wire.answers import NodeName, NullableMs, VcName
+from openpai.wire.audit import AuditEntry
+from openpai.wire.doc import Doc, Document
+
+
+class Capacity(Document):
+    """How much of something there is, and how much of that is in use."""
+
+    total: Annotated[int, Doc(example=8)]
+    used: Annotated[int, Doc(example=2)]
+
+
+class Node(Document):
+    """A machine and how much of it is in use."""
+
+    name: NodeName
+    address: Annotated[str, Doc(example="10.0.0.17")]
+    healthy: Annotated[bool, Doc(example=True)]
+    message: Annotated[str, Doc("what is wrong, if anything", example="")]
+    drained: Annotated[bool, Doc(example=False)]
+    drainedBecause: Annotated[str, Doc(example="")]
+    drainDeadline: Annotated[NullableMs, Doc("when jobs that still run there are put back into the queue")]
+    gpuModel: Annotated[str, Doc(example="A100")]
+    cpus: Capacity
+    memoryMB: Capacity
+    gpus: Capacity
+    badDevices: Annotated[Sequence[int], Doc("GPUs that nobody is given", example=[])]
+    badBecause: Annotated[str, Doc("why an administrator marked GPUs as bad", example="")]
+    tasks: Annotated[int, Doc("task attempts that hold something there", example=1)]
+    virtualClusters: Sequence[VcName]
+
+
+class Holding(Document):
+    """What one job holds."""
+
+    job: Annotated[str, Doc(example="ann~train")]
+    virtualCluster: VcName
+    tasks: Annotated[int, Doc(example=1)]
+    gpus: Annotated[int, Doc(example=8)]
+    cpus: Annotated[int, Doc(example=32)]
+    memoryMB: Annotated[int, Doc(example=65_536)]
+    devices: Annotated[Sequence[int], Doc("numbers of its GPUs on the node", example=[0, 1])]
+    startedTime: NullableMs
+    endsTime: Annotated[NullableMs, Doc("when its time limit ends it")]
+    ending: Annotated[bool, Doc("whether it is just leaving", example=False)]
+
+
+class OtherHoldings(Document):
+    """What jobs hold that the caller may not look at."""
+
+    jobs: Annotated[int, Doc(example=0)]
+    tasks: Annotated[int, Doc(example=0)]
+    gpus: Annotated[int, Doc(example=0)]
+    cpus: Annotated[int, Doc(example=0)]
+
+
+class Holdings(Document):
+    """What jobs hold."""
+
+    jobs: Sequence[Holding]
+    others: OtherHoldings
+
+
+class NodeDetail(Node, Holdings):
+    """A machine and the jobs on it."""
+
+    history: Annotated[Sequence[AuditEntry], Doc("what was done to it, newest first; for administrators")]
+
+
+class KubernetesList(Document):
+    """A list in the shape of Kubernetes."""
+
+    kind: Literal["NodeList", "PodList"]
+    apiVersion: Literal["v1"]
+    metadata: Annotated[Mapping[str, Any], Doc(example={})]
+    items: Annotated[Sequence[Mapping[str, Any]], Doc(example=[])]

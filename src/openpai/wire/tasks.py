@@ -1,0 +1,125 @@
+"""Documents of tasks and their attempts, of logs, and of what tasks left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from openpai.wire.answers import ExitCode, JobName, Ms, NodeName, NullableMs, RoleName, State, UserName
+from openpai.wire.doc import Doc, Document
+from openpai.wire.exits import ExitSpec
+
+
+class RoleStatus(Document):
+    """A task role."""
+
+    name: RoleName
+
+
+class Container(Document):
+    """Where a task attempt ran, and how it ended."""
+
+    containerId: Annotated[str | None, Doc(example="0d7c2a52c1f64e2f8d1b6a1f6d8b3c11/0/worker/0/0")]
+    containerIp: Annotated[str | None, Doc(example="10.0.0.17")]
+    containerNodeName: NodeName | None
+    containerPorts: Annotated[Mapping[str, str], Doc(example={"ssh": "30022"})]
+    containerGpus: Annotated[str | None, Doc(example="0,1")]
+    containerLog: Annotated[str | None, Doc("where in the API its logs are", example=None)]
+    containerExitCode: ExitCode
+    containerExitSpec: ExitSpec | None
+    containerExitDiagnostics: Annotated[str | None, Doc(example=None)]
+
+
+class AttemptTimes(Document):
+    """When a task attempt was granted, started and ended."""
+
+    currentAttemptCreatedTime: NullableMs
+    currentAttemptLaunchedTime: NullableMs
+    currentAttemptCompletedTime: NullableMs
+
+
+class TaskTimes(Document):
+    """When a task was created, first started and ended."""
+
+    createdTime: NullableMs
+    launchedTime: NullableMs
+    completedTime: NullableMs
+
+
+class TaskStatus(Container, TaskTimes, AttemptTimes):
+    """A task, with its newest attempt."""
+
+    taskIndex: Annotated[int, Doc(example=0)]
+    taskUid: Annotated[str, Doc(example="0d7c2a52c1f64e2f8d1b6a1f6d8b3c11/0/worker/0")]
+    taskState: State
+    retries: Annotated[int, Doc(example=0)]
+    accountableRetries: Annotated[int, Doc(example=0)]
+    attemptId: Annotated[int | None, Doc(example=0)]
+    attemptState: State
+
+
+class Role(Document):
+    """A task role and its tasks."""
+
+    taskRoleStatus: RoleStatus
+    taskStatuses: Sequence[TaskStatus]
+
+
+class TaskAttempt(AttemptTimes, Container):
+    """One try at running a task."""
+
+    attemptId: Annotated[int, Doc(example=0)]
+    attemptState: State
+
+
+class TaskDetail(TaskTimes):
+    """A task with every try, newest first."""
+
+    username: UserName
+    jobName: JobName
+    jobAttemptId: Annotated[int, Doc(example=0)]
+    taskRoleName: RoleName
+    taskIndex: Annotated[int, Doc(example=0)]
+    taskUid: Annotated[str, Doc(example="0d7c2a52c1f64e2f8d1b6a1f6d8b3c11/0/worker/0")]
+    taskState: State
+    retries: Annotated[int, Doc(example=0)]
+    accountableRetries: Annotated[int, Doc(example=0)]
+    attempts: Sequence[TaskAttempt]
+
+
+class LogLocation(Document):
+    """A log, and where it is read."""
+
+    name: Annotated[str, Doc(example="stdout")]
+    uri: Annotated[
+        str,
+        Doc(
+            "opens without a login for two minutes, for the one who asked",
+            example="/api/v2/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout?ticket=gAAA",
+        ),
+    ]
+
+
+class LogLocations(Document):
+    """The logs of a task attempt."""
+
+    locations: Sequence[LogLocation]
+
+
+class KeptTaskFiles(Document):
+    """What one task attempt left in its working directory."""
+
+    jobAttemptId: Annotated[int, Doc(example=0)]
+    taskRoleName: RoleName
+    taskIndex: Annotated[int, Doc(example=0)]
+    attemptId: Annotated[int, Doc(example=0)]
+    files: Annotated[int, Doc(example=3)]
+    bytes: Annotated[int, Doc(example=104857600)]
+    isCounted: Annotated[bool, Doc("whether these are all: of very many files only a part is counted")]
+    keptUntil: Ms
+
+
+class KeptFiles(Document):
+    """What is kept of the files that the tasks of a job left."""
+
+    kept: Sequence[KeptTaskFiles]

@@ -1,0 +1,67 @@
+"""Documents of quotas and of reports of use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from openpai.wire.answers import Ms
+from openpai.wire.doc import Doc, Document
+
+
+class Quota(Document):
+    """A quota; what limits nothing is null."""
+
+    virtualCluster: Annotated[str, Doc("empty: all together", example="vision")]
+    user: Annotated[str, Doc("empty: each user without one of their own", example="ann")]
+    gpusRunning: Annotated[int | None, Doc(example=8)]
+    gpusPerJob: Annotated[int | None, Doc(example=4)]
+    jobsUnfinished: Annotated[int | None, Doc(example=100)]
+    gpuHoursPerMonth: Annotated[float | None, Doc(example=None)]
+
+
+class QuotaUsage(Document):
+    """What of a quota is used up."""
+
+    gpusRunning: Annotated[int, Doc("GPUs that one's jobs hold now", example=4)]
+    jobsUnfinished: Annotated[int, Doc(example=3)]
+    gpuHoursThisMonth: Annotated[float, Doc(example=12.5)]
+
+
+class OwnQuota(Quota):
+    """A quota that holds for oneself."""
+
+    used: QuotaUsage
+
+
+class UsageTotal(Document):
+    """What was held, in hours."""
+
+    gpuHours: Annotated[float, Doc(example=12.5)]
+    cpuHours: Annotated[float, Doc(example=100)]
+    memoryGbHours: Annotated[float, Doc(example=800)]
+    taskAttempts: Annotated[int, Doc(example=3)]
+
+
+class UsageRow(UsageTotal):
+    """What was held, by what was asked for."""
+
+    day: NotRequired[Annotated[str, Doc("in UTC", example="2026-01-31")]]
+    user: NotRequired[Annotated[str, Doc(example="ann")]]
+    group: NotRequired[Annotated[str, Doc(example="team-vision")]]
+    virtualCluster: NotRequired[Annotated[str, Doc(example="vision")]]
+
+
+# `from` is a keyword, so only this form can name it.
+_From = TypedDict("_From", {"from": Ms})
+
+
+class UsageReport(Document, _From):
+    """A report of use."""
+
+    to: Ms
+    by: Annotated[Sequence[Literal["day", "user", "group", "vc"]], Doc(example=["user"])]
+    rows: Sequence[UsageRow]
+    total: UsageTotal
