@@ -36,7 +36,7 @@ COMMANDS: Final = {
     "report": ("openpai.cli.report:report", "Tell what was used, in hours of GPUs, processors and memory."),
     "audit": ("openpai.cli.audit:app", "The audit log: who did what."),
     "alert": ("openpai.cli.alert:app", "Alerts: what wants attention."),
-    "protocol": ("openpai.cli.protocol:app", "The language of job files."),
+    "protocol": ("openpai.cli.protocol:app", "The format of job files."),
 }
 EPILOG = f"""\b
 A first job: pai login, then pai job submit FILE --watch

@@ -1,21 +1,16 @@
-"""`pai protocol`: the language of job files, for editors."""
+"""`pai protocol`: the format of job files, for editors."""
 
 from __future__ import annotations
 
-import typer
+from typing import Final
 
 from openpai.cli import output
-from openpai.cli.lazy import Command
+from openpai.cli.lazy import group
 
-app = typer.Typer(help="The language of job files.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@app.callback()
-def _group() -> None:
-    """Keep `protocol` a group while it has one command only."""
+COMMANDS: Final = {"schema": ("openpai.cli.protocol:schema", "Print the JSON Schema of job files, for editors.")}
+app = group("The format of job files.", COMMANDS)
 
 
-@app.command(cls=Command, short_help="Print the JSON Schema of job files, for editors.")
 def schema(json: output.Json = False) -> None:
     """Print the JSON Schema of job files, for editors that check while you type."""
     from openpai.protocol.schema import json_schema

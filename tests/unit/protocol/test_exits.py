@@ -107,6 +107,15 @@ def test_an_unlisted_code_keeps_its_number(code: int, phrase: str) -> None:
         (1, TRACEBACK + "IndexError: list index out of range\n", 233),
         (1, "run.sh: line 4:    77 Segmentation fault      ./work\n", 234),
         (1, "run.sh: line 4:    77 Aborted                 (core dumped) ./work\n", 235),
+        (2, 'Can\'t open perl script "train.pl": No such file or directory\n', 238),
+        (1, "Error: Could not find or load main class Train\n", 220),
+        (1, "InvalidArgumentError (see above): Assign requires shapes of both tensors to match. lhs shape= [9]\n", 231),
+        (1, "/usr/bin/python3: No module named train\n", 232),
+        (1, "unknown label header name in part 3\n", 229),
+        (1, "cp: failed to close '/data/model.pt': Input/output error\n", 229),
+        (1, "error opening file model.t7\n", 229),
+        (2, "grep: unrecognized option '--lr'\n", 228),
+        (1, "train.lua:7: bad argument #2 to 'narrow' (out of range)\n", 228),
         (10, "SSH barrier reaches max retry count\n", 249),
     ],
 )
@@ -152,6 +161,12 @@ def test_only_who_is_tried_again_without_asking_is_told_to_wait_for_it() -> None
 
 def test_every_rule_leads_to_a_row() -> None:
     assert {rule.code for rule in LOG_RULES} <= EXIT_SPECS.keys()
+
+
+def test_every_rule_is_tried_with_a_message() -> None:
+    (mark,) = test_a_message_leads_to_its_row.pytestmark  # type: ignore[attr-defined]
+    tried = {rule.pattern for exit_code, tail, _ in mark.args[1] for rule in LOG_RULES if rule.match(exit_code, tail)}
+    assert [rule for rule in LOG_RULES if rule.pattern not in tried] == []
 
 
 def test_a_hostile_log_costs_no_more_than_its_length() -> None:

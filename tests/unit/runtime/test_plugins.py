@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from openpai.protocol.cautions import EFFECTIVE_PLUGINS, PLUGINS, cautions
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Prerequisite, Resources, TaskRole
-from openpai.runtime.plugins import with_plugins
+from openpai.runtime.plugins import STORAGE_PLUGIN, with_plugins
 
 
 def a_spec(extras: list[dict[str, Any]] | None = None, prerequisites: tuple[Prerequisite, ...] = ()) -> JobSpec:
@@ -72,3 +73,12 @@ def test_a_plugin_for_other_roles_is_left_out() -> None:
 )
 def test_parameters_of_a_wrong_shape_are_passed_over(entry: Any) -> None:
     assert lines(a_spec([entry])) == ["main"]
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_plugin_has_an_effect_or_a_warning(name: str) -> None:
+    spec = a_spec([{"plugin": name, "parameters": {"preCommands": ["prepare"]}}])
+    is_warned_of = any("no effect" in finding.message for finding in cautions(spec))
+    # Storages are mounted by the backend and run nothing here.
+    assert is_warned_of != (lines(spec) != ["main"] or name == STORAGE_PLUGIN)
+    assert is_warned_of != (name in EFFECTIVE_PLUGINS)

@@ -1,0 +1,134 @@
+"""What `docs/adding.md` asks for is there: nothing that has several places is forgotten at one of them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import pytest
+import typer
+
+from openpai.api.app import ROUTERS
+from openpai.api.openapi.writing import OPERATIONS
+from openpai.app.main import app
+from openpai.app.pages.__main__ import PAGES
+from openpai.app.pages.commands import walk
+from openpai.app.settings import BackendName
+from openpai.cli.main import COMMANDS
+from openpai.client.calls_core import _Mark
+from openpai.client.nouns import Nouns
+from tests.architecture.places import DOCS, ROOT, SOURCE
+from tests.contracts.harness import HARNESSES
+
+_PAGE: Final = (DOCS / "adding.md").read_text("utf-8")
+_NAMED: Final = re.compile(r"`((?:src|tests|docs|bench)/[\w./*-]+|pyproject\.toml|README\.md|Makefile)(?:::(\w+))?`")
+# Routes that OpenPAI's own clients and Prometheus ask; ours has a newer one for the same.
+_NOT_IN_THE_CLIENT: Final = frozenset(
+    {"extension", "virtualcluster", "admin", "email", "description", "externalname", "job-attempts", "affinitygroups"}
+    | {"pods", "server", "query", "query_range", "readyz", "healthz", "v1", "return", "config"}
+    | {"", "clusterstatus", "physicalcluster", "virtualclusters"}
+)
+
+
+def names(pattern: str) -> list[str]:
+    """Return the modules below `src/openpai` that match a pattern, as Python imports them."""
+    return sorted(
+        "openpai." + str(path.relative_to(SOURCE).with_suffix("")).replace("/", ".")
+        for path in SOURCE.glob(pattern)
+        if not path.stem.startswith("__")
+    )
+
+
+@pytest.mark.parametrize(("path", "test"), sorted(set(_NAMED.findall(_PAGE))))
+def test_every_file_and_test_that_the_page_names_exists(path: str, test: str) -> None:
+    found = list(ROOT.glob(path))
+    assert found, path
+    assert not test or f"def {test}(" in found[0].read_text("utf-8")
+
+
+def test_each_section_of_the_page_names_its_files_and_the_tests() -> None:
+    sections = _PAGE.split("\n## ")[1:]
+    assert len(sections) >= 7
+    for section in sections:
+        found = _NAMED.findall(section)
+        assert any(path.startswith("src/") for path, _ in found), section.splitlines()[0]
+        assert any(test for _, test in found), section.splitlines()[0]
+
+
+def test_every_file_of_routes_is_served() -> None:
+    with_routes = {name for name in names("api/routes/*.py") if hasattr(import_module(name), "router")}
+    assert with_routes == {module.__name__ for module in ROUTERS}
+
+
+def test_the_client_can_ask_every_operation_of_its_own() -> None:
+    texts = {
+        node.value
+        for path in (SOURCE / "client").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    asked = {segment for text in texts for segment in re.findall(r"/([\w-]+)", text)}
+    last = {re.sub(r"/\{[^}]*\}", "", operation.partition(" ")[2]).strip("/").rpartition("/")[2]: operation
+            for operation in OPERATIONS}  # fmt: skip
+    assert {word: last[word] for word in last.keys() - asked - _NOT_IN_THE_CLIENT} == {}
+
+
+def test_every_class_of_calls_is_part_of_the_client() -> None:
+    classes = {
+        found
+        for name in names("client/calls/*.py")
+        for found in vars(import_module(name)).values()
+        if inspect.isclass(found) and any(isinstance(each, _Mark) for each in vars(found).values())
+    }
+    assert {one.__name__ for one in classes - set(Nouns.__mro__)} == set()
+
+
+def _tables() -> list[dict[str, tuple[str, str]]]:
+    modules = [import_module(place.partition(":")[0]) for place, _ in COMMANDS.values()]
+    return [COMMANDS, *(module.COMMANDS for module in modules if hasattr(module, "COMMANDS"))]
+
+
+def test_every_command_is_in_a_table() -> None:
+    places = {place for table in _tables() for place, _ in table.values()}
+    commands = {
+        f"{name}:{function.__name__}"
+        for name in names("cli/*.py")
+        for function in vars(import_module(name)).values()
+        if inspect.isfunction(function)
+        and function.__module__ == name
+        and not function.__name__.startswith("_")
+        and function.__annotations__.get("json") == "output.Json"
+    }
+    assert commands - places == set()
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, one in walk(typer.main.get_command(app)) if not hasattr(one, "commands")]
+)
+def test_each_command_is_named_on_a_page_that_a_person_wrote(path: tuple[str, ...]) -> None:
+    pages = [page for page in DOCS.glob("*.md") if page.name not in PAGES]
+    text = "\n".join(page.read_text("utf-8") for page in pages)
+    assert re.search(rf"\b{' '.join(path)}\b", text), f"name `{' '.join(path)}` in docs/guide.md or docs/admin.md"
+
+
+def test_every_backend_takes_the_exam_and_is_chosen_described_and_kept_apart() -> None:
+    there = {path.parent.name for path in (SOURCE / "backends").glob("*/backend.py")}
+    contracts: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
+    (apart,) = (set(one["modules"]) for one in contracts if one["name"] == "A backend never knows another backend")
+    described = (ROOT / "README.md").read_text("utf-8").partition("## Backends")[2].partition("\n## ")[0]
+    assert there == HARNESSES.keys()
+    assert there == set(get_args(BackendName))
+    assert there == {name.rpartition(".")[2] for name in apart}
+    assert there == set(re.findall(r"^\| `(\w+)`", described, re.MULTILINE))
+
+
+def test_the_walk_looks_where_the_code_is() -> None:
+    assert Path(names("cli/*.py")[0].replace(".", "/")).parts[0] == "openpai"
+    assert len(names("api/routes/*.py")) > 10
