@@ -18,7 +18,7 @@ from openpai.lifecycle.model import (
     TaskStarted,
 )
 from openpai.lifecycle.stepping import new_job, step
-from openpai.orchestrator.recording import build_change
+from openpai.orchestrator.changes import build_change
 from openpai.ports.store import Event, JobRecord, NewJob, Saved, Slot
 from openpai.ports.usage import Quota
 from openpai.store.database import Database

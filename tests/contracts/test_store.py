@@ -25,7 +25,7 @@ from openpai.lifecycle.model import (
     TaskStarted,
 )
 from openpai.lifecycle.stepping import new_job, step
-from openpai.orchestrator.recording import build_change
+from openpai.orchestrator.changes import build_change
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
 from openpai.ports.queries import JobFilter
 from openpai.ports.store import AlreadySubmitted, Change, Event, JobRecord, LeaseLost, NewJob, Saved, Slot

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from openpai.lifecycle.model import StartRequested
 from openpai.lifecycle.stepping import step
-from openpai.orchestrator.recording import build_change
+from openpai.orchestrator.changes import build_change
 from openpai.ports.store import AlreadySubmitted, Saved
 from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, Quota, UseRow
 from openpai.store.accounting import Period, _of_deleted_jobs, _within_a_day, keep_use

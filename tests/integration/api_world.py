@@ -33,8 +33,8 @@ from openpai.lifecycle.model import (
 )
 from openpai.lifecycle.stepping import step
 from openpai.logs.files import FileLogs
+from openpai.orchestrator.changes import build_change
 from openpai.orchestrator.commands import PlatformCommands
-from openpai.orchestrator.recording import build_change
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.ports.platform import Holding, NodeView
 from openpai.ports.store import Saved, Slot

@@ -19,8 +19,8 @@ import pytest
 
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle import stepping
-from openpai.orchestrator import commands
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.recording import Batch
 from openpai.store import jobs as store_jobs
 from openpai.store.jobs import SqlJobStore
 from tests.simulation import world
@@ -158,11 +158,11 @@ def _an_old_leader_ends_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(SqlJobStore, "check_lease", check)
 
 
-def _a_stale_desk_answers_wishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def always(leader: Any, known: Any) -> bool:
-        return True
+def _stale_records_answer_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(self: Batch, known: Any) -> bool:
+        return False
 
-    monkeypatch.setattr(commands, "is_newest", always)
+    monkeypatch.setattr(Batch, "_is_outdated", never)
 
 
 def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
         (_a_submission_is_answered_before_it_is_written, "no such job", 0),
         (_devices_are_never_given_back, "grants", 0),
         (_an_old_leader_keeps_submissions, "never end", 925),
-        (_a_stale_desk_answers_wishes, "acknowledged", 850),
+        (_stale_records_answer_requests, "acknowledged", 850),
         (_lost_answers_are_taken_for_no, "never end", 0),
     ],
 )

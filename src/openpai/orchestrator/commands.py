@@ -7,7 +7,6 @@ other server it reaches the leader through the store's inbox.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,15 +15,15 @@ from typing import Any, Final
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import Job, JobPhase, StartRequested, StopRequested, TaskPhase, Verdict
 from openpai.lifecycle.planning import plan_of
-from openpai.lifecycle.stepping import new_job, step
+from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
-from openpai.orchestrator.amending import amend
+from openpai.orchestrator.applying import adopt
+from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.holding import in_the_way
 from openpai.orchestrator.idempotency import check_repeated
 from openpai.orchestrator.leader import Leader, Secrets
-from openpai.orchestrator.leading import adopt
 from openpai.orchestrator.mounting import with_storages
-from openpai.orchestrator.recording import RACES_MAX, News, build_change, is_newest, record
+from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.secrets import hidden
 from openpai.orchestrator.sharing import SharingCommands
 from openpai.orchestrator.specs import spec_of
@@ -41,7 +40,7 @@ from openpai.ports.clock import Clock, Identities
 from openpai.ports.platform import Holding, Submitted, Submitter
 from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import StorageStore
-from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, LeaseLost, NewJob, Saved
+from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, NewJob
 from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import JobSpec
@@ -121,7 +120,7 @@ class PlatformCommands(SharingCommands):
 
     async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let a job end; see `Platform.stop`."""
-        await self._tell(user, name, News((StopRequested(self._clock.now_ms(), by, reason),)))
+        await self._change(user, name, JobUpdate((StopRequested(self._clock.now_ms(), by, reason),)))
 
     async def start(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let a finished job run again; see `Platform.start`."""
@@ -132,7 +131,8 @@ class PlatformCommands(SharingCommands):
             raise Refused("ConflictJobError", message, f"to run it from its beginning: pai job restart {found.name}")
         held = await check_again(found, self._usage) if found is not None and self._usage is not None else ()
         try:
-            await self._tell(user, name, News((StartRequested(self._clock.now_ms(), by, reason),), quotas=held))
+            fact = StartRequested(self._clock.now_ms(), by, reason)
+            await self._change(user, name, JobUpdate((fact,), quotas=held))
         except BeyondQuota as beyond:
             raise no_room(user, beyond) from beyond
 
@@ -151,14 +151,15 @@ class PlatformCommands(SharingCommands):
         now_ms = self._clock.now_ms()
         facts = (StopRequested(now_ms, by, reason, is_restart=True), StartRequested(now_ms, by, reason))
         remark = f"{by} restarted the job" + (f": {reason}" if reason else "")
-        await self._tell(user, name, News(facts, remark=("RestartRequested", remark)))
+        await self._change(user, name, JobUpdate(facts, remark=Remark("RestartRequested", remark)))
 
     async def kill(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Let the job end without time to save its work; see `Platform.kill`."""
         leader = await self._leading()
         id_ = await self._find(user, name)
         fact = StopRequested(self._clock.now_ms(), by, reason)
-        await self._tell(user, name, News((fact,), remark=("KillRequested", f"{by} had its tasks killed at once")))
+        remark = Remark("KillRequested", f"{by} had its tasks killed at once")
+        await self._change(user, name, JobUpdate((fact,), remark=remark))
         found = leader.active.records.get(id_)
         keys = wanted(found.job).kill if found is not None else ()
         # Should this server die before it is done, the next one stops the tasks in the usual way.
@@ -178,7 +179,8 @@ class PlatformCommands(SharingCommands):
                 raise Refused("InvalidParametersError", message, "use another priority class")
             return replace(found, priority=PRIORITY_OF[priority_class], priority_class=priority_class)
 
-        await self._amend(user, name, change, "PriorityChanged", f"{by} changed its priority class to {priority_class}")
+        remark = Remark("PriorityChanged", f"{by} changed its priority class to {priority_class}", is_warning=False)
+        await self._change(user, name, JobUpdate(amend=change, remark=remark))
 
     async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
         """Change a job's place in its queue; see `Platform.set_rank`."""
@@ -187,7 +189,8 @@ class PlatformCommands(SharingCommands):
             _refuse_over(found)
             return replace(found, rank=rank)
 
-        await self._amend(user, name, change, "RankChanged", f"{by} changed its rank to {rank}")
+        remark = Remark("RankChanged", f"{by} changed its rank to {rank}", is_warning=False)
+        await self._change(user, name, JobUpdate(amend=change, remark=remark))
 
     async def checkpointed(self, user: str, name: str) -> None:
         """Learn that a job saved its work; see `Platform.checkpointed`."""
@@ -197,14 +200,7 @@ class PlatformCommands(SharingCommands):
             _refuse_over(found)
             return replace(found, checkpoint_at_ms=now_ms)
 
-        await self._amend(user, name, change)
-
-    async def _amend(
-        self, user: str, name: str, change: Callable[[JobRecord], JobRecord], reason: str = "", message: str = ""
-    ) -> None:
-        id_ = await self._find(user, name)
-        event = Event(id_, self._clock.now_ms(), reason, message, 0) if reason else None
-        await amend(self._store, self.leader, id_, change, event)
+        await self._change(user, name, JobUpdate(amend=change))
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         """Return why a job's tasks wait; see `Platform.why`."""
@@ -260,34 +256,8 @@ class PlatformCommands(SharingCommands):
             raise Refused("NoJobError", f"{user} has no job named {name!r}", "`pai job list` shows the jobs there are")
         return id_
 
-    async def _tell(self, user: str, name: str, news: News) -> None:
-        id_ = await self._find(user, name)
-        if self.leader is not None:
-            with contextlib.suppress(LeaseLost):
-                await _tell_leader(self.leader, id_, news)
-                return
-        for _ in range(RACES_MAX):
-            before = await self._store.load(id_)
-            if before is None:
-                raise Refused("NoJobError", f"{user} has no job named {name!r}")
-            stepped = step(before.job, news.facts)
-            if stepped.job is before.job:
-                return
-            change = replace(build_change(before, stepped, {}, self._clock.now_ms()), quotas=news.quotas)
-            if await self._store.save([change], None, notify=True) == (Saved.YES,):
-                return
-        raise Unavailable(f"job {name} changes too fast to be told")
-
-
-async def _tell_leader(leader: Leader, id_: str, news: News) -> None:
-    for _ in range(RACES_MAX):
-        known = leader.active.records.get(id_)
-        if id_ in await record(leader, {id_: news}):
-            return
-        # It changed nothing, but the desk may not know yet what another server was told.
-        if known is None or await is_newest(leader, known):
-            return
-    raise Unavailable(f"job {id_} changes too fast to be told")
+    async def _change(self, user: str, name: str, update: JobUpdate) -> None:
+        await change_job(self._store, self._clock, self.leader, await self._find(user, name), update)
 
 
 def _waits(leader: Leader, job: Job) -> Iterator[Wait]:

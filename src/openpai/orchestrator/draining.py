@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from openpai.lifecycle.model import Preempted
+from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.recording import News
 from openpai.ports.settings import DRAINS, NodeNote, Setting, SettingsStore
 
 
@@ -36,16 +36,16 @@ async def set_deadline(settings: SettingsStore, node: str, at_ms: int | None, *,
     await settings.set_setting(DRAINS, {"deadlines": times}, by=by, at_ms=now_ms, version=version)
 
 
-def leaving(leader: Leader, now_ms: int) -> dict[str, News]:
-    """Return the news for jobs that must leave a node because its time has come."""
+def leaving(leader: Leader, now_ms: int) -> dict[str, JobUpdate]:
+    """Return the updates that preempt jobs on nodes whose drain deadline has passed."""
     due = {name for name, at_ms in leader.sharing.deadlines.items() if at_ms <= now_ms}
     if not due:
         return {}
-    news: dict[str, News] = {}
+    updates: dict[str, JobUpdate] = {}
     for id_, found in leader.active.records.items():
         on = sorted({slot.node for slot in found.slots.values()} & due)
         if on and found.job.outcome is None:
             reason = leader.sharing.notes[on[0]].reason
             why = f"node {on[0]} is drained and its deadline has come{': ' if reason else ''}{reason}"
-            news[id_] = News((Preempted(found.job.attempt, now_ms, why),))
-    return news
+            updates[id_] = JobUpdate((Preempted(found.job.attempt, now_ms, why),))
+    return updates

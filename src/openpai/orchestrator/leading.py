@@ -8,19 +8,17 @@ from typing import Final
 
 import structlog
 
-from openpai.lifecycle.model import TaskPhase
 from openpai.orchestrator import gangs
+from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.fairness import learn_run_times, learn_use
 from openpai.orchestrator.leader import ActiveJobs, Leader
 from openpai.orchestrator.node_sync import forget_unneeded, look_at_nodes
 from openpai.orchestrator.placement_hints import learn_hints, with_hints
 from openpai.orchestrator.reconciling import audit
-from openpai.orchestrator.recording import reload
 from openpai.ports.store import JobRecord
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Ask, Gang, Spot
 
-INBOX_PER_PASS: Final = 500
 log: Final = structlog.get_logger(__name__)
 
 
@@ -73,32 +71,3 @@ def _take_up_roughly(leader: Leader, gang: Gang, spots: Sequence[Spot | None]) -
         leader.scheduler.restore(bare, [spot and spot._replace(placement_hint="") for spot in spots])
     except Refused as error:
         log.warning("a running gang is not in the scheduler's books", job=gang.job, error=error.message)
-
-
-def adopt(leader: Leader, record: JobRecord) -> None:
-    """Put a job on the desk, with what of it waits."""
-    job = record.job
-    leader.active.records[job.id] = record
-    leader.active.act_on(job)
-    leader.nudges.work.set()
-    for members in gangs.waiting(job):
-        leader.scheduler.add(gangs.describe(record, members))
-    for slot in record.slots.values():
-        leader.ports.mark(slot.address, [port for ports in slot.ports.values() for port in ports])
-    is_backing_off = any(task.phase is TaskPhase.BACKING_OFF for task in job.tasks.values())
-    if job.retry_at_ms or is_backing_off or record.time_limit_ms:
-        leader.nudges.timers.set()
-
-
-async def take_in(leader: Leader) -> bool:
-    """Take jobs that other servers touched onto the desk; return whether there may be more."""
-    try:
-        touched = await leader.store.take_inbox(INBOX_PER_PASS, leader.epoch)
-        async with leader.gate:
-            for id_ in touched:
-                await reload(leader, id_, set())
-    except Unavailable:
-        # The inbox may be empty by now and nobody knows what was in it.
-        leader.must_resync = True
-        raise
-    return len(touched) == INBOX_PER_PASS

@@ -9,8 +9,9 @@ from typing import Final
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.diagnosis import TAIL_BYTES, diagnose, needs_log
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Fact, TaskExited, TaskPhase, TaskStarted
+from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.recording import News, record
+from openpai.orchestrator.recording import change_jobs
 from openpai.orchestrator.secrets import WITHHELD, without_secrets
 from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
 from openpai.ports.store import Event, JobRecord
@@ -22,37 +23,37 @@ _READ_FOR_DIAGNOSIS: Final = ("stdout", "stderr")
 
 
 @dataclass(slots=True)
-class Heard:
-    """What was seen, sorted: news of jobs at hand, and what has no right to be there."""
+class Observed:
+    """What the backend reported: updates of active jobs, and task attempts that should not exist."""
 
-    news: dict[str, News] = field(default_factory=dict)
+    updates: dict[str, JobUpdate] = field(default_factory=dict)
     strangers: list[TaskSeen] = field(default_factory=list)
 
 
-async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Heard:
-    """Return what was seen as facts, with a diagnosis for every end."""
-    heard = Heard()
+async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
+    """Turn what the backend reported into facts, with a diagnosis for each end."""
+    observed = Observed()
     facts: dict[str, list[Fact]] = {}
     notes: dict[str, list[Event]] = {}
     for task in seen:
         found = leader.active.records.get(task.key.job)
         if found is None or not is_current(found.job, task.key):
-            heard.strangers.append(task)
+            observed.strangers.append(task)
         else:
             facts.setdefault(task.key.job, []).extend(await _facts(leader, found, task))
             notes.setdefault(task.key.job, []).extend(_notes(leader, found, task))
-    heard.news = {
-        job: News(tuple(message), notes=tuple(notes[job])) for job, message in facts.items() if message or notes[job]
+    observed.updates = {
+        job: JobUpdate(tuple(found), notes=tuple(notes[job])) for job, found in facts.items() if found or notes[job]
     }
-    return heard
+    return observed
 
 
 async def hear(leader: Leader, seen: Iterable[TaskSeen]) -> None:
-    """Record what was seen, and have what has no right to be there ended or forgotten."""
-    heard = await understand(leader, seen)
-    if heard.news:
-        await record(leader, heard.news)
-    await remove(leader, heard.strangers)
+    """Record what the backend reported, and remove the task attempts that should not exist."""
+    observed = await understand(leader, seen)
+    if observed.updates:
+        await change_jobs(leader, observed.updates)
+    await remove(leader, observed.strangers)
 
 
 async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]:

@@ -12,8 +12,9 @@ from typing import Final
 
 from openpai.lifecycle.model import Preempted, TaskId, TasksGranted
 from openpai.orchestrator import gangs
+from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.recording import TASKS_AT_ONCE, News
+from openpai.orchestrator.recording import TASKS_AT_ONCE
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.store import JobRecord, Slot
 from openpai.runtime.environment import port_labels
@@ -33,15 +34,15 @@ class Proposal:
     has_more: bool = False
     """Whether there is more to decide as soon as this is saved."""
 
-    async def propose(self, leader: Leader, busy: Collection[str]) -> Mapping[str, News]:
-        """Return the scheduler's decisions as news. A job that is `busy` has its turn next time."""
+    async def propose(self, leader: Leader, busy: Collection[str]) -> Mapping[str, JobUpdate]:
+        """Return the scheduler's decisions as updates. A job that is `busy` waits for the next turn."""
         now_ms = leader.clock.now_ms()
         decisions = leader.scheduler.decide(now_ms, DECISIONS_MAX)
         self.has_more = len(decisions) == DECISIONS_MAX
-        news: dict[str, News] = {}
+        updates: dict[str, JobUpdate] = {}
         for decision in decisions:
             if isinstance(decision, Preempt):
-                self._preempt(leader, decision, now_ms, busy, news)
+                self._preempt(leader, decision, now_ms, busy, updates)
                 continue
             job = gangs.job_of(decision.gang)
             is_busy = job in busy or any(job in jobs for jobs in self.leaving.values())
@@ -52,16 +53,16 @@ class Proposal:
                 continue
             self.placed[decision.gang] = slots
             grants = {id_: slot.grant for id_, slot in slots.items()}
-            message = News((TasksGranted(leader.active.records[job].job.attempt, grants, now_ms),), slots)
-            news[job] = _joined(news[job], message) if job in news else message
-        return news
+            update = JobUpdate((TasksGranted(leader.active.records[job].job.attempt, grants, now_ms),), slots)
+            updates[job] = _joined(updates[job], update) if job in updates else update
+        return updates
 
     def _preempt(
-        self, leader: Leader, decision: Preempt, now_ms: int, busy: Collection[str], news: dict[str, News]
+        self, leader: Leader, decision: Preempt, now_ms: int, busy: Collection[str], updates: dict[str, JobUpdate]
     ) -> None:
         """Let the victims leave, unless there is something else to save of one of them first."""
         jobs = {gangs.job_of(victim): why for victim, why in zip(decision.victims, decision.whys, strict=True)}
-        if any(job in busy or job in news for job in jobs):
+        if any(job in busy or job in updates for job in jobs):
             leader.scheduler.reject(decision.gang)
             self.has_more = True
             return
@@ -69,7 +70,7 @@ class Proposal:
         for job, why in jobs.items():
             found = leader.active.records.get(job)
             if found is not None:
-                news[job] = News((Preempted(found.job.attempt, now_ms, why),))
+                updates[job] = JobUpdate((Preempted(found.job.attempt, now_ms, why),))
 
     def settle(self, leader: Leader, changed: Mapping[str, JobRecord]) -> None:
         """Tell the scheduler which placements became facts, and take back the ports of those that did not."""
@@ -97,8 +98,8 @@ def _stays(leader: Leader, job: str) -> bool:
     return found is not None and bool(found.slots) and found.job.outcome is None
 
 
-def _joined(one: News, other: News) -> News:
-    return News((*one.facts, *other.facts), {**(one.slots or {}), **(other.slots or {})})
+def _joined(one: JobUpdate, other: JobUpdate) -> JobUpdate:
+    return JobUpdate((*one.facts, *other.facts), {**(one.slots or {}), **(other.slots or {})})
 
 
 async def _slots(leader: Leader, decision: Place) -> dict[TaskId, Slot] | None:

@@ -9,9 +9,10 @@ from typing import Final
 
 from openpai.lifecycle.model import Job, JobPhase, RetryDue, TaskPhase, TimeLimitReached
 from openpai.lifecycle.policy import RetryPolicy
+from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.draining import leaving
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.recording import News, record
+from openpai.orchestrator.recording import change_jobs
 from openpai.orchestrator.waiting import Wait
 from openpai.ports.store import JobRecord
 
@@ -29,10 +30,10 @@ async def retry_due(leader: Leader) -> int | None:
             retries[wait.job] = retries.get(wait.job, frozenset()) | {wait.at_ms}
     due = {wait.job: _time_is_up(leader.active.records[wait.job], now_ms) for wait in over if wait.is_limit}
     # A job of which something tries again now meets its time limit in the next pass.
-    due |= {job: News((RetryDue(now_ms, stamps),)) for job, stamps in retries.items()}
+    due |= {job: JobUpdate((RetryDue(now_ms, stamps),)) for job, stamps in retries.items()}
     due = {**leaving(leader, now_ms), **due}
     if due:
-        await record(leader, due)
+        await change_jobs(leader, due)
     # Somebody said until what o'clock a node is drained: that is a matter of the wall clock, which may be set.
     deadlines = (min(at_ms - now_ms, _MINUTE_MS) for at_ms in leader.sharing.deadlines.values() if at_ms > now_ms)
     return min((*(max(left_ms, 0) for left_ms in _left(leader, now_ms).values()), *deadlines), default=None)
@@ -71,9 +72,10 @@ def _ends_ms(found: JobRecord) -> int | None:
     return job.attempt_started_at_ms + found.time_limit_ms
 
 
-def _time_is_up(found: JobRecord, now_ms: int) -> News:
+def _time_is_up(found: JobRecord, now_ms: int) -> JobUpdate:
     limit_ms = found.time_limit_ms or 0
     minutes = f"{limit_ms / _MINUTE_MS:g}"
     number = found.job.attempt + 1
     message = f"attempt {number} ran for as long as it may, its time limit of {minutes} minutes, and is ended"
-    return News((TimeLimitReached(found.job.attempt, now_ms, limit_ms),), remark=("TimeLimitReached", message))
+    fact = TimeLimitReached(found.job.attempt, now_ms, limit_ms)
+    return JobUpdate((fact,), remark=Remark("TimeLimitReached", message))

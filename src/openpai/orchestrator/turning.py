@@ -1,4 +1,4 @@
-"""The main pass: what was heard is recorded, what that sets free is granted, and the backend is told.
+"""The main pass: records what the backend reported, grants what that frees, and gives the backend its actions.
 
 Ends and the grants that follow them are saved in one transaction, so a device is idle for one commit and no more.
 """
@@ -12,7 +12,7 @@ from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand
 from openpai.orchestrator.placement_hints import save_hints
 from openpai.orchestrator.placing import Proposal
-from openpai.orchestrator.recording import record
+from openpai.orchestrator.recording import batch
 
 
 async def turn(leader: Leader) -> bool:
@@ -22,16 +22,19 @@ async def turn(leader: Leader) -> bool:
     del leader.active.heard[:HEARD_PER_PASS]
     proposal = Proposal()
     try:
-        heard = await understand(leader, seen)
-        changed = await record(leader, heard.news, proposal.propose)
+        observed = await understand(leader, seen)  # 1: facts, with a diagnosis for each end
+        async with batch(leader) as changes:
+            await changes.add(observed.updates)  # 2: the scheduler gets back what they free
+            await changes.add(await proposal.propose(leader, changes.jobs))  # 3: placements, with grants
+            saved = await changes.save()  # 4: ends and grants, in one transaction
     except BaseException:
         leader.active.heard = [*seen, *leader.active.heard]
         proposal.settle(leader, {})
         raise
-    proposal.settle(leader, changed)
+    proposal.settle(leader, saved)  # 5: the scheduler commits the placements that were saved, and drops the others
     await save_hints(leader)
-    await remove(leader, heard.strangers)
-    # What was saved may have been a gang of thousands: requests have their turn before it is launched.
+    await remove(leader, observed.strangers)
+    # The batch may have been a gang of thousands: serve other requests before it is launched.
     await asyncio.sleep(0)
-    has_more = await act(leader)
+    has_more = await act(leader)  # 6: the backend launches, kills and forgets
     return has_more or proposal.has_more or bool(leader.active.heard)

@@ -34,6 +34,21 @@ def test_a_running_job_runs_again_from_its_beginning() -> None:
     live(story)
 
 
+def test_a_server_that_does_not_lead_records_who_restarted_a_job() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.submit("a", command="trap 'exit 9' TERM; sleep 100000")
+        await servers.in_phase("a", "running")
+        other = await servers.start("b")
+        assert other.commands.leader is None
+        await other.commands.restart("ann", "a", "root", "new data")
+        await servers.in_phase("a", "ending")
+        await servers.in_phase("a", "running")
+        messages = [row.event.message for row in await servers.events("a") if row.event.reason == "RestartRequested"]
+        assert messages == ["root restarted the job: new data"]
+
+    live(story)
+
+
 def test_a_job_that_waits_is_not_restarted() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("all", gpus=4, instances=4)

@@ -47,11 +47,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
 
-    async def record(leader: Any, news: Any) -> None:
-        found.append(news)
+    async def change_jobs(leader: Any, updates: Any) -> None:
+        found.append(updates)
         leader.active.records.clear()
 
-    monkeypatch.setattr(timing, "record", record)
+    monkeypatch.setattr(timing, "change_jobs", change_jobs)
     return found
 
 

@@ -1,0 +1,130 @@
+"""Applies saved changes of jobs to the leader's memory: active jobs, scheduler, port book, and work for the next turn.
+
+All of this is derived from what was saved. A server that dies first loses nothing: the next one derives it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from openpai.lifecycle.model import Job, JobPhase, TaskId, TaskPhase
+from openpai.orchestrator import gangs
+from openpai.orchestrator.leader import Leader
+from openpai.ports.store import JobRecord
+
+
+def adopt(leader: Leader, record: JobRecord) -> None:
+    """Put a job on the desk, with what of it waits."""
+    job = record.job
+    leader.active.records[job.id] = record
+    leader.active.act_on(job)
+    leader.nudges.work.set()
+    for members in gangs.waiting(job):
+        leader.scheduler.add(gangs.describe(record, members))
+    for slot in record.slots.values():
+        leader.ports.mark(slot.address, [port for ports in slot.ports.values() for port in ports])
+    is_backing_off = any(task.phase is TaskPhase.BACKING_OFF for task in job.tasks.values())
+    if job.retry_at_ms or is_backing_off or record.time_limit_ms:
+        leader.nudges.timers.set()
+
+
+def release(
+    leader: Leader,
+    before: JobRecord,
+    after: JobRecord,
+    freed: set[tuple[str, int]],
+    changed: Collection[TaskId] | None = None,
+) -> None:
+    """Give back what a job holds no longer, once, however often the step that frees it has to be saved.
+
+    What is over in the world is free in the world: no need to wait until that is written down. Only the tasks named
+    in `changed` are looked at, all of them when it is None.
+    """
+    job_id = before.job.id
+    leaving: dict[str, list[int]] = {}
+    for id_ in before.slots if changed is None else changed:
+        slot = before.slots.get(id_)
+        if slot is None or after.slots.get(id_) == slot or (job_id, slot.grant) in freed:
+            continue
+        freed.add((job_id, slot.grant))
+        gang, place = gangs.gang_of(before.job, before.job.tasks[id_])
+        leaving.setdefault(gang, []).append(place)
+        leader.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])
+    for gang, places in leaving.items():
+        # At once: members of a gang of thousands often end in the same moment.
+        leader.scheduler.release(gang, places)
+        leader.nudges.work.set()
+
+
+def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None = None) -> None:
+    """Let the desk, the scheduler and the port book know that a job is now `after`.
+
+    Only the tasks named in `changed` are looked at, all of them when it is None: a job may have thousands.
+    """
+    active = leader.active
+    id_ = after.job.id
+    _forget_over(leader, before, after, changed)
+    _requeue(leader, before, after, changed)
+    if after.job.is_final:
+        active.records.pop(id_, None)
+        active.to_act.pop(id_, None)
+        active.steps.pop(id_, None)
+    else:
+        active.records[id_] = after
+        # Once its attempt has its verdict, every task that is alive has to end.
+        is_ending_now = after.job.phase is JobPhase.ENDING and before.job.phase is not JobPhase.ENDING
+        if active.act_on(after.job, None if is_ending_now else changed):
+            leader.nudges.work.set()
+    if after.job.retry_at_ms or after.time_limit_ms or _backs_off(after.job, changed):
+        leader.nudges.timers.set()
+
+
+def _backs_off(job: Job, changed: Collection[TaskId] | None) -> bool:
+    if job.plan.is_gang:
+        return False
+    tasks = job.tasks.values() if changed is None else [job.tasks[id_] for id_ in changed]
+    return any(task.phase is TaskPhase.BACKING_OFF for task in tasks)
+
+
+def _forget_over(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
+    active = leader.active
+    for id_ in before.job.tasks if changed is None else changed:
+        task = before.job.tasks[id_]
+        if not task.is_alive:
+            continue
+        key = before.job.key(task)
+        now = after.job.tasks.get(id_)
+        if now is None or not now.is_alive or after.job.key(now) != key:
+            active.to_forget[key] = None
+            active.launched.discard(key)
+            active.killed.discard(key)
+            leader.nudges.work.set()
+
+
+def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
+    waited = {members.gang for members in gangs.waiting(before.job, changed)}
+    if gangs.has_changed(before, after):
+        _describe_anew(leader, after)
+    if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
+        for members in gangs.holding(after):
+            leader.scheduler.checkpointed(members.gang, after.checkpoint_at_ms)
+    for members in gangs.waiting(after.job, changed):
+        if members.gang in waited:
+            waited.discard(members.gang)
+            continue
+        leader.scheduler.add(gangs.describe(after, members))
+        leader.nudges.work.set()
+    if not waited:
+        return
+    held = after.slots if changed is None else [id_ for id_ in changed if id_ in after.slots]
+    is_granted = {gangs.gang_of(after.job, after.job.tasks[id_])[0] for id_ in held}
+    for gang in sorted(waited - is_granted):
+        leader.scheduler.cancel(gang)
+        # Whoever waited behind it may be next.
+        leader.nudges.work.set()
+
+
+def _describe_anew(leader: Leader, record_: JobRecord) -> None:
+    for members in (*gangs.waiting(record_.job), *gangs.holding(record_)):
+        leader.scheduler.change(gangs.describe(record_, members))
+    leader.nudges.work.set()
