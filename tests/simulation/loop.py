@@ -54,10 +54,12 @@ class VirtualClock:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
+        self.set_ms = 0
+        """By how much somebody set this clock."""
 
     def now_ms(self) -> int:
-        """Return the virtual time in milliseconds."""
-        return round(self._loop.time() * 1000)
+        """Return the virtual time in milliseconds, as the clock is set."""
+        return round(self._loop.time() * 1000) + self.set_ms
 
 
 class Numbered:

@@ -20,7 +20,7 @@ def adopt(leader: Leader, record: JobRecord) -> None:
     leader.active.act_on(job)
     leader.nudges.work.set()
     for members in gangs.waiting(job):
-        leader.scheduler.add(gangs.describe(record, members))
+        leader.scheduler.add(leader.describe(record, members))
     for slot in record.slots.values():
         leader.ports.mark(slot.address, [port for ports in slot.ports.values() for port in ports])
     is_backing_off = any(task.phase is TaskPhase.BACKING_OFF for task in job.tasks.values())
@@ -67,6 +67,7 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
     _requeue(leader, before, after, changed)
     if after.job.is_final:
         active.records.pop(id_, None)
+        leader.steady.forget(id_)
         active.to_act.pop(id_, None)
         active.steps.pop(id_, None)
     else:
@@ -107,12 +108,12 @@ def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Colle
         _describe_anew(leader, after)
     if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
         for members in gangs.holding(after):
-            leader.scheduler.checkpointed(members.gang, after.checkpoint_at_ms)
+            leader.scheduler.checkpointed(members.gang, leader.steady.now_ms())
     for members in gangs.waiting(after.job, changed):
         if members.gang in waited:
             waited.discard(members.gang)
             continue
-        leader.scheduler.add(gangs.describe(after, members))
+        leader.scheduler.add(leader.describe(after, members))
         leader.nudges.work.set()
     if not waited:
         return
@@ -126,5 +127,5 @@ def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Colle
 
 def _describe_anew(leader: Leader, record_: JobRecord) -> None:
     for members in (*gangs.waiting(record_.job), *gangs.holding(record_)):
-        leader.scheduler.change(gangs.describe(record_, members))
+        leader.scheduler.change(leader.describe(record_, members))
     leader.nudges.work.set()

@@ -266,10 +266,11 @@ def _waits(leader: Leader, job: Job) -> Iterator[Wait]:
     for members in gangs.waiting(job):
         by_role.setdefault("" if job.plan.is_gang else members.tasks[0].role, []).append(members.gang)
     for names in by_role.values():
-        message = [wait for name in names[:WAITS_OF_A_ROLE] if (wait := leader.scheduler.why(name)) is not None]
-        yield from message[:-1]
-        if message:
-            yield replace(message[-1], more=max(0, len(names) - WAITS_OF_A_ROLE))
+        found = (leader.scheduler.why(name) for name in names[:WAITS_OF_A_ROLE])
+        waits = [leader.steady.dated(wait) for wait in found if wait is not None]
+        yield from waits[:-1]
+        if waits:
+            yield replace(waits[-1], more=max(0, len(names) - WAITS_OF_A_ROLE))
 
 
 def _refuse_over(found: JobRecord) -> None:

@@ -63,7 +63,7 @@ async def learn_use(leader: Leader) -> None:
     half_life_ms = leader.sharing.half_life_ms
     if leader.usage is None or half_life_ms is None:
         return
-    now_ms = leader.clock.now_ms()
+    now_ms, steady_ms = leader.clock.now_ms(), leader.steady.now_ms()
     rows = await leader.usage.use(now_ms - HALF_LIVES * half_life_ms, now_ms)
     skus = leader.scheduler.sku_types()
     used: dict[tuple[str, str], float] = {}
@@ -71,7 +71,7 @@ async def learn_use(leader: Leader) -> None:
         owner = row.virtual_cluster, row.user
         used[owner] = used.get(owner, 0.0) + _faded(row, skus, half_life_ms, now_ms)
     for (name, user), device_ms in sorted(used.items()):
-        leader.scheduler.learn_use(name, user, device_ms, now_ms)
+        leader.scheduler.learn_use(name, user, device_ms, steady_ms)
 
 
 async def learn_run_times(leader: Leader) -> None:

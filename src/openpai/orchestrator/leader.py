@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy
+from openpai.orchestrator import gangs
+from openpai.orchestrator.steady import SteadyClock
 from openpai.orchestrator.task_ports import PortBook
 from openpai.orchestrator.waiting import Waits
 from openpai.ports.backend import Backend, LaunchTask, NodeSeen, TaskSeen
@@ -24,7 +26,7 @@ from openpai.ports.storages import StorageStore
 from openpai.ports.store import JobRecord, JobStore, Sealed
 from openpai.ports.usage import UsageStore
 from openpai.scheduler.interface import SharingScheduler
-from openpai.scheduler.model import Limit, Order
+from openpai.scheduler.model import Gang, Limit, Order
 
 
 class Secrets(Protocol):
@@ -153,8 +155,17 @@ class Leader:
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a step is saved: one step of a job at a time."""
     grants_given: int = 0
+    steady: SteadyClock = field(init=False)
+    """The scheduler's clock."""
     must_resync: bool = False
     """The desk and the store disagree about grants: the leader has to begin again from the store."""
+
+    def __post_init__(self) -> None:
+        self.steady = SteadyClock(self.clock)
+
+    def describe(self, record: JobRecord, members: gangs.Members) -> Gang:
+        """Return a gang as the scheduler wants to know it, with its age by the scheduler's clock."""
+        return replace(gangs.describe(record, members), submitted_at_ms=self.steady.submitted_ms(record.job))
 
     def next_grant(self) -> int:
         """Return a number larger than that of every grant before, under this or any earlier lease."""

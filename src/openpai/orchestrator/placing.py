@@ -37,7 +37,7 @@ class Proposal:
     async def propose(self, leader: Leader, busy: Collection[str]) -> Mapping[str, JobUpdate]:
         """Return the scheduler's decisions as updates. A job that is `busy` waits for the next turn."""
         now_ms = leader.clock.now_ms()
-        decisions = leader.scheduler.decide(now_ms, DECISIONS_MAX)
+        decisions = leader.scheduler.decide(leader.steady.now_ms(), DECISIONS_MAX)
         self.has_more = len(decisions) == DECISIONS_MAX
         updates: dict[str, JobUpdate] = {}
         for decision in decisions:
