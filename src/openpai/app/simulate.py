@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openpai.cli import output
+from openpai.cli.textfile import read_text
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ def simulate(
     config: Annotated[
         list[Path] | None, typer.Option(help="Cluster in HiveD's format; give several to compare them.")
     ] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the cluster, without --config.")] = NODES_DEFAULT,
-    gpus_per_node: Annotated[int, typer.Option(min=1, help="GPUs of each node, without --config.")] = 8,
+    nodes: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Nodes of the cluster, without --config.")
+    ] = NODES_DEFAULT,
+    gpus_per_node: Annotated[int, typer.Option(min=1, max=64, help="GPUs of each node, without --config.")] = 8,
     match_vcs: Annotated[
         bool, typer.Option("--match-vcs", help="Give the trace's virtual clusters to the configuration's by size.")
     ] = False,
@@ -106,14 +109,14 @@ def _inputs(
     from openpai.simulator.formats import read_trace
     from openpai.simulator.synthetic import SyntheticSpec, generate
 
-    if (trace is None) == (synthetic is None):
+    if (trace is None) == (not synthetic):
         message = "give either a trace to replay (--trace FILE) or one to make (--synthetic jobs=1000,days=7)"
         raise Refused("InvalidParametersError", message, "see pai simulate --help")
-    named = [(path.stem, read_config(_read(path, "configuration"))) for path in configs]
+    named = [(path.stem, read_config(read_text(path, "a configuration in HiveD's format"))) for path in configs]
     found: Trace | None = None
     spec: SyntheticSpec | None = None
     if trace is not None:
-        found = read_trace(_read(trace, "trace"), trace_format)
+        found = read_trace(read_text(trace, "a job trace"), trace_format)
     else:
         spec = SyntheticSpec.parse(synthetic or "")
     if not named:
@@ -216,13 +219,6 @@ def _anomaly(traces: Sequence[Trace], config: HivedConfig | None, rules: Rules, 
     output.say()
     for sentence in anomaly_sentences(found):
         output.console().print(sentence, markup=False)
-
-
-def _read(path: Path, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(f"read the {what}", path, error) from error
 
 
 def _write(path: Path, text: str) -> None:
