@@ -268,7 +268,7 @@ class Histories(RuleBasedStateMachine):
     @rule(text=st.sampled_from(CONFIGS))
     def reconfigure(self, text: str) -> None:
         before = {gang: spots for gang, spots in self._cells().items() if gang in self.running}
-        report = self.scheduler.reconfigure(text)
+        report = self.scheduler.reconfigure(read_config(text))
         self.text = text
         assert set(report.demoted) <= set(self.running)
         if "CPU-NODE" in text:

@@ -24,21 +24,21 @@ REPLAYED_MAX = 20
 
 def plan(
     promises: Annotated[
-        str, typer.Argument(metavar="WISHES", help='Who gets how much: "team-a: 3 nodes, team-b: 8 GPUs of A100".')
+        str, typer.Argument(metavar="PROMISES", help='Who gets how much: "team-a: 3 nodes, team-b: 8 GPUs of A100".')
     ],
     file: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the configuration there.")
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Write a configuration for the machines there are, in HiveD's format.
+    """Write a configuration for the nodes of the platform, in HiveD's format.
 
-    Whatever nobody is promised goes to `default`, unless a wish such as "team-a: rest" says who gets it. Nothing is
-    changed on the platform; `pai vc apply` does that.
+    What is not promised goes to `default`, unless a promise such as "team-a: rest" says otherwise. This changes nothing
+    on the platform; `pai vc apply` does.
     """
     from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
-    from openpai.scheduler.config.planning import Promise, read_promises
     from openpai.scheduler.config.planning import plan as planned
+    from openpai.scheduler.config.promises import Promise, read_promises
     from openpai.scheduler.model import Node
 
     asked = read_promises(promises)
@@ -47,12 +47,12 @@ def plan(
     with session.connect() as pai:
         seen = pai.nodes()
     if not seen:
-        raise Refused("BadConfigurationError", "there are no machines to promise", "see pai node list")
+        raise Refused("BadConfigurationError", "there are no nodes to promise", "see pai node list")
     nodes = [
         (Node(node.name, node.cpus.total, node.memory_mb.total, node.gpus.total), node.gpu_model)
         for node in sorted(seen, key=lambda node: node.name)
     ]
-    text = planned(nodes, asked)
+    text = planned(nodes, asked).text
     if file is not None:
         write(file, text)
     if json:

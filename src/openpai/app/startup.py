@@ -21,12 +21,13 @@ from openpai.api.services import Services
 from openpai.api.vc_groups import ensure_vc_groups
 from openpai.app.settings import Settings
 from openpai.cli.textfile import read_text
-from openpai.orchestrator.arranging import absent_machines, check, seen_machines
+from openpai.orchestrator.node_sync import absent_nodes, seen_nodes
 from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, AccountStore, Group, User
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.settings import CLUSTER, SettingsStore
 from openpai.protocol.errors import Refused, Unavailable
+from openpai.scheduler.config.arrangement import check
 
 ADMIN: Final = "admin"
 BY: Final = "pai up"
@@ -118,7 +119,7 @@ async def promise(body: Mapping[str, Any], store: SettingsStore, backend: Backen
     if known is not None and known.body == body:
         return
     there = {node.name: node for node in await backend.nodes()}
-    check(body, [*seen_machines(there.values()), *absent_machines(await store.node_notes(), there)])
+    check(body, [*seen_nodes(there.values()), *absent_nodes(await store.node_notes(), there)])
     if known is not None and known.changed_by != BY:
         message = "the promises of the command line take the place of those made while the platform ran"
         log.warning(message, made_by=known.changed_by, version=known.version)

@@ -25,6 +25,7 @@ from openpai.ports.settings import NodeNote, Setting, SettingsStore
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import JobRecord, JobStore, Sealed
 from openpai.ports.usage import UsageStore
+from openpai.scheduler.config.arrangement import Arrangement
 from openpai.scheduler.interface import SharingScheduler
 from openpai.scheduler.model import Gang, Limit, Order
 
@@ -89,24 +90,6 @@ class ActiveJobs:
         if tasks:
             self.to_act.setdefault(job.id, {}).update(dict.fromkeys(tasks))
         return bool(tasks)
-
-
-@dataclass(frozen=True, slots=True)
-class Arrangement:
-    """Who is promised what, as the scheduler goes by it."""
-
-    text: str = ""
-    """In HiveD's format; empty while there is nothing to promise."""
-    virtual_clusters: frozenset[str] = frozenset()
-    pins: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Pinned cells by virtual cluster."""
-    unkept: frozenset[str] = frozenset()
-    """Virtual clusters that have less than they were promised, or nothing."""
-    needed: frozenset[str] = frozenset()
-    """Nodes that nobody sees and that promises count on."""
-    problems: tuple[str, ...] = ()
-    demoted: tuple[str, ...] = ()
-    """Gangs that lost their guarantee when this came into force."""
 
 
 @dataclass(slots=True)

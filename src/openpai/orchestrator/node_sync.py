@@ -11,13 +11,14 @@ from typing import Final
 
 import structlog
 
-from openpai.orchestrator.arranging import Machines, absent_machines, arrange, seen_machines
 from openpai.orchestrator.draining import deadlines
 from openpai.orchestrator.fairness import learn_limits
-from openpai.orchestrator.leader import Arrangement, Leader
+from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NodeSeen
 from openpai.ports.settings import CLUSTER, DRAINS, NodeNote
 from openpai.protocol.errors import Refused
+from openpai.scheduler.config.arrangement import Arrangement, arrange
+from openpai.scheduler.config.planning import Nodes
 from openpai.scheduler.model import Node
 
 log: Final = structlog.get_logger(__name__)
@@ -111,10 +112,22 @@ def _describe(node: NodeSeen, note: NodeNote) -> Iterator[str]:
         yield f"{message}: {note.bad_because}" if note.bad_because else message
 
 
+def seen_nodes(nodes: Iterable[NodeSeen]) -> Nodes:
+    """Return the nodes that the backend reports, by name, for planning."""
+    found = sorted(nodes, key=lambda node: node.name)
+    return [(Node(node.name, node.cpus, node.memory_mb, node.gpus), node.gpu_model) for node in found]
+
+
+def absent_nodes(notes: Iterable[NodeNote], present: Mapping[str, NodeSeen]) -> Nodes:
+    """Return the nodes that are noted but not reported, by name, for planning."""
+    found = sorted((note for note in notes if note.name not in present), key=lambda note: note.name)
+    return [(Node(note.name, note.cpus, note.memory_mb, note.gpus), note.gpu_model) for note in found]
+
+
 def _tell_promises(leader: Leader) -> None:
     sharing = leader.sharing
-    seen = seen_machines(leader.nodes.values())
-    absent = absent_machines(sharing.notes.values(), leader.nodes)
+    seen = seen_nodes(leader.nodes.values())
+    absent = absent_nodes(sharing.notes.values(), leader.nodes)
     version = sharing.setting.version if sharing.setting is not None else 0
     made_from = (version, seen, absent)
     if made_from == sharing.made_from:
@@ -123,15 +136,15 @@ def _tell_promises(leader: Leader) -> None:
     sharing.made_from = made_from
     if arranged.problems != sharing.arrangement.problems:
         _complain(arranged.problems)
-    if arranged.text and arranged.text != sharing.arrangement.text:
-        demoted = tuple(leader.scheduler.reconfigure(arranged.text).demoted)
+    if arranged.config is not None and arranged.config != sharing.arrangement.config:
+        demoted = tuple(leader.scheduler.reconfigure(arranged.config).demoted)
         arranged = replace(arranged, demoted=demoted)
         log.info("the cluster is shared out anew", virtual_clusters=", ".join(sorted(arranged.virtual_clusters)))
         leader.nudges.work.set()
     sharing.arrangement = arranged
 
 
-def _arranged(leader: Leader, seen: Machines, absent: Machines) -> Arrangement:
+def _arranged(leader: Leader, seen: Nodes, absent: Nodes) -> Arrangement:
     setting = leader.sharing.setting
     try:
         return arrange(setting.body if setting is not None else None, seen, absent)

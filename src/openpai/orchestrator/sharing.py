@@ -10,20 +10,21 @@ from dataclasses import replace
 from typing import Any
 
 from openpai.orchestrator import gangs
-from openpai.orchestrator.arranging import absent_machines, check, names_in, promised_text, seen_machines
 from openpai.orchestrator.draining import set_deadline
 from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.holding import held_on
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.node_sync import look_at_nodes
+from openpai.orchestrator.node_sync import absent_nodes, look_at_nodes, seen_nodes
 from openpai.orchestrator.node_views import node_views
-from openpai.orchestrator.promising import changed, no_virtual_cluster
 from openpai.ports.clock import Clock
 from openpai.ports.platform import ClusterConfig, Holding, NodeChange, NodeView, NotLeading
 from openpai.ports.settings import CLUSTER, NodeNote, SettingsStore
 from openpai.ports.store import LEASE_MS, JobStore
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
+from openpai.scheduler.config.arrangement import check, names_in
+from openpai.scheduler.config.editing import no_virtual_cluster, with_promise
+from openpai.scheduler.config.promises import promised_text
 from openpai.scheduler.interface import Amount, VcView
 
 
@@ -134,15 +135,15 @@ class SharingCommands:
             message = "`default` has whatever is promised to nobody else"
             raise Refused("ReadOnlyVcError", message, "promise the other virtual clusters more or less")
         setting = await self._settings.setting(CLUSTER)
-        body = changed(setting.body if setting is not None else None, virtual_cluster, promise)
+        body = with_promise(setting.body if setting is not None else None, virtual_cluster, promise)
         if promise is None:
             _refuse_in_use(leader, virtual_cluster)
         return await self._configure(leader, body, setting.version if setting is not None else 0, by)
 
     async def _configure(self, leader: Leader, body: dict[str, Any], version: int | None, by: str) -> ClusterConfig:
         machines = [
-            *seen_machines(leader.nodes.values()),
-            *absent_machines(leader.sharing.notes.values(), leader.nodes),
+            *seen_nodes(leader.nodes.values()),
+            *absent_nodes(leader.sharing.notes.values(), leader.nodes),
         ]
         check(body, machines)
         await self._settings.set_setting(CLUSTER, body, by=by, at_ms=self._clock.now_ms(), version=version)

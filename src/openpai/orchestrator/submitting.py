@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from openpai.orchestrator import gangs
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.promising import no_virtual_cluster
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord
@@ -18,6 +17,7 @@ from openpai.protocol.findings import listed, nearest
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
 from openpai.protocol.reading import Read
+from openpai.scheduler.config.editing import no_virtual_cluster
 
 _AT: Final = "extras.hivedScheduler.taskRoles"
 
@@ -104,7 +104,7 @@ def _beyond(quota: Quota, message: str, advice: str) -> Refused:
 def check_hardware(leader: Leader, record: JobRecord, read: Read, usable: Collection[str] | None = None) -> None:
     """Raise InvalidProtocol for hardware the cluster does not have, and Refused for a job that could never run."""
     arrangement = leader.sharing.arrangement
-    if not arrangement.text or record.virtual_cluster in arrangement.unkept:
+    if arrangement.config is None or record.virtual_cluster in arrangement.unkept:
         return  # what it was promised may come yet
     spec = read.spec
     faults = tuple(_hardware_faults(leader, record, spec))
@@ -140,7 +140,7 @@ def _hardware_faults(leader: Leader, record: JobRecord, spec: JobSpec) -> Iterat
     placements = placement_of(spec).roles
     skus: Mapping[str, Any] = leader.scheduler.sku_types() if placements else {}
     own = leader.scheduler.sku_types(name) if placements and record.priority >= 0 else skus
-    pins = leader.sharing.arrangement.pins.get(name, frozenset())
+    pins = leader.sharing.arrangement.pins_of(name)
     for role, placement in placements.items():
         if placement.sku_type is not None and placement.sku_type not in own:
             message = f"virtual cluster {name!r} was promised no {placement.sku_type}"

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Refusal, Spot, Wait
 
 
@@ -145,8 +146,8 @@ class SharingScheduler(Scheduler, Protocol):
         """Learn what a user used before this scheduler began, faded to `at_ms` already."""
         ...
 
-    def reconfigure(self, text: str) -> Configured:
-        """Go on under another configuration in HiveD's format, at once. Raises InvalidConfig, changing nothing."""
+    def reconfigure(self, config: HivedConfig) -> Configured:
+        """Switch to another configuration; running gangs keep running."""
         ...
 
     def borrowers(self) -> frozenset[str]:

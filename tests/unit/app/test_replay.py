@@ -14,7 +14,8 @@ import yaml
 
 from openpai.cli import session
 from openpai.client import Client
-from openpai.scheduler.config.planning import plan, read_promises
+from openpai.scheduler.config.planning import plan
+from openpai.scheduler.config.promises import read_promises
 from openpai.scheduler.model import Ask, Gang, Node
 from openpai.scheduler.queue.scheduler import HivedScheduler
 
@@ -88,11 +89,11 @@ def test_a_plan_for_more_than_there_is_says_what_is_left(pai, machines):
     assert "3 nodes" in err
 
 
-def test_a_plan_needs_machines(pai, machines):
+def test_a_plan_needs_nodes(pai, machines):
     machines.clear()
     code, _, err = pai("vc", "plan", "a: 3 nodes")
     assert code == 2
-    assert "no machines" in err
+    assert "no nodes" in err
 
 
 def test_a_replay_tells_every_waiting_gang_and_why(pai, snapshot):

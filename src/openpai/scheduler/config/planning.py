@@ -15,46 +15,20 @@ from typing import Any, Final
 import yaml
 
 from openpai.protocol.errors import Refused
-from openpai.protocol.parsing import cut
 from openpai.scheduler.config.faults import nearest
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.promises import Promise, counted
+from openpai.scheduler.config.reading import config_of
 from openpai.scheduler.model import Node
 
+Nodes = Sequence[tuple[Node, str]]
+"""Nodes, each with its GPU model."""
 CPU_DEVICES_MAX: Final = 64
 """A machine without GPUs is shared out in at most so many parts."""
 CPUS_LOST_MAX: Final = 0.05
 """How much of its CPUs may be left over by that."""
-SHOWN_MAX: Final = 200
-
 ALIKE: Final = 0.9
 """Machines are alike if all that sets them apart is that little memory: no two report quite the same."""
-
-_WISH = re.compile(
-    r"(?P<team>[^:,]+):\s*(?:(?P<rest>(?:the\s+)?rest)|(?P<number>[0-9]{1,9})\s*(?P<unit>nodes?|gpus?|cpus?))"
-    r"(?:\s*of\s+(?P<kind>\S+))?",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """How much a virtual cluster is to get: nodes, GPUs, CPUs of machines without GPUs, or what nobody else gets."""
-
-    virtual_cluster: str
-    nodes: int = 0
-    gpus: int = 0
-    kind: str | None = None
-    """Of which kind of machine; None for any, and for several if no single kind has enough."""
-    cpus: int = 0
-    is_rest: bool = False
-
-    def describe(self) -> str:
-        """Return the amount in words."""
-        named = ((self.nodes, "node"), (self.cpus, "CPU"), (self.gpus, "GPU"))
-        return next((_counted(count, noun) for count, noun in named if count), "nothing")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 @dataclass(slots=True)
@@ -71,32 +45,10 @@ class _Kind:
     """Parts of machines that are cut already and not given away, by their number of devices."""
 
 
-def read_promises(text: str) -> tuple[Promise, ...]:
-    """Return the wishes in a sentence such as `vision: 3 nodes, speech: 8 GPUs of V100`; Refused if unreadable."""
-    promises = []
-    for piece in text.split(","):
-        match = _WISH.fullmatch(piece.strip())
-        team = match["team"].strip() if match else ""
-        if match is None or not team:
-            message = f"{cut(piece.strip(), SHOWN_MAX)!r} cannot be understood"
-            raise Refused(
-                "InvalidParametersError",
-                message,
-                "write it as `team: 3 nodes`, `team: 8 GPUs of V100`, `team: 16 CPUs` or `team: rest`",
-            )
-        number, unit = int(match["number"] or 0), (match["unit"] or "").lower()[:1]
-        if not number and not match["rest"]:
-            message = f"{cut(piece.strip(), SHOWN_MAX)!r} promises nothing"
-            raise Refused("InvalidParametersError", message, "name at least one; `pai vc remove` takes a promise away")
-        amounts = [number if unit == letter else 0 for letter in "ngc"]
-        promises.append(Promise(team, amounts[0], amounts[1], match["kind"], amounts[2], bool(match["rest"])))
-    return tuple(promises)
+def plan(nodes: Nodes, promises: Iterable[Promise], empty: Iterable[str] = ()) -> HivedConfig:
+    """Return a configuration for these nodes that keeps every promise; raise Refused if there is none.
 
-
-def plan(nodes: Sequence[tuple[Node, str]], promises: Iterable[Promise]) -> str:
-    """Return a configuration for nodes, each with its GPU model, that grants every wish; Refused if none can.
-
-    A virtual cluster may have several wishes. What it gets for them is added up.
+    The promises of one virtual cluster add up. `empty` names virtual clusters that exist without a promise.
     """
     kinds = _kinds(nodes)
     wanted = list(promises)
@@ -119,13 +71,13 @@ def plan(nodes: Sequence[tuple[Node, str]], promises: Iterable[Promise]) -> str:
         },
         "virtualClusters": {
             name: {"virtualCells": [{"cellType": kind, "cellNumber": number} for kind, number in cells.items()]}
-            for name, cells in granted.items()
+            for name, cells in (granted | {name: {} for name in sorted(empty) if name not in granted}).items()
         },
     }
-    return yaml.safe_dump(document, sort_keys=False)
+    return config_of(document, yaml.safe_dump(document, sort_keys=False))
 
 
-def _kinds(nodes: Sequence[tuple[Node, str]]) -> list[_Kind]:
+def _kinds(nodes: Nodes) -> list[_Kind]:
     """Return the kinds of machines, GPUs first. Their names follow from what they are, not from who was seen first."""
     found: dict[tuple[str, int, int], list[_Kind]] = {}
     for node, model in sorted(nodes, key=lambda item: -item[0].memory_mb):
@@ -220,7 +172,7 @@ def _grant(kinds: list[_Kind], promise: Promise, others: Sequence[Promise]) -> d
     if cells is not None:
         return cells
     most = sum(kind.nodes_left for kind in with_gpus or candidates)
-    left = f"{_counted(most, 'whole node')} that could serve {'is' if most == 1 else 'are'} left"
+    left = f"{counted(most, 'whole node')} that could serve {'is' if most == 1 else 'are'} left"
     message = f"{promise.virtual_cluster} wants {promise.describe()}, and at most {left}"
     raise Refused("BadConfigurationError", message, "give less to somebody" + _told_of(others))
 

@@ -32,9 +32,13 @@ _MEGABYTES: Final = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def read_config(text: str) -> HivedConfig:
-    """Return what the configuration says; raise InvalidConfig with every fault it has."""
+    """Return the configuration in a text; raise InvalidConfig with every fault it has."""
+    return config_of(parse_text(text), text)
+
+
+def config_of(document: object, text: str) -> HivedConfig:
+    """Return the configuration in a parsed document, whose text is `text`; raise InvalidConfig with every fault."""
     faults = Faults()
-    document = parse_text(text)
     root = faults.mapping("", document)
     faults.known_keys("", root, (*SETTINGS, "physicalCluster", "virtualClusters"))
     cluster = faults.mapping("physicalCluster", root.get("physicalCluster"))

@@ -18,7 +18,6 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import OPPORTUNISTIC, State
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
-from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.interface import Amount, Scheduler, VcView
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
@@ -67,9 +66,9 @@ class HivedScheduler(Scheduler):
         """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
         self.state.machines.remove(name)
 
-    def reconfigure(self, text: str) -> Reconfigured:
-        """Go on under another configuration in HiveD's format, at once. Raises InvalidConfig, changing nothing."""
-        return self.state.adopt(read_config(text))
+    def reconfigure(self, config: HivedConfig) -> Reconfigured:
+        """Switch to another configuration; running gangs keep running."""
+        return self.state.adopt(config)
 
     def refusal(self, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
         """Return why `gang` could not run even if everything were free, or None. Changes nothing."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from openpai.scheduler.config.planning import plan, read_promises
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.planning import plan
+from openpai.scheduler.config.promises import read_promises
 from openpai.scheduler.model import Ask, Gang, Node, Place, Preempt
 from openpai.scheduler.queue.scheduler import HivedScheduler
 
 NODES = [Node(f"gpu-{number}", 64, 65_536, 8) for number in range(2)]
 
 
-def config(model: str) -> str:
+def config(model: str) -> HivedConfig:
     return plan([(node, model) for node in NODES], read_promises("vision: 1 node, default: rest"))
 
 

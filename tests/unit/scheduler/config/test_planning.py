@@ -7,14 +7,16 @@ import pytest
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest
-from openpai.scheduler.config.planning import Promise, plan, read_promises
+from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.planning import plan
+from openpai.scheduler.config.promises import Promise, read_promises
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node
 
 FLEET = [(Node(f"v{number}", 32, 262144, 8), "V100") for number in range(4)] + [(Node("c0", 12, 65536, 0), "")]
 
 
-def test_wishes_are_read_from_a_sentence() -> None:
+def test_promises_are_read_from_a_text() -> None:
     text = "team A: 3 nodes, team B: 8 GPUs, infer: 4 gpus of V100, batch: 1 node of CPU"
     assert read_promises(f"{text}, cheap: 16 CPUs, default: rest") == (
         Promise("team A", nodes=3),
@@ -29,15 +31,15 @@ def test_wishes_are_read_from_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("text", [" " * 50_000, "a" + " " * 50_000, f"a: {'9' * 5000} nodes", ": 1 node", " : 1 node"])
-def test_a_wish_that_is_none_is_refused_at_once(text: str) -> None:
+def test_a_text_that_is_no_promise_is_refused_at_once(text: str) -> None:
     with pytest.raises(Refused, match="cannot be understood") as caught:
         read_promises(text)
     assert len(caught.value.message) < 300
 
 
 def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
-    text = plan(FLEET, read_promises("a: 2 nodes of V100, b: 12 GPUs, c: 3 GPUs, d: 1 node of CPU"))
-    config = read_config(text)
+    config = plan(FLEET, read_promises("a: 2 nodes of V100, b: 12 GPUs, c: 3 GPUs, d: 1 node of CPU"))
+    assert read_config(config.text) == config
     promised = {
         name: sum(config.chains[quota.chain].leaves(quota.level) * quota.number for quota in spec.quota)
         for name, spec in config.virtual_clusters.items()
@@ -53,7 +55,7 @@ def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
 
 def test_machines_of_odd_sizes_and_of_two_builds_are_kept_apart() -> None:
     fleet = [(Node("a", 8, 8192, 3), "K80"), (Node("b", 16, 8192, 3), "K80"), (Node("c", 4, 4096, 1), "T4")]
-    config = read_config(plan(fleet, read_promises("x: 1 node of K80, y: 2 GPUs of K80-16cpu, z: 1 GPU of T4")))
+    config = plan(fleet, read_promises("x: 1 node of K80, y: 2 GPUs of K80-16cpu, z: 1 GPU of T4"))
     assert set(config.chains) == {"K80-POOL", "K80-16cpu-POOL", "T4-POOL"}
 
 
@@ -67,20 +69,19 @@ def test_machines_of_odd_sizes_and_of_two_builds_are_kept_apart() -> None:
         ("a: 0 nodes", "'a: 0 nodes' promises nothing"),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_refused(promises: str, message: str) -> None:
+def test_a_promise_that_cannot_be_kept_is_refused(promises: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         plan(FLEET, read_promises(promises))
 
 
-def test_a_wish_for_gpus_where_none_are_says_what_there_is() -> None:
+def test_a_promise_of_gpus_without_gpus_names_the_kinds_of_nodes() -> None:
     with pytest.raises(Refused, match="a wants 4 GPUs, and there are none") as caught:
         plan([(Node("vm", 8, 8192, 0), "")], read_promises("a: 4 GPUs"))
     assert "the machines there are: CPU" in caught.value.advice
 
 
-def promised(text: str) -> dict[str, dict[str, int]]:
+def promised(config: HivedConfig) -> dict[str, dict[str, int]]:
     """Return how many devices of each type the virtual clusters of a configuration were promised."""
-    config = read_config(text)
     found: dict[str, dict[str, int]] = {}
     for name, spec in config.virtual_clusters.items():
         kinds = found.setdefault(name, {})
@@ -91,17 +92,17 @@ def promised(text: str) -> dict[str, dict[str, int]]:
 
 
 def test_the_rest_is_all_that_nobody_else_was_given() -> None:
-    text = plan(FLEET, read_promises("default: rest, a: 1 node of V100, b: 3 GPUs, c: 3 CPUs"))
-    assert promised(text) == {"default": {"V100": 21, "CPU": 9}, "a": {"V100": 8}, "b": {"V100": 3}, "c": {"CPU": 3}}
+    config = plan(FLEET, read_promises("default: rest, a: 1 node of V100, b: 3 GPUs, c: 3 CPUs"))
+    assert promised(config) == {"default": {"V100": 21, "CPU": 9}, "a": {"V100": 8}, "b": {"V100": 3}, "c": {"CPU": 3}}
 
 
 def test_the_rest_of_nothing_is_a_virtual_cluster_without_cells() -> None:
-    text = plan(FLEET, read_promises("all: 4 nodes of V100, all: 1 node of CPU, default: rest"))
-    assert promised(text) == {"all": {"V100": 32, "CPU": 12}, "default": {}}
+    config = plan(FLEET, read_promises("all: 4 nodes of V100, all: 1 node of CPU, default: rest"))
+    assert promised(config) == {"all": {"V100": 32, "CPU": 12}, "default": {}}
     assert promised(plan([], read_promises("default: rest"))) == {"default": {}}
 
 
-def test_a_wish_for_any_kind_is_served_from_several_if_no_kind_has_enough() -> None:
+def test_a_promise_of_any_kind_is_served_from_several_if_no_kind_has_enough() -> None:
     fleet = [*FLEET[:2], (Node("t0", 8, 65536, 4), "T4"), (Node("t1", 8, 65536, 4), "T4")]
     assert promised(plan(fleet, read_promises("a: 3 nodes"))) == {"a": {"T4": 8, "V100": 8}}
     assert promised(plan(fleet, read_promises("a: 22 GPUs, b: rest"))) == {"a": {"T4": 8, "V100": 14}, "b": {"V100": 2}}
@@ -118,8 +119,8 @@ def test_a_virtual_cluster_may_have_several_kinds() -> None:
 
 def test_names_of_kinds_do_not_change_when_another_machine_comes() -> None:
     fleet = [(Node(f"n{at}", cpus, 65536 + at, 2), "K80") for at, cpus in enumerate((8, 16, 16))]
-    before = read_config(plan(fleet, []))
-    after = read_config(plan([(Node("first", 16, 65530, 2), "K80"), *fleet, (Node("last", 8, 65000, 2), "K80")], []))
+    before = plan(fleet, [])
+    after = plan([(Node("first", 16, 65530, 2), "K80"), *fleet, (Node("last", 8, 65000, 2), "K80")], [])
     assert set(before.chains) == set(after.chains) == {"K80-POOL", "K80-16cpu-POOL"}
     assert set(before.chains["K80-16cpu-POOL"].nodes) < set(after.chains["K80-16cpu-POOL"].nodes)
     assert after.skus["K80"].memory_mb == 65000 // 2
@@ -127,6 +128,6 @@ def test_names_of_kinds_do_not_change_when_another_machine_comes() -> None:
 
 @pytest.mark.parametrize(("cpus", "devices"), [(1, 1), (6, 6), (64, 64), (96, 48), (127, 63), (256, 64)])
 def test_a_machine_without_gpus_is_shared_out_with_hardly_a_cpu_left_over(cpus: int, devices: int) -> None:
-    config = read_config(plan([(Node("n", cpus, 65536, 0), "")], read_promises("default: rest")))
+    config = plan([(Node("n", cpus, 65536, 0), "")], read_promises("default: rest"))
     assert sum(chain.count(1) for chain in config.chains.values()) == devices
     assert config.skus["CPU"].cpus * devices >= 0.95 * cpus

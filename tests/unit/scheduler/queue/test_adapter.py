@@ -361,7 +361,7 @@ def test_a_new_configuration_keeps_what_runs_and_what_waits(scheduler: HivedSche
     del document["virtualClusters"]["cpu"]
     del document["virtualClusters"]["default"]["pinnedCells"]
     document["virtualClusters"]["default"]["virtualCells"][0]["cellNumber"] = 2
-    report = scheduler.reconfigure(yaml.safe_dump(document))
+    report = scheduler.reconfigure(read_config(yaml.safe_dump(document)))
     assert (report.kept, report.demoted) == (("one",), ("pinned",))
     decision = placed(scheduler)
     assert isinstance(decision["two"], Preempt)

@@ -1,4 +1,4 @@
-"""Changes one virtual cluster's part of what was promised: of the wishes, or of a configuration in HiveD's format."""
+"""Changes what one virtual cluster is promised, in promises or in a configuration in HiveD's format."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from typing import Any, Final
 
 import yaml
 
-from openpai.orchestrator.arranging import promised_text, promises_in
 from openpai.protocol.errors import Refused
 from openpai.protocol.findings import listed
 from openpai.scheduler.config.model import ChainSpec, HivedConfig, parse_text
-from openpai.scheduler.config.planning import Promise
-from openpai.scheduler.config.reading import read_config
+from openpai.scheduler.config.promises import Promise, promised_text, promises_in
+from openpai.scheduler.config.reading import config_of, read_config
 
 NUMBERS: Final = ("childCellNumber", "cellNumber", "gpu", "cpu")
 """Keys whose values are numbers."""
 
 
-def changed(body: Mapping[str, Any] | None, name: str, promise: str | None) -> dict[str, Any]:
-    """Return the setting with another promise to one virtual cluster; None promises it nothing and removes it.
+def with_promise(body: Mapping[str, Any] | None, name: str, promise: str | None) -> dict[str, Any]:
+    """Return a stored setting with another promise to one virtual cluster; None removes the virtual cluster.
 
-    Raises NoVirtualClusterError when there is none to remove, and BadConfigurationError for what cannot be understood.
+    Raises Refused NoVirtualClusterError or BadConfigurationError.
     """
     if body is not None and body.get("hived") is not None:
         return {"hived": _changed_config(body["hived"], name, promise)}
@@ -38,7 +37,7 @@ def _changed_promises(text: str, name: str, promise: str | None) -> str:
 
 
 def _parts(promise: str | None) -> list[str]:
-    """Return the parts of a wish such as `3 nodes + 8 GPUs of V100`."""
+    """Return the parts of a promise such as `3 nodes + 8 GPUs of V100`."""
     if promise is None:
         return []
     parts = [part.strip() for part in promise.split("+")]
@@ -55,7 +54,7 @@ def _parts(promise: str | None) -> list[str]:
 def no_virtual_cluster(name: str) -> Refused:
     """Return the error for a virtual cluster that does not exist."""
     message = f"there is no virtual cluster {name!r}"
-    return Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters there are")
+    return Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters")
 
 
 def _changed_config(text: str, name: str, promise: str | None) -> str:
@@ -76,7 +75,7 @@ def _changed_config(text: str, name: str, promise: str | None) -> str:
 
 
 def _written(document: Any) -> str:
-    """Return a configuration as text. It was read as text only; numbers become numbers again, as others expect."""
+    """Return a document as YAML, with its numbers and flags, which were parsed as strings, as numbers and flags."""
     return yaml.safe_dump(_with_numbers(document), sort_keys=False)
 
 
@@ -91,14 +90,14 @@ def _with_numbers(value: Any, key: str = "") -> Any:
 
 
 def _grant(document: Any, cells: list[dict[str, Any]], promise: Promise, config: HivedConfig) -> None:
-    """Add the cells that grant a wish; the first chain that still has them is taken."""
+    """Add the cells that keep a promise, from the first chain that still has them."""
     kinds = {chain.leaf_type for chain in config.chains.values()} | set(config.chains)
     chains = [chain for chain in config.chains.values() if promise.kind in (None, chain.leaf_type, chain.name)]
     if promise.is_rest or not chains:
         message = (
-            f"{promise.kind!r} is no kind of machine"
+            f"there is no kind of node {promise.kind!r}"
             if not chains
-            else "`rest` cannot be said of a whole configuration"
+            else "a configuration in HiveD's format cannot promise `rest`"
         )
         raise Refused("BadConfigurationError", message, f"name one of: {listed(sorted(kinds))}")
     refused: Refused | None = None
@@ -106,7 +105,7 @@ def _grant(document: Any, cells: list[dict[str, Any]], promise: Promise, config:
         more = list(_cells(chain, promise, config))
         cells.extend(more)
         try:
-            read_config(yaml.safe_dump(document, sort_keys=False))
+            config_of(document, "")
         except Refused as error:
             refused = refused or error
             del cells[len(cells) - len(more) :]
@@ -117,7 +116,7 @@ def _grant(document: Any, cells: list[dict[str, Any]], promise: Promise, config:
 
 
 def _cells(chain: ChainSpec, promise: Promise, config: HivedConfig) -> Iterator[dict[str, Any]]:
-    """Yield the cells of a chain that come to so many nodes, GPUs or CPUs, the largest first, none above a node."""
+    """Yield cells of a chain that make up the promise, whole nodes first, then ever smaller cells."""
     sku = config.skus.get(chain.leaf_type)
     if promise.nodes:
         left = promise.nodes * chain.leaves(chain.node_level)
@@ -128,10 +127,5 @@ def _cells(chain: ChainSpec, promise: Promise, config: HivedConfig) -> Iterator[
     for level in range(chain.node_level, 0, -1):
         count, left = divmod(left, chain.leaves(level))
         if count:
-            names = dict.fromkeys(
-                [
-                    chain.name,
-                    *reversed(chain.types[level - 1 :]),
-                ]
-            )
+            names = dict.fromkeys([chain.name, *reversed(chain.types[level - 1 :])])
             yield {"cellType": ".".join(names), "cellNumber": count}
