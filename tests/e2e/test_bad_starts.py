@@ -35,7 +35,8 @@ def environment() -> dict[str, str]:
 
 def refused(*options: object, code: int = 2) -> str:
     """Start a server that has to refuse; return what it said on standard error."""
-    command = [*PAI, "up", "--port", "0", *map(str, options)]
+    port = () if "--port" in options else ("--port", "0")
+    command = [*PAI, "up", *port, *map(str, options)]
     message = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert message.returncode == code, message
     assert message.stdout == ""
@@ -264,12 +265,13 @@ def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_start_that_failed_leaves_no_administrator_whose_password_nobody_was_told(tmp_path: Path) -> None:
     unset = environment()
     del unset["PAI_ADMIN_PASSWORD"]
-    command = [*PAI, "up", "--port", "0", "--backend", "simulated", "--data-dir", str(tmp_path / "data")]
+    command = [*PAI, "up", "--port", "0", "--data-dir", str(tmp_path / "data")]
     nowhere = ["--backend", "docker", "--docker-url", f"unix://{tmp_path}/none.sock"]
+    simulated = [*command, "--backend", "simulated"]
     failed = subprocess.run([*command, *nowhere], env=unset, capture_output=True, text=True, timeout=60, check=False)
     assert failed.returncode != 0
     assert (tmp_path / "data" / "openpai.db").exists()
-    with subprocess.Popen(command, env=unset, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as second:
+    with subprocess.Popen(simulated, env=unset, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as second:
         assert second.stdout is not None
         greeting = [second.stdout.readline() for _ in range(3)]
         second.terminate()
