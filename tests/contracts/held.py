@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from openpai.access.quotas import Quota
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.model import (
     AttemptKey,
@@ -20,7 +21,6 @@ from openpai.lifecycle.model import (
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.changes import build_change
 from openpai.ports.store import Event, JobRecord, NewJob, Saved, Slot
-from openpai.ports.usage import Quota
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 

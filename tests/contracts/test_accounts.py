@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
 from openpai.protocol.errors import Refused
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database

@@ -8,7 +8,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from openpai.ports.accounts import Group
+from openpai.access.accounts import Group
 from openpai.ports.storages import Storage
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused

@@ -9,6 +9,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.model import (
     AttemptKey,
@@ -26,7 +27,6 @@ from openpai.lifecycle.model import (
 )
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.changes import build_change
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
 from openpai.ports.queries import JobFilter
 from openpai.ports.store import AlreadySubmitted, Change, Event, JobRecord, LeaseLost, NewJob, Saved, Slot
 from openpai.protocol.errors import Refused

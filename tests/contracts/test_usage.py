@@ -12,11 +12,12 @@ from random import Random
 import pytest
 import sqlalchemy as sa
 
+from openpai.access.quotas import Quota
 from openpai.lifecycle.model import StartRequested
 from openpai.lifecycle.stepping import step
 from openpai.orchestrator.changes import build_change
 from openpai.ports.store import AlreadySubmitted, Saved
-from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, Quota, UseRow
+from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, UseRow
 from openpai.store.accounting import Period, _of_deleted_jobs, _within_a_day, keep_use
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore

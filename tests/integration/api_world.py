@@ -16,10 +16,11 @@ import httpx
 from cryptography.fernet import Fernet
 from fastapi import FastAPI
 
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.api.app import create_api
-from openpai.api.passwords import hash_password
 from openpai.api.services import Services, Settings
 from openpai.app.health import DatabaseHealth
+from openpai.identity.passwords import hash_password
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.model import (
     AttemptKey,
@@ -35,7 +36,6 @@ from openpai.lifecycle.stepping import step
 from openpai.logs.files import FileLogs
 from openpai.orchestrator.changes import build_change
 from openpai.orchestrator.commands import PlatformCommands
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.ports.platform import Holding, NodeView
 from openpai.ports.store import Saved, Slot
 from openpai.protocol.writing import load_spec

@@ -12,10 +12,10 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from openpai.access.accounts import Token
 from openpai.api.limits import Guesses
 from openpai.api.sessions import digest_of
 from openpai.app.assembly import Server
-from openpai.ports.accounts import Token
 from openpai.protocol.errors import Refused
 
 from .sharing_world import PASSWORD, Sharing, open_sharing

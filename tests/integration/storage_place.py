@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from openpai.ports.accounts import Group
+from openpai.access.accounts import Group
 
 from .api_world import World, open_world
 

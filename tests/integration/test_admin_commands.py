@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from openpai.api.passwords import is_password
+from openpai.access.accounts import Group, Token, User
 from openpai.app.clock import SystemClock
 from openpai.app.datadir import open_data_dir
 from openpai.app.startup import ensure_admin
-from openpai.ports.accounts import Group, Token, User
+from openpai.identity.passwords import is_password
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.opening import migrate

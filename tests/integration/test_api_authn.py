@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from openpai.access.accounts import Token, User
 from openpai.api import passwords
 from openpai.api.services import Rate
-from openpai.ports.accounts import Token, User
 
 from .api_world import PASSWORD, World, open_world
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from openpai.api.routes import clusters
-from openpai.api.vc_groups import forget_vc_groups
+from openpai.orchestrator import vc_groups
+from openpai.orchestrator.vc_groups import forget_vc_groups
 from openpai.ports.accounts import AccountStore
 from openpai.scheduler.queue.replay import answer
 
@@ -42,7 +42,7 @@ async def test_a_virtual_cluster_that_is_promised_anew_while_it_goes_keeps_its_g
         await shared.put("/virtual-clusters/vision", {"promise": "1 node"}, status=201)
         await forget_vc_groups(accounts, names)
 
-    monkeypatch.setattr(clusters, "forget_vc_groups", meanwhile)
+    monkeypatch.setattr(vc_groups, "forget_vc_groups", meanwhile)
     assert (await shared.ask("DELETE", "/virtual-clusters/vision")).status_code == 200
     assert (await gpus(shared))["vision"] == 8
     assert (await shared.get("/groups/vision"))["extension"]["acls"]["virtualClusters"] == ["vision"]

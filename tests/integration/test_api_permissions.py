@@ -16,11 +16,11 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.access.table import ACTIONS, OPEN
 from openpai.api.app import ROUTERS
 from openpai.api.context import action_of
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.protocol.errors import Unavailable
 
 from .api_world import World, open_world

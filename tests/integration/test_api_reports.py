@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from openpai.access.accounts import DEFAULT_GROUP, Group, User
 from openpai.api import answers
 from openpai.api.shapes import reports as shapes
-from openpai.ports.accounts import DEFAULT_GROUP, Group, User
 from openpai.store.schema import users
 from tests.contracts.held import Held, run
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from openpai.ports.accounts import Token
+from openpai.access.accounts import Token
 
 from .api_world import open_world
 from .storage_place import Place, open_place

@@ -12,9 +12,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from openpai.access.accounts import User
 from openpai.api import passwords
 from openpai.api.services import Rate
-from openpai.ports.accounts import User
 
 from .api_world import PASSWORD, World, open_world
 from .sign_on import Browser, Liar, sign_on_with

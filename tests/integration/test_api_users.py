@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from openpai.api.accounts import Vouched, welcome
-from openpai.api.vc_groups import ensure_vc_groups, forget_vc_groups
-from openpai.ports.accounts import Group
+from openpai.access.accounts import Group
+from openpai.orchestrator.accounts import welcome
+from openpai.orchestrator.vc_groups import ensure_vc_groups, forget_vc_groups
+from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused
 
 from .api_world import PASSWORD, World, open_world
@@ -282,7 +283,7 @@ async def test_a_provider_tells_groups_at_each_login_and_never_takes_an_account_
         with pytest.raises(Refused) as refused:
             await welcome(world.users, Vouched("oidc", "s-2", name), 3)
         assert refused.value.code == "ConflictUserError"
-    with pytest.raises(Refused, match="no user name"):
+    with pytest.raises(Refused, match="cannot be a user name"):
         await welcome(world.users, Vouched("oidc", "s-3", "a b"), 3)
     await world.ask("DELETE", "/users/eve/group", "root", json={"groupname": "admingroup"})
     await world.ask("PUT", "/users/root/admin", "root", json={"admin": False})

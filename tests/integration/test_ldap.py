@@ -12,9 +12,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from openpai.access.accounts import Group
 from openpai.identity import directory as directory_module
 from openpai.identity.directory import Directory, LdapSettings
-from openpai.ports.accounts import Group
 from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused, Unavailable
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from joserfc.jwk import RSAKey
 
+from openpai.access.accounts import Group
 from openpai.access.pkce import challenge_of
 from openpai.identity.provider import Provider
-from openpai.ports.accounts import Group
 
 from .api_world import World, open_world
 from .sign_on import BASE, VERIFIER, Browser, Liar, log_in_at, query_of, real_provider, sign_on_with

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
+from openpai.access.accounts import Group
 from openpai.api.app import create_api
 from openpai.identity import provider as provider_module
 from openpai.identity.provider import Provider
-from openpai.ports.accounts import Group
 from openpai.protocol.errors import Unavailable
 
 from .api_world import World, open_world

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from openpai.access.accounts import User
 from openpai.app.backend import make_backend
 from openpai.app.clock import SystemClock
 from openpai.app.datadir import DataDir, open_data_dir
@@ -21,7 +22,6 @@ from openpai.backends.process.confining import find_namespaces
 from openpai.backends.process.dropping import find_user, group_of
 from openpai.backends.process.mounting import has_own_mounts
 from openpai.lifecycle.model import AttemptKey, ExitReason
-from openpai.ports.accounts import User
 from openpai.ports.backend import Backend, KillTask, Mount
 from openpai.protocol.errors import Refused
 from tests.contracts.process_harness import ProcessHarness

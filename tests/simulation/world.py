@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import structlog
 
+from openpai.access.quotas import Quota
 from openpai.app import loops
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.ports.backend import Action
 from openpai.ports.platform import NodeChange
 from openpai.ports.settings import CLUSTER
-from openpai.ports.usage import Quota
 from openpai.store.database import Database
 from openpai.store.settings import SqlSettingsStore
 from openpai.store.usage import SqlUsageStore

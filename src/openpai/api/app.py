@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from openpai.api import bodies
-from openpai.api.allowances import Allowances
 from openpai.api.answers import refusal, reply
 from openpai.api.audit import Auditing
 from openpai.api.context import ApiContext
@@ -21,7 +20,6 @@ from openpai.api.forwarding import Forwarder
 from openpai.api.gate import Gate
 from openpai.api.limits import Buckets, Guesses, TooMany
 from openpai.api.openapi.writing import complete
-from openpai.api.passwords import Passwords
 from openpai.api.routes import (
     alerts,
     audit,
@@ -52,6 +50,8 @@ from openpai.api.routes import (
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
 from openpai.api.tickets import Tickets
+from openpai.identity.passwords import Passwords
+from openpai.orchestrator.quotas import QuotaCache
 from openpai.ports.platform import NotLeading
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
@@ -114,7 +114,7 @@ def create_api(services: Services) -> FastAPI:
             per_min_of_address=settings.login_failures_per_min_of_address,
             per_min_of_user=settings.login_failures_per_min_of_user,
         ),
-        allowances=Allowances(services.usage, services.clock),
+        quotas=QuotaCache(services.usage, services.clock),
     )
     for module in ROUTERS:
         api.include_router(module.router)

@@ -12,13 +12,13 @@ from fastapi.security.base import SecurityBase
 
 from openpai.access.deciding import at_door
 from openpai.access.table import ACTIONS
-from openpai.api.allowances import Allowances
 from openpai.api.large_jobs import LargeJobs
 from openpai.api.limits import Buckets, Guesses
-from openpai.api.passwords import Passwords
 from openpai.api.services import Services
 from openpai.api.sessions import Caller, Sessions
 from openpai.api.tickets import Tickets
+from openpai.identity.passwords import Passwords
+from openpai.orchestrator.quotas import QuotaCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ApiContext:
     passwords: Passwords
     lists: Buckets
     logins: Guesses
-    allowances: Allowances
+    quotas: QuotaCache
     large_jobs: LargeJobs = field(default_factory=LargeJobs)
 
 

@@ -11,10 +11,10 @@ from typing import Final
 
 from openpai.access.deciding import refusal
 from openpai.access.model import Role
+from openpai.access.rights import rights_of
 from openpai.api.access import thing_of
 from openpai.api.context import ApiContext
 from openpai.api.histories import spec_of
-from openpai.api.principals import rights_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.queries import JobRow
 from openpai.protocol.errors import Refused

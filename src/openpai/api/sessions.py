@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
+from openpai.access.accounts import Token
 from openpai.access.deciding import check, refusal
 from openpai.access.model import Principal, Role, Thing
-from openpai.api.principals import principal_of
+from openpai.access.rights import principal_of
 from openpai.api.token_shape import digest_in, new_token
-from openpai.ports.accounts import AccountStore, Token
+from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused
 

@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+from openpai.access.accounts import User
 from openpai.access.pkce import challenge_of
-from openpai.api.accounts import welcome
+from openpai.api.accounts import login_answer
 from openpai.api.context import ApiContext
 from openpai.api.services import SignOn
 from openpai.api.shapes.exits import Document
 from openpai.api.token_shape import new_token
-from openpai.ports.accounts import AccountStore, User
+from openpai.orchestrator.accounts import welcome
+from openpai.ports.accounts import AccountStore
 from openpai.ports.identity import Sealer, Vouched
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
@@ -117,7 +119,7 @@ async def redeem(context: ApiContext, code: str, verifier: str) -> Document:
         token = await context.sessions.open(user.name, lifetime_s=lifetime_s, token=said["token"])
     except Refused as error:
         raise wrong from error
-    return {"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": "githubPAT" in user.extension}
+    return login_answer(user, token)
 
 
 def _opened(sealer: Sealer, code: str) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ import re
 import secrets
 from typing import Any, Final
 
-from openpai.ports.accounts import Token
+from openpai.access.accounts import Token
 
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 _DIGEST: Final = re.compile(r"(?:[\w-]+\.[\w-]+\.)?([0-9a-f]{64})", re.ASCII)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Final, Protocol
 
+from openpai.access.accounts import User
 from openpai.app.datadir import DataDir
 from openpai.app.settings import Settings
-from openpai.ports.accounts import User
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused

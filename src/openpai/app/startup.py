@@ -6,7 +6,6 @@ There is no default password.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,15 +13,16 @@ from typing import Any, Final
 
 import structlog
 
-from openpai.api.accounts import RESERVED, USER_NAME, all_groups, check_local
-from openpai.api.memberships import with_admin
-from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User, check_local, is_user_name
+from openpai.access.memberships import with_admin
 from openpai.api.services import Services
-from openpai.api.vc_groups import ensure_vc_groups
 from openpai.app.settings import Settings
 from openpai.cli.textfile import read_text
+from openpai.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
+from openpai.orchestrator.accounts import all_groups
 from openpai.orchestrator.node_sync import absent_nodes, seen_nodes
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, AccountStore, Group, User
+from openpai.orchestrator.vc_groups import ensure_vc_groups
+from openpai.ports.accounts import AccountStore
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.settings import CLUSTER, SettingsStore
@@ -73,7 +73,7 @@ async def restore_admin(users: AccountStore, clock: Clock, name: str, password: 
 
 
 def _check(name: str, password: str) -> None:
-    if not re.fullmatch(USER_NAME, name) or name in RESERVED:
+    if not is_user_name(name):
         raise Refused("InvalidParametersError", f"{name!r} is no user name", "use letters, digits, dots, dashes and _")
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         message = f"the password has {len(password)} characters"

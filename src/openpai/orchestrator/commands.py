@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from openpai.access.quotas import quotas_for
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import Job, JobPhase, StartRequested, StopRequested, TaskPhase, Verdict
 from openpai.lifecycle.planning import plan_of
@@ -33,7 +34,6 @@ from openpai.orchestrator.submitting import (
     check_size,
     check_virtual_cluster,
     no_room,
-    quotas_for,
 )
 from openpai.ports.backend import Backend, KillTask
 from openpai.ports.clock import Clock, Identities

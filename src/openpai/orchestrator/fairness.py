@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from openpai.access.quotas import Quota
 from openpai.orchestrator.leader import Leader
 from openpai.ports.settings import FAIRNESS, ORDERS, Setting
-from openpai.ports.usage import Quota, UseRow
+from openpai.ports.usage import UseRow
 from openpai.scheduler.interface import Amount
 from openpai.scheduler.model import Ask, Gang, Limit, Order
 from openpai.scheduler.queue.fairness import HALF_LIFE_MS

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from openpai.access.model import Principal, Role
+from openpai.access.quotas import Quota, quotas_for
 from openpai.orchestrator import gangs
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.specs import spec_of
 from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord
-from openpai.ports.usage import BeyondQuota, Quota, UsageStore
+from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import listed, nearest
 from openpai.protocol.job import JobSpec
@@ -20,6 +22,15 @@ from openpai.protocol.reading import Read
 from openpai.scheduler.config.editing import no_virtual_cluster
 
 _AT: Final = "extras.hivedScheduler.taskRoles"
+
+
+def submitter_of(who: Principal) -> Submitter:
+    """Return what a principal who submits a job is allowed, without their quotas."""
+    if who.role is Role.ADMIN:
+        return Submitter(who.name, default_storages=who.default_storages, since_ms=who.since_ms)
+    others = sorted(who.storages.difference(who.default_storages))
+    storages = (*who.default_storages, *others)
+    return Submitter(who.name, who.virtual_clusters, storages, who.default_storages, since_ms=who.since_ms)
 
 
 def check_virtual_cluster(by: Submitter, name: str, known: frozenset[str]) -> None:
@@ -49,16 +60,6 @@ async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
     if held and found.job.is_final:
         check_size(found.user, held, spec_of(found).gpus_total)
     return held
-
-
-def quotas_for(user: str, quotas: Sequence[Quota], virtual_cluster: str) -> tuple[Quota, ...]:
-    """Return the quotas that hold for a user: one of the virtual cluster, and one over all of them together.
-
-    Of each kind the user's own counts before the one for everybody.
-    """
-    of = {(quota.virtual_cluster, quota.user): quota for quota in quotas}
-    found = (of.get((name, user)) or of.get((name, "")) for name in (virtual_cluster, ""))
-    return tuple(quota for quota in found if quota is not None)
 
 
 def no_room(user: str, beyond: BeyondQuota) -> Refused:

@@ -1,75 +1,11 @@
-"""People, groups and tokens: who may log in, and what their groups grant them.
-
-A group grants virtual clusters and storages, may make its members administrators, and may let them manage virtual
-clusters. Whatever a user may do follows from the groups they are in at that moment; no token carries a right.
-"""
+"""Where users, groups and tokens are remembered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
-DEFAULT_GROUP: Final = "default"
-ADMIN_GROUP: Final = "admingroup"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """People who are granted the same."""
-
-    name: str
-    description: str = ""
-    external_name: str = ""
-    """What an identity provider calls it; its members are then told at each login."""
-    is_admin: bool = False
-    virtual_clusters: tuple[str, ...] = ()
-    managed: tuple[str, ...] = ()
-    """Virtual clusters that its members manage: they see and stop the jobs there and set limits."""
-    storages: tuple[str, ...] = ()
-    """The first one is the group's default storage."""
-    extension: Mapping[str, Any] = field(default_factory=dict)
-    """What else clients keep there, without `acls`."""
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """A person or service that may log in, with the groups they are in."""
-
-    name: str
-    password_hash: str = field(repr=False)
-    """Empty for those who prove who they are elsewhere."""
-    created_at_ms: int
-    email: str = ""
-    groups: tuple[Group, ...] = ()
-    is_viewer: bool = False
-    """May look but neither submit nor change anything."""
-    source: str = "local"
-    """local, oidc or ldap: where they prove who they are."""
-    subject: str = field(default="", repr=False)
-    """What their identity provider calls them, unchanging."""
-    extension: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What clients keep there: public SSH keys, settings. Shown to the user alone."""
-
-    @property
-    def is_admin(self) -> bool:
-        """Return whether any group makes them an administrator."""
-        return any(group.is_admin for group in self.groups)
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A login. The token itself is never stored, only its SHA-256."""
-
-    digest: str = field(repr=False)
-    user: str
-    is_application: bool
-    created_at_ms: int
-    expires_at_ms: int | None
-    scope: str = "all"
-    """all, jobs (what concerns jobs and storages, and reading) or read."""
-    name: str = ""
-    """What its owner calls it."""
+from openpai.access.accounts import Group, Token, User
 
 
 class AccountStore(Protocol):

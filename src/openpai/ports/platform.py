@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from openpai.ports.usage import AuditEntry, Quota
+from openpai.access.quotas import Quota
+from openpai.ports.usage import AuditEntry
 from openpai.protocol.errors import Unavailable
 from openpai.scheduler.interface import Amount, VcView
 from openpai.scheduler.model import Wait

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
+from openpai.access.quotas import Quota
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
-from openpai.ports.usage import AuditEntry, Quota
+from openpai.ports.usage import AuditEntry
 
 LEASE_MS: Final = 15_000
 """How long the right to lead lasts after its last renewal."""

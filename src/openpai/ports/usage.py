@@ -6,26 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """Limits for a user in a virtual cluster; None limits nothing.
-
-    One of a virtual cluster and one over all hold together; of each kind the user's own before the one for everybody.
-    """
-
-    virtual_cluster: str = ""
-    """Empty: over all virtual clusters together."""
-    user: str = ""
-    """Empty: for each user who has none of their own."""
-    gpus_running: int | None = None
-    """GPUs at a time: what is beyond waits."""
-    gpus_per_job: int | None = None
-    jobs_unfinished: int | None = None
-    """Jobs that wait or run at a time: what is beyond is refused."""
-    gpu_hours_per_month: float | None = None
-    """GPU hours since the first of the month (UTC): beyond them submissions are refused."""
-
+from openpai.access.quotas import Quota
 
 LIMITS: Final = ("gpus_running", "gpus_per_job", "jobs_unfinished", "gpu_hours_per_month")
 

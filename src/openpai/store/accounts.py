@@ -10,7 +10,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from openpai.ports.accounts import Group, Token, User
+from openpai.access.accounts import Group, Token, User, no_user
+from openpai.access.memberships import no_group
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
 from openpai.store.schema import groups, idempotency, memberships, tokens, users
@@ -213,16 +214,6 @@ class SqlAccountStore:
 _PEOPLE = "people and groups"
 _USER_FIXED = ("name", "password_hash", "created_at_ms")
 _TOKEN = ("digest", "is_application", "created_at_ms", "expires_at_ms", "scope", "name")
-
-
-def no_user(name: str) -> Refused:
-    """Return the error for a user who does not exist."""
-    return Refused("NoUserError", f"there is no user named {name!r}", "`pai user list` shows the users there are")
-
-
-def no_group(name: str) -> Refused:
-    """Return the error for a group that does not exist."""
-    return Refused("NoGroupError", f"there is no group named {name!r}", "`pai group list` shows the groups there are")
 
 
 def _opened_once(token: Token) -> dict[str, Any]:

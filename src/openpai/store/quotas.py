@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from openpai.access.quotas import Quota
 from openpai.ports.store import Change
-from openpai.ports.usage import BeyondQuota, Quota
+from openpai.ports.usage import BeyondQuota
 from openpai.store.schema import jobs, month_use, task_attempts
 
 _HOUR_MS: Final = 3_600_000

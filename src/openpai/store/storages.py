@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from openpai.access.memberships import no_group
 from openpai.ports.storages import Storage
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
-from openpai.store.accounts import no_group
 from openpai.store.database import Database
 from openpai.store.schema import groups, storages
 

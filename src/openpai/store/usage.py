@@ -10,8 +10,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from openpai.access.quotas import Quota
 from openpai.lifecycle.model import JOB_FINAL
-from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, Quota, RunTimeRow, UseRow
+from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, RunTimeRow, UseRow
 from openpai.store.accounting import Period, held
 from openpai.store.database import Database
 from openpai.store.quotas import gpu_hours, gpus_held, unfinished

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from openpai.api.passwords import hash_password, is_password
 from openpai.api.shapes.exits import diagnostics, exit_messages, exit_spec
 from openpai.api.shapes.states import JOB_STATES, TASK_STATES, VERDICT_STATES, phases_of
+from openpai.identity.passwords import hash_password, is_password
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.model import (
     JOB_FINAL,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 
+from openpai.access.accounts import Token
 from openpai.api.token_shape import digest_in, id_of, new_token
-from openpai.ports.accounts import Token
 
 
 def claims(token: str) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from openpai.access.quotas import Quota
 from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.orchestrator import acting
 from openpai.orchestrator.launching import launches
@@ -18,7 +19,7 @@ from openpai.ports.backend import LaunchTask
 from openpai.ports.platform import Submitter
 from openpai.ports.settings import FAIRNESS
 from openpai.ports.store import JobRecord
-from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, Quota
+from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Why
 from openpai.store.schema import jobs

@@ -10,15 +10,15 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from openpai.api.accounts import USER_NAME, sign_in, wrong_password
+from openpai.access.accounts import USER_NAME, User
+from openpai.api.accounts import sign_in, wrong_password
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import ApiContext, context_of, doing
 from openpai.api.origins import address_of
-from openpai.api.passwords import PASSWORD_MAX
 from openpai.api.sessions import Caller
 from openpai.api.signon import let_in
-from openpai.ports.accounts import User
+from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Unavailable
 
 router = APIRouter(tags=["authentication"])

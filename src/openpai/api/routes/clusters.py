@@ -14,7 +14,7 @@ from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import clusters as shapes
 from openpai.api.shapes.nodes import node_gpus
-from openpai.api.vc_groups import ensure_vc_groups, forget_vc_groups
+from openpai.orchestrator import vc_groups
 from openpai.ports.platform import ClusterConfig
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import VIRTUAL_CLUSTER_NAME
@@ -84,9 +84,8 @@ async def promise(request: Request, caller: Annotated[Caller, doing("vc.change")
     if not wanted:
         message = "a virtual cluster is promised machines or GPUs, not a percentage"
         raise Refused("InvalidParametersError", message, 'send {"promise": "3 nodes"} or {"promise": "8 GPUs of A100"}')
-    context = context_of(request)
-    config = await context.services.platform.promise(vc, wanted, caller.user)
-    await ensure_vc_groups(context.services.users, [vc])
+    services = context_of(request).services
+    config = await vc_groups.promise(services.platform, services.users, vc, wanted, caller.user)
     return _changed(f"virtual cluster {vc} is promised {wanted}", config, 201)
 
 
@@ -94,11 +93,7 @@ async def promise(request: Request, caller: Annotated[Caller, doing("vc.change")
 async def remove(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
     """Remove a virtual cluster that no job uses; what it was promised goes to `default`."""
     context = context_of(request)
-    config = await context.services.platform.promise(vc, None, caller.user)
-    await forget_vc_groups(context.services.users, [vc])
-    # Somebody may have promised it something again meanwhile, and would miss the group.
-    again = {view.name for view in await context.services.platform.virtual_clusters()}
-    await ensure_vc_groups(context.services.users, again.intersection([vc]))
+    config = await vc_groups.remove(context.services.platform, context.services.users, vc, caller.user)
     context.sessions.forget_all()
     return _changed(f"virtual cluster {vc} is removed", config)
 
@@ -151,13 +146,14 @@ async def configure(request: Request, caller: Annotated[Caller, doing("cluster.c
     if (body.promises is None) == (body.hived is None):
         raise invalid("say either `promises` or `hived`")
     context = context_of(request)
-    before = {view.name for view in await context.services.platform.virtual_clusters()}
-    config = await context.services.platform.configure(
-        promises=body.promises, hived=body.hived, version=body.version, by=caller.user
+    config = await vc_groups.configure(
+        context.services.platform,
+        context.services.users,
+        promises=body.promises,
+        hived=body.hived,
+        version=body.version,
+        by=caller.user,
     )
-    after = {view.name for view in await context.services.platform.virtual_clusters()}
-    await ensure_vc_groups(context.services.users, after)
-    await forget_vc_groups(context.services.users, before - after)
     context.sessions.forget_all()
     return reply(shapes.cluster_config(config))
 

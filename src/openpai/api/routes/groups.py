@@ -9,6 +9,8 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
+from openpai.access.memberships import no_group
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
@@ -16,7 +18,6 @@ from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import groups as shapes
 from openpai.api.shapes import users as user_shapes
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["groups"])
@@ -187,6 +188,5 @@ async def _changed(request: Request, name: str, change: Any) -> Response:
 async def _group(request: Request, name: str) -> Group:
     group = await context_of(request).services.users.group(name) if "\x00" not in name else None
     if group is None:
-        message = f"there is no group named {name!r}"
-        raise Refused("NoGroupError", message, "`pai group list` shows the groups there are")
+        raise no_group(name)
     return group

@@ -13,10 +13,10 @@ from openpai.api.addresses import gateway_of
 from openpai.api.answers import JSON, encoded_list, reply
 from openpai.api.audit import entry_of_submission, is_written
 from openpai.api.context import ApiContext, context_of, doing
-from openpai.api.principals import submitter_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.lists import JobsQuery, cursor_text, page_of
+from openpai.orchestrator.submitting import submitter_of
 from openpai.ports.queries import JobFilter, JobPage
 
 router = APIRouter(tags=["jobs"])
@@ -66,7 +66,7 @@ async def submit(
         submitter_of(caller.principal),
         idempotency_key=idempotency_key,
         clone_of=clone_of.removeprefix(f"{caller.user}~"),
-        quotas=await context.allowances.of(caller.principal),
+        quotas=await context.quotas.of(caller.user),
         audit=entry_of_submission(request, caller, context.services.clock.now_ms()),
     )
     submitted = await context.services.platform.submit(by, await request.body())

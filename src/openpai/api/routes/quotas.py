@@ -7,15 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from openpai.access.accounts import no_user
 from openpai.access.deciding import refusal
 from openpai.access.model import Thing
+from openpai.access.quotas import Quota
 from openpai.api.answers import done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import read_body, takes
 from openpai.api.context import ApiContext, context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import quotas as shapes
-from openpai.ports.usage import Quota
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["quotas"])
@@ -36,7 +37,7 @@ async def quotas(request: Request, caller: Annotated[Caller, doing("quota.list")
 async def mine(request: Request, caller: Annotated[Caller, doing("quota.own")]) -> Response:
     """Return the quotas that hold for oneself, each with what of it is used up."""
     context = context_of(request)
-    held = await context.allowances.of(caller.principal)
+    held = await context.quotas.of(caller.user)
     if not held:
         return reply([])
     usage, now_ms = context.services.usage, context.services.clock.now_ms()
@@ -82,14 +83,13 @@ def _thing(virtual_cluster: str) -> Thing:
 
 
 async def _describe(context: ApiContext) -> None:
-    context.allowances.forget()
+    context.quotas.forget()
     await context.services.platform.limits_changed()
 
 
 async def _check_there(context: ApiContext, wanted: Quota) -> None:
     if wanted.user and await context.services.users.user(wanted.user) is None:
-        message = f"there is no user named {wanted.user!r}"
-        raise Refused("NoUserError", message, "`pai user list` shows the users there are")
+        raise no_user(wanted.user)
     name = wanted.virtual_cluster
     if name and all(view.name != name for view in await context.services.platform.virtual_clusters()):
         message = f"there is no virtual cluster {name!r}"

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
 from starlette.responses import Response
 
+from openpai.access.accounts import Group
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING, Thing
 from openpai.api.answers import JSON, encoded, encoded_list, text
@@ -19,7 +20,6 @@ from openpai.api.context import ApiContext, context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import reports as shapes
 from openpai.api.shapes.tables import CSV, wants_csv
-from openpai.ports.accounts import Group
 from openpai.ports.usage import UseRow
 
 router = APIRouter(tags=["reports"])

@@ -8,18 +8,18 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.access.accounts import DEFAULT_GROUP, check_local
+from openpai.access.memberships import UserChange
 from openpai.access.model import Thing
-from openpai.api.accounts import change_password, change_person, check_local, check_password, find_user
+from openpai.api.accounts import change_password, change_user, check_password, find_user
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import context_of, doing
-from openpai.api.passwords import PASSWORD_MAX
-from openpai.api.people import UserChange
 from openpai.api.routes.users import Email, Password
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
-from openpai.ports.accounts import DEFAULT_GROUP
+from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["users"])
@@ -177,5 +177,5 @@ async def revoke_all_of(
 async def _changed(request: Request, name: str, body: UserChange) -> Response:
     context = context_of(request)
     await find_user(context, name)
-    await change_person(context, name, body)
+    await change_user(context, name, body)
     return reply({"message": f"update user {name} successfully"}, 201)

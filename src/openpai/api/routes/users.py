@@ -9,27 +9,19 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.access.accounts import USER_NAME, User, check_local, is_reserved
+from openpai.access.memberships import UserChange, changed_user, granted_clusters, groups_named
 from openpai.access.model import Thing
-from openpai.api.accounts import (
-    RESERVED,
-    USER_NAME,
-    all_groups,
-    change_password,
-    change_person,
-    check_local,
-    check_password,
-    find_user,
-)
+from openpai.api import accounts
+from openpai.api.accounts import change_password, check_password, find_user
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
 from openpai.api.context import context_of, doing
-from openpai.api.memberships import granted, named
-from openpai.api.passwords import PASSWORD_MAX, PASSWORD_MIN
-from openpai.api.people import UserChange, fulfilled
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
-from openpai.ports.accounts import User
+from openpai.identity.passwords import PASSWORD_MAX, PASSWORD_MIN
+from openpai.orchestrator.accounts import all_groups
 from openpai.protocol.errors import Refused
 
 router = APIRouter(tags=["users"])
@@ -117,17 +109,17 @@ async def one_user(request: Request, caller: Annotated[Caller, doing("user.read"
 async def add_user(request: Request, caller: Annotated[Caller, doing("user.add")]) -> Response:
     """Let somebody in."""
     asked = await read_body(request, NewUser)
-    if asked.username in RESERVED:
+    if is_reserved(asked.username):
         raise invalid(f"username: {asked.username!r} is a word of the API; choose another name")
     context = context_of(request)
     groups = await all_groups(context.services.users)
     blank = User(asked.username, "", context.services.clock.now_ms(), asked.email, is_viewer=asked.viewer)
     # What the groups of the list grant is wished as well, or asking for a virtual cluster would take it away.
-    clusters = {*asked.virtualCluster, *granted(named(groups, asked.grouplist))}
+    clusters = {*asked.virtualCluster, *granted_clusters(groups_named(groups, asked.grouplist))}
     body = UserChange(
         is_admin=asked.admin, virtual_clusters=sorted(clusters), groups=asked.grouplist, extension=asked.extension
     )
-    user = fulfilled(blank, body, groups)
+    user = changed_user(blank, body, groups)
     await context.services.users.add_user(replace(user, password_hash=await context.passwords.hash(asked.password)))
     return reply({"message": f"User {asked.username} is created successfully"}, 201)
 
@@ -150,7 +142,7 @@ async def change_user(request: Request, caller: Annotated[Caller, doing("user.ch
         virtual_clusters=data.virtualCluster,
         extension=data.extension,
     )
-    await change_person(context, user.name, body)
+    await accounts.change_user(context, user.name, body)
     if data.password is not None:
         await change_password(context, user, data.password)
     return reply({"message": f"update user {user.name} successfully"}, 201)
@@ -170,7 +162,7 @@ async def change_me(request: Request, caller: Annotated[Caller, doing("user.chan
         if data.oldPassword is None:
             raise invalid("data.oldPassword: field required with newPassword")
         await check_password(request, user, data.oldPassword)
-    await change_person(context, user.name, UserChange(email=data.email, extension=data.extension))
+    await accounts.change_user(context, user.name, UserChange(email=data.email, extension=data.extension))
     if data.newPassword is not None:
         await change_password(context, user, data.newPassword)
     return reply({"message": f"update user {user.name} successfully"}, 201)

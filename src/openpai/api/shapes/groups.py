@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
+from openpai.access.extensions import check_extension
 from openpai.api.bodies import Body, describe, invalid
-from openpai.api.extensions import check_extension
 from openpai.api.shapes.exits import Document
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
 from openpai.protocol.errors import Refused
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from openpai.access.quotas import Quota
 from openpai.api.bodies import Body
-from openpai.ports.usage import LIMITS, Quota
+from openpai.ports.usage import LIMITS
 
 MANY = 2**31 - 1
 NAME = r"^[A-Za-z0-9_.-]*$"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from openpai.api.memberships import EVERYWHERE, granted
+from openpai.access.accounts import Group, Token, User
+from openpai.access.memberships import GRANTED_TO_ALL, granted_clusters
 from openpai.api.shapes.exits import Document
-from openpai.ports.accounts import Group, Token, User
 
 
 def user(found: User, groups: Iterable[Group]) -> Document:
@@ -18,7 +18,7 @@ def user(found: User, groups: Iterable[Group]) -> Document:
         "extension": dict(found.extension),
         "admin": found.is_admin,
         "viewer": found.is_viewer,
-        "virtualCluster": sorted(EVERYWHERE | granted(groups if found.is_admin else found.groups)),
+        "virtualCluster": sorted(GRANTED_TO_ALL | granted_clusters(groups if found.is_admin else found.groups)),
         "storageConfig": list(dict.fromkeys(name for group in found.groups for name in group.storages)),
         "source": found.source,
         "createdTime": found.created_at_ms,

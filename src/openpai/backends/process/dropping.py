@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from openpai.access.accounts import User
 from openpai.backends.process.uids import UidRange, UidTable
-from openpai.ports.accounts import User
 from openpai.ports.backend import LaunchTask
 from openpai.protocol.errors import Refused
 

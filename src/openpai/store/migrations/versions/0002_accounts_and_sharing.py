@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP
 
 revision = "0002"
 down_revision = "0001"

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openpai.api.memberships import EVERYWHERE, granted, named, vouched, with_admin, with_clusters
-from openpai.api.people import UserChange, fulfilled
-from openpai.ports.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
+from openpai.access.memberships import (
+    GRANTED_TO_ALL,
+    UserChange,
+    changed_user,
+    granted_clusters,
+    groups_named,
+    with_admin,
+    with_clusters,
+    with_external,
+)
 from openpai.protocol.errors import Refused
 
 CLUSTERS = ("a", "b", "c")
@@ -25,16 +33,16 @@ GROUPS = {
         Group("people", external_name="cn=people", virtual_clusters=("b",)),
     )
 }
-HELD = st.lists(st.sampled_from(sorted(GROUPS)), unique=True).map(lambda names: named(GROUPS, names))
+HELD = st.lists(st.sampled_from(sorted(GROUPS)), unique=True).map(lambda names: groups_named(GROUPS, names))
 WISHED = st.lists(st.sampled_from(("default", *CLUSTERS)), unique=True)
 
 
 @given(HELD, WISHED)
 def test_one_is_granted_what_was_wished_and_no_more(held: tuple[Group, ...], wished: list[str]) -> None:
     after = with_clusters(GROUPS, held, wished)
-    by_admin = granted(group for group in held if group.is_admin)
-    assert granted(after) | EVERYWHERE == {*wished, *by_admin, *EVERYWHERE}
-    kept = [group for group in held if group.is_admin or not granted([group])]
+    by_admin = granted_clusters(group for group in held if group.is_admin)
+    assert granted_clusters(after) | GRANTED_TO_ALL == {*wished, *by_admin, *GRANTED_TO_ALL}
+    kept = [group for group in held if group.is_admin or not granted_clusters([group])]
     assert set(map(str, kept)) <= set(map(str, after))
     assert after[0].name == DEFAULT_GROUP
     assert with_clusters(GROUPS, after, wished) == after
@@ -49,7 +57,7 @@ def test_the_right_of_an_administrator_is_all_that_changes(held: tuple[Group, ..
 
 @given(HELD, st.sets(st.sampled_from(("cn=chiefs", "cn=people", "cn=nobody", ""))))
 def test_a_provider_decides_over_its_own_groups_alone(held: tuple[Group, ...], message: set[str]) -> None:
-    after = vouched(GROUPS, held, message)
+    after = with_external(GROUPS, held, message)
     assert {group.external_name for group in after if group.external_name} == message & {"cn=chiefs", "cn=people"}
     ours = [group for group in after if not group.external_name]
     assert ours == [group for group in held if not group.external_name]
@@ -58,14 +66,14 @@ def test_a_provider_decides_over_its_own_groups_alone(held: tuple[Group, ...], m
 @given(HELD)
 def test_a_wish_for_nothing_changes_nothing(held: tuple[Group, ...]) -> None:
     user = User("ann", "hash", 1, "a@example.org", held, extension={"a": 1})
-    assert fulfilled(user, UserChange(), GROUPS) == user
+    assert changed_user(user, UserChange(), GROUPS) == user
 
 
 @given(HELD)
 def test_what_a_client_was_shown_of_an_administrator_may_be_handed_back(held: tuple[Group, ...]) -> None:
     root = User("root", "hash", 1, groups=with_admin(GROUPS, held, is_admin=True))
     shown = [*CLUSTERS, "default"]
-    assert fulfilled(root, UserChange(is_admin=True, virtual_clusters=shown), GROUPS) == root
+    assert changed_user(root, UserChange(is_admin=True, virtual_clusters=shown), GROUPS) == root
 
 
 @pytest.mark.parametrize(("wished", "code"), [("nowhere", "NoVirtualClusterError"), ("disk", "ConflictGroupError")])

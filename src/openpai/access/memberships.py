@@ -1,0 +1,143 @@
+"""Which groups a user is in after a change, and what the groups grant.
+
+OpenPAI's clients grant a user virtual clusters by name and mean the groups of these names. Every user is in the group
+`default`; a user is an administrator by being in a group that makes its members administrators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
+from openpai.access.extensions import check_extension
+from openpai.protocol.errors import Refused
+from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
+
+GRANTED_TO_ALL: Final = frozenset({DEFAULT_VIRTUAL_CLUSTER})
+Groups = Mapping[str, Group]
+
+
+@dataclass(frozen=True, slots=True)
+class UserChange:
+    """A change of a user; None leaves a field as it is."""
+
+    email: str | None = None
+    is_admin: bool | None = None
+    is_viewer: bool | None = None
+    virtual_clusters: Sequence[str] | None = None
+    groups: Sequence[str] | None = None
+    extension: Mapping[str, Any] | None = None
+    """Keys to replace; the others stay."""
+
+
+def changed_user(user: User, change: UserChange, groups: Groups) -> User:
+    """Return the user after a change; `groups` are all there are. Raises NoGroupError and NoVirtualClusterError."""
+    extension = user.extension
+    if change.extension is not None:
+        extension = {**extension, **change.extension}
+        check_extension(extension)
+    return replace(
+        user,
+        email=user.email if change.email is None else change.email,
+        is_viewer=user.is_viewer if change.is_viewer is None else change.is_viewer,
+        groups=_changed_groups(user, change, groups),
+        extension=extension,
+    )
+
+
+def _changed_groups(user: User, change: UserChange, groups: Groups) -> tuple[Group, ...]:
+    held = groups_named(groups, (group.name for group in user.groups) if change.groups is None else change.groups)
+    if change.is_admin is not None:
+        held = with_admin(groups, held, change.is_admin)
+    if change.virtual_clusters is None:
+        return held
+    # Clients send an administrator's virtual clusters back as they were shown: all there are.
+    every = granted_clusters(groups.values()) | GRANTED_TO_ALL
+    if any(group.is_admin for group in held) and every <= {*change.virtual_clusters, *GRANTED_TO_ALL}:
+        return held
+    return with_clusters(groups, held, change.virtual_clusters)
+
+
+def groups_named(groups: Groups, names: Iterable[str]) -> tuple[Group, ...]:
+    """Return the default group and the groups of these names; raise NoGroupError."""
+    found = [DEFAULT_GROUP, *names]
+    missing = [name for name in found if name not in groups]
+    if missing:
+        raise no_group(missing[0])
+    return tuple(groups[name] for name in dict.fromkeys(found))
+
+
+def no_group(name: str) -> Refused:
+    """Return the error for a group that does not exist."""
+    return Refused("NoGroupError", f"there is no group named {name!r}", "`pai group list` shows the groups there are")
+
+
+def with_clusters(groups: Groups, held: Collection[Group], names: Collection[str]) -> tuple[Group, ...]:
+    """Return the groups of a user who is to be granted these virtual clusters and no others.
+
+    Groups that grant nothing else stay. Raises NoVirtualClusterError for a name without a group.
+    """
+    allowed = {*names, *GRANTED_TO_ALL}
+    kept = [group for group in held if group.is_admin or granted_clusters([group]) <= allowed]
+    missing = [name for name in names if name not in granted_clusters(kept) | GRANTED_TO_ALL]
+    return groups_named(groups, [*(group.name for group in kept), *(_vc_group(groups, name).name for name in missing)])
+
+
+def with_admin(groups: Groups, held: Collection[Group], is_admin: bool) -> tuple[Group, ...]:
+    """Return the groups of a user who is to be an administrator, or is not to be one."""
+    if not is_admin:
+        return tuple(group for group in held if not group.is_admin)
+    if any(group.is_admin for group in held):
+        return tuple(held)
+    return (*held, *groups_named(groups, [ADMIN_GROUP])[1:])
+
+
+def with_external(groups: Groups, held: Collection[Group], external: Collection[str]) -> tuple[Group, ...]:
+    """Return the groups of a user whose identity provider lists the groups `external`.
+
+    Groups without an external name are kept: an administrator put the user into them.
+    """
+    kept = [group.name for group in held if not group.external_name]
+    listed = [group.name for group in groups.values() if group.external_name and group.external_name in external]
+    return groups_named(groups, [*kept, *listed])
+
+
+def granted_clusters(groups: Iterable[Group]) -> set[str]:
+    """Return the virtual clusters that groups grant; managers of a virtual cluster may also use it."""
+    return {name for group in groups for name in (*group.virtual_clusters, *group.managed)}
+
+
+def vc_group(virtual_cluster: str) -> Group:
+    """Return the group that grants a new virtual cluster."""
+    return Group(virtual_cluster, f"may use virtual cluster {virtual_cluster}", virtual_clusters=(virtual_cluster,))
+
+
+def without_clusters(group: Group, names: Collection[str]) -> Group:
+    """Return a group that no longer grants these virtual clusters."""
+    return replace(
+        group,
+        virtual_clusters=tuple(name for name in group.virtual_clusters if name not in names),
+        managed=tuple(name for name in group.managed if name not in names),
+    )
+
+
+def is_spent(group: Group) -> bool:
+    """Return whether a group grants nothing, keeps nothing for clients, and is not required by the platform."""
+    is_needed = group.is_admin or group.external_name or group.name in (DEFAULT_GROUP, ADMIN_GROUP)
+    return not (is_needed or group.virtual_clusters or group.managed or group.storages or group.extension)
+
+
+def _vc_group(groups: Groups, virtual_cluster: str) -> Group:
+    group = groups.get(virtual_cluster)
+    if group is None:
+        message = f"there is no virtual cluster {virtual_cluster!r}"
+        raise Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters there are")
+    if virtual_cluster not in granted_clusters([group]):
+        raise Refused(
+            "ConflictGroupError",
+            f"group {group.name!r} does not grant the virtual cluster of its name",
+            "let the group grant it, or add the user to another group that does",
+        )
+    return group
