@@ -12,8 +12,8 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from openpai.protocol.errors import Refused
-from openpai.protocol.rejections import complaint
 from openpai.protocol.syntax import unfit_texts
+from openpai.protocol.wording import validation_message
 
 FIELDS_MAX: Final = 100
 WHOLE_MAX: Final = 2**53
@@ -88,7 +88,7 @@ def invalid(message: str) -> Refused:
 
 def describe(faults: Sequence[Mapping[str, Any]]) -> str:
     """Return Pydantic's faults as one sentence for a person."""
-    return "; ".join(f"{_place(fault)}{complaint(fault)}" for fault in faults)
+    return "; ".join(f"{_place(fault)}{validation_message(fault)}" for fault in faults)
 
 
 def _place(fault: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from openpai.protocol.errors import Refused
+from openpai.protocol.spelling import nearest
 
 ENVIRONMENT_PREFIX: Final = "PAI"
 BYTES_MAX: Final = 1 << 20
@@ -39,8 +39,8 @@ def read_into(context: Any, path: Path | None) -> None:
         where = f"{file}, line {node.start_mark.line + 1}"
         option = options.get(key)
         if option is None:
-            near = get_close_matches(key.replace("_", "-").lower(), options, 1)
-            advice = f"did you mean {near[0]!r}?" if near else "`pai admin config` prints every setting"
+            near = nearest(key.replace("_", "-"), options)
+            advice = f"did you mean {near!r}?" if near else "`pai admin config` prints every setting"
             raise Refused("BadConfigurationError", f"{where}: there is no setting {key!r}", advice)
         if option.name in values:
             raise Refused("BadConfigurationError", f"{where}: {key!r} is there twice", "keep one of the two")

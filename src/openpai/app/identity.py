@@ -22,7 +22,7 @@ from openpai.identity.provider import Provider
 from openpai.ports.clock import Clock
 from openpai.ports.identity import Sealer
 from openpai.protocol.errors import Refused
-from openpai.protocol.rejections import complaint
+from openpai.protocol.wording import validation_message
 
 _ORIGIN = r"^https?://[^/\s?#@]+/?$"
 Text = Annotated[str, Field(min_length=1, max_length=2048)]
@@ -121,7 +121,9 @@ def read_identity(path: Path) -> IdentityFile:
     try:
         return IdentityFile.model_validate(document if document is not None else {})
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, each['loc'])) or 'the file'}: {complaint(each)}" for each in error.errors()]
+        faults = [
+            f"{'.'.join(map(str, each['loc'])) or 'the file'}: {validation_message(each)}" for each in error.errors()
+        ]
         raise _refused(path, "has faults:\n" + "\n".join(faults)) from error
 
 

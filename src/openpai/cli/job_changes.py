@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import shlex
@@ -17,6 +16,7 @@ from openpai.cli import completing, jobfile
 from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.jobedit import Edited, Editor, child, keys_of
 from openpai.protocol.errors import InvalidProtocol, Refused
+from openpai.protocol.spelling import nearest
 
 if TYPE_CHECKING:
     import yaml
@@ -142,12 +142,12 @@ def _set_parameters(editor: Editor, root: yaml.Node, wanted: Sequence[tuple[str,
     for key, value in wanted:
         node = child(parameters, key)
         if node is None:
-            near = difflib.get_close_matches(key, keys_of(parameters), 1)
+            near = nearest(key, keys_of(parameters))
             known = ", ".join(keys_of(parameters)) or "none"
             raise Refused(
                 "InvalidParametersError",
                 f"the job file has no parameter {key!r}; it has: {known}",
-                f"did you mean {near[0]!r}?" if near else "only a parameter that is in the file can be changed",
+                f"did you mean {near!r}?" if near else "only a parameter that is in the file can be changed",
             )
         editor.replace(node, f"parameter {key!r}", value)
 
@@ -181,8 +181,8 @@ def _of_role(given: str, roles: dict[str, yaml.Node], option: str) -> tuple[str,
     role, equals, value = given.rpartition("=")
     known = ", ".join(roles)
     if equals and role not in roles:
-        near = difflib.get_close_matches(role, roles, 1)
-        advice = f"did you mean {near[0]!r}?" if near else f"its task roles: {known or 'none'}"
+        near = nearest(role, roles)
+        advice = f"did you mean {near!r}?" if near else f"its task roles: {known or 'none'}"
         raise Refused("InvalidParametersError", f"the job file has no task role {role!r}", advice)
     if not equals and len(roles) != 1:
         raise Refused(

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from openpai.protocol.errors import Fault, Refused, harmless
+from openpai.protocol.errors import Fault, Refused
 from openpai.protocol.job import MAX_JOB_BYTES
+from openpai.protocol.wording import harmless_line
 
 EXCERPT_WIDTH: Final = 110
 # As YAML counts lines, which is not as `str.splitlines` does.
@@ -55,13 +56,13 @@ def excerpt(text: str, fault: Fault) -> str:
     # A file of one long line is shown from shortly before what is meant.
     left = max(0, start - EXCERPT_WIDTH // 2) if end > EXCERPT_WIDTH else 0
     shown = [
-        f"{number:>5} | {harmless(lines[number - 1].expandtabs(1)[left : left + EXCERPT_WIDTH])}"
+        f"{number:>5} | {harmless_line(lines[number - 1].expandtabs(1)[left : left + EXCERPT_WIDTH])}"
         for number in (fault.line - 1, fault.line)
         if number
     ]
     # Wide characters take two columns, and what would move the cursor is shown as several.
-    before = cell_len(harmless(line[left:start]))
-    marked = max(1, cell_len(harmless(line[start : min(end, left + EXCERPT_WIDTH)])))
+    before = cell_len(harmless_line(line[left:start]))
+    marked = max(1, cell_len(harmless_line(line[start : min(end, left + EXCERPT_WIDTH)])))
     return "\n".join([*shown, f"      | {' ' * before}{'^' * marked}"])
 
 

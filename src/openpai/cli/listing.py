@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from openpai.cli.words import harmless
+from openpai.protocol.wording import harmless
 
 _BREAKS: Final = re.compile(r"[\t\n]")
 

@@ -17,7 +17,7 @@ from openpai.cli.exits import Exit, exit_for, exit_table
 from openpai.cli.lazy import lazily
 from openpai.cli.output import aside, complain, document, put_up_with_any_text
 from openpai.protocol.errors import Broken, PaiError, Refused
-from openpai.protocol.rejections import complaint
+from openpai.protocol.wording import validation_message
 
 # Where each command is, and its line in the help: the first of its own docstring.
 COMMANDS: Final = {
@@ -106,7 +106,7 @@ def _wrong_value(error: Exception) -> str:
         return ""
     (fault, *_) = faults()
     name = next((one for one in param.opts if one.startswith("--")), param.name.upper())
-    what = complaint(fault).rstrip(".")
+    what = validation_message(fault).rstrip(".")
     # Such an error names the value itself.
     return f"{name}: {what}" if fault["type"] == "value_error" else f"{name} {what}, not {str(fault['input'])[:80]!r}"
 

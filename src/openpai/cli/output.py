@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from openpai.cli.words import harmless, spelled_in_json
 from openpai.protocol.errors import PaiError
+from openpai.protocol.wording import harmless, harmless_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +76,7 @@ def _json(value: Any, indent: int | None = None) -> str:
     # JSON can say every character in ASCII, where the stream cannot.
     is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     # JSON escapes only the controls of ASCII by itself; a terminal obeys others as well.
-    return spelled_in_json(json.dumps(value, indent=indent, ensure_ascii=not is_utf, default=str))
+    return harmless_json(json.dumps(value, indent=indent, ensure_ascii=not is_utf, default=str))
 
 
 def say(what: str | Table = "") -> None:

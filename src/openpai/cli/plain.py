@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from openpai.cli.words import harmless
+from openpai.protocol.wording import harmless
 
 HELD_MAX: Final = 64
 # Of whole sequences that programs write to colour, erase and move, nothing is left: what they would hide is then read.

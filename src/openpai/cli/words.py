@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
+
+from openpai.protocol import wording
 
 STATE_STYLE: Final = {
     "WAITING": "yellow",
@@ -21,23 +22,8 @@ STATE_STYLE: Final = {
 STATE_ORDER: Final = ("FAILED", "RUNNING", "STOPPING", "WAITING", "STOPPED", "SUCCEEDED")
 
 
-# Orders to a terminal, and marks that turn the direction of what is read.
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def harmless(text: str) -> str:
-    """Return a text that changes nothing but what is read: others may have put orders to a terminal into it."""
-    return _CONTROLS.sub(_spelled, text)
-
-
-def spelled_in_json(text: str) -> str:
-    """Return a JSON text with the same meaning that gives no orders to a terminal."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _spelled(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+plural = wording.plural
+memory = wording.memory
 
 
 def size(count: int) -> str:
@@ -96,16 +82,6 @@ def counts(states: Iterable[str]) -> str:
     found = Counter(states)
     order = [state for state in STATE_ORDER if state in found] + sorted(found.keys() - set(STATE_ORDER))
     return ", ".join(f"{found[state]} {styled(state)}" for state in order)
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun, as in `1 job` or `3 jobs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def memory(mb: int) -> str:
-    """Return an amount of memory, in GB from one GB on."""
-    return f"{mb} MB" if mb < 1024 else f"{mb / 1024:.0f} GB"
 
 
 def joined(names: Iterable[str]) -> str:

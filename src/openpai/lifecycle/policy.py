@@ -27,6 +27,7 @@ from openpai.lifecycle.model import (
     Tasks,
     Verdict,
 )
+from openpai.protocol.wording import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +112,15 @@ def _fired(role: RolePlan, over: Sequence[Task]) -> Iterator[tuple[int, Outcome]
     succeeded = [task for task in over if task.phase is TaskPhase.SUCCEEDED]
     if 1 <= role.min_failed <= len(failed):
         trigger = sorted(failed, key=_ending)[role.min_failed - 1]
-        message = f"{_tasks(role.min_failed)} of role {role.name} failed (minFailedInstances {role.min_failed})"
+        message = f"{plural(role.min_failed, 'task')} of role {role.name} failed (minFailedInstances {role.min_failed})"
         code = trigger.report.code if trigger.report else 1
         yield trigger.ended_at_ms or 0, Outcome(Verdict.FAILED, code, trigger.diagnosis, trigger.id, message)
     if 1 <= role.min_succeeded <= len(succeeded):
         trigger = sorted(succeeded, key=_ending)[role.min_succeeded - 1]
-        message = (
-            f"{_tasks(role.min_succeeded)} of role {role.name} succeeded (minSucceededInstances {role.min_succeeded})"
-        )
+        count = plural(role.min_succeeded, "task")
+        message = f"{count} of role {role.name} succeeded (minSucceededInstances {role.min_succeeded})"
         yield trigger.ended_at_ms or 0, Outcome(Verdict.SUCCEEDED, 0, trigger.diagnosis, trigger.id, message)
 
 
 def _ending(task: Task) -> tuple[int, TaskId]:
     return task.ended_at_ms or 0, task.id
-
-
-def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"

@@ -15,10 +15,11 @@ from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord
 from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
-from openpai.protocol.findings import listed, nearest
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
 from openpai.protocol.reading import Read
+from openpai.protocol.spelling import nearest
+from openpai.protocol.wording import listed, plural
 from openpai.scheduler.config.editing import no_virtual_cluster
 
 _AT: Final = "extras.hivedScheduler.taskRoles"
@@ -50,7 +51,9 @@ def check_size(user: str, quotas: Sequence[Quota], gpus: int) -> None:
     for quota in quotas:
         limit = quota.gpus_per_job
         if limit is not None and gpus > limit:
-            message = f"the job asks for {_gpus(gpus)}, and {_whose(user, quota)} may ask for {limit} in one job"
+            message = (
+                f"the job asks for {plural(gpus, 'GPU')}, and {_whose(user, quota)} may ask for {limit} in one job"
+            )
             raise _beyond(quota, message, "ask for fewer" if limit else "ask for none")
 
 
@@ -71,7 +74,7 @@ def no_room(user: str, beyond: BeyondQuota) -> Refused:
         return _beyond(
             quota, message, "wait for the first of the next month (UTC)" if quota.gpu_hours_per_month else ""
         )
-    jobs = "1 unfinished job" if count == 1 else f"{count} unfinished jobs"
+    jobs = plural(count, "unfinished job")
     message = f"{user} has {jobs}, and {_whose(user, quota)} may have {quota.jobs_unfinished}"
     return _beyond(
         quota, message, _ends_first(count + 1 - (quota.jobs_unfinished or 0)) if quota.jobs_unfinished else ""
@@ -85,10 +88,6 @@ def _ends_first(jobs: int) -> str:
 def _whose(user: str, quota: Quota) -> str:
     who = user if quota.user else "each user"
     return f"{who} in virtual cluster {quota.virtual_cluster}" if quota.virtual_cluster else who
-
-
-def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 def _hours(hours: float) -> str:

@@ -9,11 +9,13 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from openpai.protocol import schema, schema_extras
-from openpai.protocol.findings import LEGAL_LOOKED_AT_MAX, REPLACED_IN, Finding, keys_of, listed, misspelt, nearest
+from openpai.protocol.findings import REPLACED_IN, Finding, keys_of
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, TaskRole
 from openpai.protocol.parsing import Path
 from openpai.protocol.references import entries, mapping
+from openpai.protocol.spelling import LEGAL_MAX, misspelt, nearest
 from openpai.protocol.templates import SCOPES, Scope, is_reference, references, resolve, scope_of
+from openpai.protocol.wording import listed
 
 ROLES_NAMED_MAX: Final = 5
 PLUGINS: Final = ("ssh", "cmd", "git", "tensorboard", "teamwise_storage")
@@ -163,7 +165,7 @@ def _misspelt(spec: JobSpec) -> Iterator[Finding]:
         places.append((("extras", PLUGIN_PREFIX, at), plugin, schema_extras.RuntimePlugin))
     keys = ((path, key, keys_of(section)) for path, holder, section in places for key in mapping(holder))
     unknown = ((path, key, known) for path, key, known in keys if key not in known)
-    for path, key, known in islice(unknown, LEGAL_LOOKED_AT_MAX):
+    for path, key, known in islice(unknown, LEGAL_MAX):
         if meant := misspelt(key, known):
             yield Finding((*path, key), "has no effect: it is not a key that is known here", "", meant)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from openpai.protocol.wording import harmless_line, plural
+
 # OpenPAI's error names and the HTTP status each is answered with.
 STATUS_OF: Final[dict[str, int]] = {
     "BadConfigurationError": 400,
@@ -101,13 +103,6 @@ class Broken(PaiError):
         super().__init__("UnknownError", message, "this is a bug in openpai; please report it with the server's log")
 
 
-def harmless(line: str) -> str:
-    """Return one line of text that changes nothing but what is read: a file may hold orders to a terminal."""
-    if line.isprintable():
-        return line
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line)
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing wrong with a file: where it is, what is wrong, what is allowed, and what was probably meant."""
@@ -127,7 +122,7 @@ class Fault:
         path = f"{self.path}: " if self.path else ""
         allowed = f" (allowed: {self.allowed})" if self.allowed else ""
         meant = f"; did you mean {self.suggestion!r}?" if self.suggestion else ""
-        return harmless(f"{where}{path}{self.message}{allowed}{meant}")
+        return harmless_line(f"{where}{path}{self.message}{allowed}{meant}")
 
 
 class InvalidProtocol(Refused):
@@ -136,7 +131,7 @@ class InvalidProtocol(Refused):
     faults: tuple[Fault, ...]
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        count = plural(len(faults), "fault")
         super().__init__(
             "InvalidProtocolError",
             f"the job file has {count}:\n" + "\n".join(fault.describe() for fault in faults),

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from difflib import SequenceMatcher
+from collections.abc import Mapping
 from functools import cache
 from itertools import islice
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from openpai.protocol import schema
-from openpai.protocol.parsing import Path, cut
+from openpai.protocol.parsing import Path
+from openpai.protocol.spelling import nearest
 from openpai.protocol.templates import is_reference
+from openpai.protocol.wording import WORD_MAX, cut, listed
 
 FAULTS_MAX: Final = 100
 SHOWN_MAX: Final = 40
-LISTED_MAX: Final = 30
-LIKENESS_MIN: Final = 0.6
-MISSPELT_MIN: Final = 0.7
-PART_WEIGHT: Final = 0.9
-PART_MIN: Final = 4
-# A hostile file must not buy hours of comparing with a megabyte of names.
-LEGAL_LOOKED_AT_MAX: Final = 200
-WORD_LOOKED_AT_MAX: Final = 64
-_CAMEL_PARTS: Final = re.compile(r"[A-Z]?[a-z]+")
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([MGT])i?B?", re.IGNORECASE)
 _MIB_OF: Final = {"M": 1, "G": 1024, "T": 1024 * 1024}
 REPLACED_IN: Final = "commands, a registry's credentials and plugins"
@@ -56,40 +47,6 @@ class Finding(NamedTuple):
     message: str
     allowed: str = ""
     suggestion: str = ""
-
-
-def nearest(word: Any, legal: Iterable[str]) -> str:
-    """Return the legal word that was probably meant, or nothing when none is near."""
-    meant = str(word)[:WORD_LOOKED_AT_MAX].casefold()
-    scored = [(_likeness(meant, one), one) for one in islice(legal, LEGAL_LOOKED_AT_MAX)]
-    score, best = max(scored, key=itemgetter(0), default=(0.0, ""))
-    return best if score >= LIKENESS_MIN else ""
-
-
-def misspelt(word: str, legal: Iterable[str]) -> str:
-    """Return the legal word that this is with a slip of the pen, or nothing: here any other word is legal too."""
-    meant = word[:WORD_LOOKED_AT_MAX].casefold()
-    scored = [(SequenceMatcher(None, one.casefold(), meant, autojunk=False).ratio(), one) for one in legal]
-    score, best = max(scored, default=(0.0, ""))
-    return best if score >= MISSPELT_MIN else ""
-
-
-def _likeness(meant: str, legal: str) -> float:
-    """Return how near two words are, 0 to 1; one word of a camelCase key counts nearly as much as the whole key."""
-    matcher = SequenceMatcher(None, b=meant, autojunk=False)
-    matcher.set_seq1(legal[:WORD_LOOKED_AT_MAX].casefold())
-    best = matcher.ratio()
-    for part in _CAMEL_PARTS.findall(legal[:WORD_LOOKED_AT_MAX]):
-        if len(part) >= PART_MIN:
-            matcher.set_seq1(part.casefold())
-            best = max(best, PART_WEIGHT * matcher.ratio())
-    return best
-
-
-def listed(words: Iterable[str]) -> str:
-    """Return words as a person reads a list: `a, b, c`, or `none` when there are none."""
-    some = [cut(word, WORD_LOOKED_AT_MAX) for word in islice(words, LISTED_MAX + 1)]
-    return ", ".join([*some[:LISTED_MAX], "…"] if len(some) > LISTED_MAX else some) or "none"
 
 
 def findings_of(error: ValidationError) -> list[Finding]:
@@ -202,7 +159,7 @@ def _in_mb(path: Path, value: Any) -> str:
     """Return a size that carries its unit, such as `8Gi`, as the number of MiB that the key wants."""
     if not path or path[-1] not in ("memoryMB", "shmMB") or not isinstance(value, str):
         return ""
-    size = _SIZE.fullmatch(value.strip()[:WORD_LOOKED_AT_MAX])
+    size = _SIZE.fullmatch(value.strip()[:WORD_MAX])
     mib = float(size[1]) * _MIB_OF[size[2].upper()] if size else 0.5
     return str(int(mib)) if mib.is_integer() else ""
 

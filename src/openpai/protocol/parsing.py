@@ -15,6 +15,7 @@ import yaml
 from openpai.protocol.dialect import as_yaml, is_json, resolve
 from openpai.protocol.errors import Fault, InvalidProtocol
 from openpai.protocol.syntax import character_fault, syntax_fault
+from openpai.protocol.wording import cut
 
 DEPTH_MAX: Final = 64
 EXPANDED_MAX: Final = 4 * 1024 * 1024
@@ -44,11 +45,6 @@ def path_text(path: Path) -> str:
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
     return cut(text, PATH_TEXT_MAX)
-
-
-def cut(text: str, most: int) -> str:
-    """Return a text of at most so many characters: a hundred faults must not repeat a megabyte each."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)

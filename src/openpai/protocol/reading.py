@@ -19,12 +19,13 @@ from openpai.protocol.documents import spec_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of
 from openpai.protocol.job import MAX_JOB_BYTES, JobSpec
-from openpai.protocol.parsing import Lines, Parsed, cut, parse, path_text
+from openpai.protocol.parsing import Lines, Parsed, parse, path_text
 from openpai.protocol.references import MASK, reference_faults, unmasked
 from openpai.protocol.schema import JobSection
 from openpai.protocol.syntax import unfit_texts
 from openpai.protocol.templates import RENDERED_MAX, is_renderable
 from openpai.protocol.v1 import is_v1, upgrade
+from openpai.protocol.wording import cut
 
 LONG_JOB_BYTES: Final = 64 * 1024
 """A longer file takes seconds to read or write, which belong into a thread beside everybody's requests."""

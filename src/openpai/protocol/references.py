@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from openpai.protocol.findings import Finding, listed, nearest
+from openpai.protocol.findings import Finding
 from openpai.protocol.job import PLUGIN_PREFIX
 from openpai.protocol.parsing import Path
 from openpai.protocol.schema import TASKS_MAX
+from openpai.protocol.spelling import nearest
+from openpai.protocol.wording import listed
 
 MASK: Final = "******"
 COMMAND_PLUGIN: Final = "cmd"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from openpai.protocol.errors import Fault, Refused
+from openpai.protocol.wording import plural
 
 PRIORITY_CLASSES: Final[Mapping[str, int]] = {"crit": 120, "prod": 100, "test": 10, "oppo": -1}
 """The names OpenPAI's job files use for priorities."""
@@ -97,7 +98,7 @@ class InvalidTrace(Refused):
     faults: tuple[Fault, ...]
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        count = plural(len(faults), "fault")
         super().__init__(
             "InvalidParametersError",
             f"the trace has {count}:\n" + "\n".join(fault.describe() for fault in faults),

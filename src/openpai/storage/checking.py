@@ -35,7 +35,7 @@ async def try_area(storage: Storage, area: Area, errors: ErrorTranslator) -> tup
     name = f"pai-test-{secrets.token_hex(8)}"
     content = secrets.token_bytes(64)
     try:
-        steps.append(Step("list", True, _counted(await area.list(""))))
+        steps.append(Step("list", True, _entries(await area.list(""))))
         if storage.is_read_only:
             return (*steps, Step("write", True, "not tried: the storage is read-only"))
         try:
@@ -67,8 +67,8 @@ async def try_nfs(storage: Storage, workers: Workers, errors: ErrorTranslator) -
     return (*steps, Step("list", True, message))
 
 
-def _counted(entries: tuple[Entry, ...]) -> str:
-    return "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+def _entries(found: tuple[Entry, ...]) -> str:
+    return "1 entry" if len(found) == 1 else f"{len(found)} entries"
 
 
 async def _once(content: bytes) -> AsyncIterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic.alias_generators import to_camel
 
 from openpai.protocol.errors import Refused
+from openpai.protocol.wording import validation_message
 
 _SMB_ADDRESS: Final = re.compile(r"//([^/\\]+)/([^/\\]+)(/.*)?")
 
@@ -255,18 +256,16 @@ def _checked(model: type[_Said], values: Any, where: str, faults: list[str]) -> 
         # As JSON, because there a number is no word and a word is no yes, while text may still become a secret.
         return model.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        faults.extend(_describe(model, where, fault) for fault in _listed(error))
+        faults.extend(
+            _fault_text(model, where, fault) for fault in error.errors(include_url=False, include_input=False)
+        )
         return None
 
 
-def _listed(error: ValidationError) -> Sequence[Mapping[str, Any]]:
-    return error.errors(include_url=False, include_input=False, include_context=False)
-
-
-def _describe(model: type[_Said], where: str, fault: Mapping[str, Any]) -> str:
+def _fault_text(model: type[_Said], where: str, fault: Mapping[str, Any]) -> str:
     place = where + ".".join(str(part) for part in fault["loc"])
-    said = str(fault["msg"]).removeprefix("Value error, ")
+    message = validation_message(fault)
     if fault["type"] == "extra_forbidden":
-        known = (field.alias or name for name, field in model.model_fields.items())
-        said = f"is not known here; known are {', '.join(known)}"
-    return f"{place.rstrip('.') or 'storage'}: {said[:1].lower()}{said[1:]}"
+        known = [field.alias or name for name, field in model.model_fields.items()]
+        message = f"is not known here; known are {', '.join(known)}"
+    return f"{place.rstrip('.') or 'storage'}: {message}"

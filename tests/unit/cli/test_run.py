@@ -59,7 +59,7 @@ def test_the_job_is_shown_and_submitted(pai, platform, project):
     words = ("--gpus", "2", "--instances", "3", "--vc", "v", "--env", "A=b c", "-d", "--", "python", "train.py", "-x y")
     message = pai("run", *words)
     assert message.code == 0, message.err
-    for shown in ("python train.py '-x y'", "3 with 2 GPUs, 12 CPUs, 18 GB each", "python:3.", "1 file of"):
+    for shown in ("python train.py '-x y'", "3 with 2 GPUs, 12 CPUs, 17.6 GB each", "python:3.", "1 file of"):
         assert shown in message.out
     spec = read_job(platform.requests[-1].content).spec
     role = spec.role("main")

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from openpai.protocol.errors import InvalidProtocol
-from openpai.protocol.findings import FAULTS_MAX, nearest
+from openpai.protocol.findings import FAULTS_MAX
 from openpai.protocol.reading import read_job
+from openpai.protocol.spelling import nearest
 
 from .jobs import faults_in, job, job_with_worker, only_fault, text_of
 

@@ -5,31 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from openpai.protocol.wording import joined, memory, plural
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.model import Ask
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a count with its noun, as in `1 GPU` or `8 GPUs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def joined(parts: Iterable[str], word: str = "and") -> str:
-    """Return parts as a list for people, as in `a, b and c`."""
-    *most, last = list(parts) or [""]
-    return f"{', '.join(most)} {word} {last}" if most else last
-
-
-def memory_text(memory_mb: int) -> str:
-    """Return an amount of memory, in GB from one GB on."""
-    return f"{memory_mb} MB" if memory_mb < 1024 else f"{memory_mb / 1024:.1f}".removesuffix(".0") + " GB"
-
-
 def amount_text(cpus: int, memory_mb: int, gpus: int) -> str:
     """Return resources in words, those of which there are none left out."""
-    parts = [counted(cpus, "CPU")] if cpus else []
-    parts += [f"{memory_text(memory_mb)} of memory"] if memory_mb else []
-    parts += [counted(gpus, "GPU")] if gpus else []
+    parts = [plural(cpus, "CPU")] if cpus else []
+    parts += [f"{memory(memory_mb)} of memory"] if memory_mb else []
+    parts += [plural(gpus, "GPU")] if gpus else []
     return joined(parts) if parts else "nothing"
 
 
@@ -62,7 +47,7 @@ class Unit:
 
     def describe(self, devices: int) -> str:
         """Return devices in words."""
-        return counted(self.count(devices), self.noun) + (f" ({self.kind})" if self.kind else "")
+        return plural(self.count(devices), self.noun) + (f" ({self.kind})" if self.kind else "")
 
     def asked(self, ask: Ask) -> int:
         """Return how many of these units a task asks for by name."""
@@ -79,5 +64,5 @@ def share_text(asks: Iterable[Ask], devices: int, unit: Unit, sku: SkuSpec | Non
         return ""
     largest = max(wished, key=lambda ask: (ask.gpus, ask.memory_mb, ask.cpus))
     per = amount_text(0 if unit.noun == "CPU" else sku.cpus, sku.memory_mb, 0)
-    brings = f"{counted(unit.per_device, unit.noun)} {'comes' if unit.per_device == 1 else 'come'} with {per}"
+    brings = f"{plural(unit.per_device, unit.noun)} {'comes' if unit.per_device == 1 else 'come'} with {per}"
     return f" (a task asks for {ask_text(largest)}, and {brings})"

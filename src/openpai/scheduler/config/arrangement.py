@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, VIRTUAL_CLUSTER_NAME
-from openpai.protocol.parsing import cut
+from openpai.protocol.wording import cut
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.planning import Nodes, plan
 from openpai.scheduler.config.promises import Promise, promised_text, promises_in

@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from openpai.protocol.errors import Refused
-from openpai.protocol.findings import listed
+from openpai.protocol.wording import listed
 from openpai.scheduler.config.model import ChainSpec, HivedConfig, parse_text
 from openpai.scheduler.config.promises import Promise, promised_text, promises_in
 from openpai.scheduler.config.reading import config_of, read_config

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import Any, Final
 
 from openpai.protocol.errors import Fault
-from openpai.protocol.parsing import cut
+from openpai.protocol.spelling import nearest
+from openpai.protocol.wording import cut
 from openpai.scheduler.config.model import InvalidConfig
 
 FAULTS_MAX: Final = 100
 NUMBER_MAX: Final = 2**31 - 1
 _PATH_MAX: Final = 400
 _TOLD_MAX: Final = 1000
-_LOOKED_AT_MAX: Final = 200
 _TRUE = frozenset({"true", "True", "TRUE", "yes", "on"})
 _FALSE = frozenset({"false", "False", "FALSE", "no", "off", ""})
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
@@ -41,10 +39,9 @@ class Faults:
         names = list(known)
         for key in value:
             if key not in names:
-                near = difflib.get_close_matches(str(key), names, n=1)
                 where = f"{path}.{key}" if path else str(key)
                 message = "unknown key, nothing would read it; remove it or move it to where it belongs"
-                self.add(where, message, ", ".join(names), near[0] if near else "")
+                self.add(where, message, ", ".join(names), nearest(key, names))
 
     def mapping(self, path: str, value: object) -> dict[str, Any]:
         """Return `value` if it is a mapping, an empty one for nothing, and keep a fault for anything else."""
@@ -106,12 +103,6 @@ class Faults:
 def is_nothing(value: object) -> bool:
     """Return whether a key was left empty."""
     return value is None or (isinstance(value, str) and value in _NOTHING)
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """Return the one of `words` that was probably meant, or nothing."""
-    found = difflib.get_close_matches(word[:_LOOKED_AT_MAX], list(islice(words, _LOOKED_AT_MAX)), n=1)
-    return found[0] if found else ""
 
 
 def _kind(value: object) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from openpai.protocol.errors import Fault, Refused
+from openpai.protocol.wording import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class InvalidConfig(Refused):
     faults: tuple[Fault, ...]
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        count = plural(len(faults), "fault")
         message = "\n".join(fault.describe() for fault in faults)
         super().__init__(
             "BadConfigurationError",

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
-from openpai.protocol.parsing import cut
+from openpai.protocol.spelling import nearest
+from openpai.protocol.wording import cut
 from openpai.scheduler.config.cell_types import CellType, TypeChain, check_node_level, type_chain
-from openpai.scheduler.config.faults import Faults, is_nothing, nearest
+from openpai.scheduler.config.faults import Faults, is_nothing
 from openpai.scheduler.config.model import ChainSpec, PinnedSpec
 
 LEVELS_MAX: Final = 32

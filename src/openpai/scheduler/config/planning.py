@@ -15,9 +15,10 @@ from typing import Any, Final
 import yaml
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.config.faults import nearest
+from openpai.protocol.spelling import nearest
+from openpai.protocol.wording import plural
 from openpai.scheduler.config.model import HivedConfig
-from openpai.scheduler.config.promises import Promise, counted
+from openpai.scheduler.config.promises import Promise
 from openpai.scheduler.config.reading import config_of
 from openpai.scheduler.model import Node
 
@@ -172,7 +173,7 @@ def _grant(kinds: list[_Kind], promise: Promise, others: Sequence[Promise]) -> d
     if cells is not None:
         return cells
     most = sum(kind.nodes_left for kind in with_gpus or candidates)
-    left = f"{counted(most, 'whole node')} that could serve {'is' if most == 1 else 'are'} left"
+    left = f"{plural(most, 'whole node')} that could serve {'is' if most == 1 else 'are'} left"
     message = f"{promise.virtual_cluster} wants {promise.describe()}, and at most {left}"
     raise Refused("BadConfigurationError", message, "give less to somebody" + _told_of(others))
 

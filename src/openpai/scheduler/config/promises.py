@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from openpai.protocol.errors import Refused
-from openpai.protocol.parsing import cut
+from openpai.protocol.wording import cut, plural
 
 SHOWN_MAX: Final = 200
 
@@ -34,12 +34,7 @@ class Promise:
     def describe(self) -> str:
         """Return the amount for messages, such as `3 nodes`."""
         named = ((self.nodes, "node"), (self.cpus, "CPU"), (self.gpus, "GPU"))
-        return next((counted(count, noun) for count, noun in named if count), "nothing")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+        return next((plural(count, noun) for count, noun in named if count), "nothing")
 
 
 def read_promises(text: str) -> tuple[Promise, ...]:

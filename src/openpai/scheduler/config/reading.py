@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from openpai.protocol.spelling import nearest
 from openpai.scheduler.config.cell_types import read_cell_types
-from openpai.scheduler.config.faults import NUMBER_MAX, Faults, nearest
+from openpai.scheduler.config.faults import NUMBER_MAX, Faults
 from openpai.scheduler.config.levels import check_promises
 from openpai.scheduler.config.model import (
     SETTINGS,

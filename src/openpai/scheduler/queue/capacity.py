@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from openpai.protocol.wording import joined, plural
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest
 from openpai.scheduler.cells.refusing import broken_rule, chain_places, largest_part, places_in, too_large
-from openpai.scheduler.cells.wording import Unit, amount_text, ask_text, counted, joined, share_text
+from openpai.scheduler.cells.wording import Unit, amount_text, ask_text, share_text
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.model import Ask, Gang, Refusal
 from openpai.scheduler.queue.requests import requests_of
@@ -82,7 +83,7 @@ def _unsayable(gang: Gang, message: str) -> _Fault:
     if not gpus or not message.startswith("it asks for GPUs"):
         return _Fault(message, "")
     where = "no node" if gang.priority == OPPORTUNISTIC else f"no node of virtual cluster {gang.virtual_cluster}"
-    return _Fault(f"a task asks for {counted(gpus, 'GPU')}, and {where} has any", "ask for no GPU")
+    return _Fault(f"a task asks for {plural(gpus, 'GPU')}, and {where} has any", "ask for no GPU")
 
 
 def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence[Ask]) -> _Fault | None:
@@ -104,7 +105,7 @@ def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence
         most = _amount(sku, unit, room.on_a_node)
         return _Fault(f"a task asks for {asked}; {who} has at most {most} on one node", "ask for less in each task")
     need = sum(count * leaves for count, leaves in request.members)
-    tasks = counted(len(asks), "task")
+    tasks = plural(len(asks), "task")
     fewer = _Fault("", "ask for fewer or smaller tasks", is_of_gang=True)
     if need > room.total:
         total = Ask(sum(ask.cpus for ask in asks), sum(ask.memory_mb for ask in asks), sum(ask.gpus for ask in asks))
@@ -115,7 +116,7 @@ def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence
     if wish is not None and wish.is_required:
         message = f"its {tasks} need {unit.describe(need)} inside one {wish.cell_type}, which is smaller"
         return replace(fewer, message=message) if _has_type(cluster, room.kind, wish.cell_type) else None
-    fit = f"{counted(room.places, 'task')} of {ask_text(largest)}"
+    fit = f"{plural(room.places, 'task')} of {ask_text(largest)}"
     message = f"of its {tasks} at most {fit} fit on the nodes of {who} at a time; a node has "
     return replace(fewer, message=message + _amount(sku, unit, room.on_a_node))
 

@@ -1,11 +1,11 @@
-"""What Pydantic finds wrong, in words that people know."""
+"""Faults that Pydantic finds, in plain words."""
 
 from __future__ import annotations
 
 import pytest
 
 from openpai.api.routes.jobs import NO_CONTROLS
-from openpai.protocol.rejections import complaint
+from openpai.protocol.wording import validation_message
 
 
 @pytest.mark.parametrize(
@@ -15,5 +15,5 @@ from openpai.protocol.rejections import complaint
         (r"^[^,\x00-\x1f]+$", "must be one line without commas and control characters"),
     ],
 )
-def test_a_text_that_must_be_one_line_is_not_told_a_pattern(pattern, message):
-    assert complaint({"type": "string_pattern_mismatch", "ctx": {"pattern": pattern}, "msg": ""}) == message
+def test_known_patterns_are_put_in_words(pattern, message):
+    assert validation_message({"type": "string_pattern_mismatch", "ctx": {"pattern": pattern}, "msg": ""}) == message
