@@ -12,6 +12,7 @@ from openpai.protocol import schema, schema_extras
 from openpai.protocol.findings import REPLACED_IN, Finding, keys_of
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, TaskRole
 from openpai.protocol.parsing import Path
+from openpai.protocol.peer_variables import missing_peers
 from openpai.protocol.references import entries, mapping
 from openpai.protocol.spelling import LEGAL_MAX, misspelt, nearest
 from openpai.protocol.templates import SCOPES, Scope, is_reference, references, resolve, scope_of
@@ -46,6 +47,7 @@ def cautions(spec: JobSpec) -> Iterator[Finding]:
     yield from _notifications(spec)
     yield from _misspelt(spec)
     yield from _hived(spec)
+    yield from missing_peers(spec)
 
 
 def _notifications(spec: JobSpec) -> Iterator[Finding]:

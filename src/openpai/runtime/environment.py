@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from openpai.protocol.job import Resources, TaskRole
+from openpai.protocol.peer_variables import FIRST_PEERS_BYTES, PEERS_BYTES_MAX
 
 BYTES_MAX: Final = 768 << 10
-PEERS_BYTES_MAX: Final = 384 << 10
-FIRST_PEERS_BYTES: Final = 32 << 10
 STRING_BYTES_MAX: Final = 128 << 10
 _RESERVED_BYTES: Final = 64 << 10
 """Room for a task's own variables and for what a machine adds (PATH, HOME, ...)."""
