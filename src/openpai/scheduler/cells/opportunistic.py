@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openpai.scheduler.cells.chain import Chain, NodeCell
-from openpai.scheduler.cells.first_fit import FirstFit
 from openpai.scheduler.cells.journal import Journal, Part
-from openpai.scheduler.cells.packing import nodes_needed, pack_exactly
+from openpai.scheduler.cells.packing import FirstFit, nodes_needed, pack_exactly
 from openpai.scheduler.cells.search import CLOSE_LOOKS, Within
 from openpai.scheduler.cells.unit_index import opportunistic_keys
 

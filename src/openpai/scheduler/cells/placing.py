@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from openpai.scheduler.cells import changes
 from openpai.scheduler.cells.chain import Unit, VcShare
-from openpai.scheduler.cells.first_fit import FirstFit
 from openpai.scheduler.cells.journal import Journal, Part
-from openpai.scheduler.cells.packing import nodes_needed, pack_exactly
+from openpai.scheduler.cells.packing import FirstFit, nodes_needed, pack_exactly
 from openpai.scheduler.cells.search import (
     Price,
     Within,

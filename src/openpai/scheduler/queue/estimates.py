@@ -8,16 +8,16 @@ never ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heappop, heappush, merge
 from typing import Final
 
+from openpai.scheduler.cells.model import Code
 from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.model import Estimate, Gang
 from openpai.scheduler.queue.lanes import Waiting
 from openpai.scheduler.queue.limits import Limits, gpus_of
-from openpai.scheduler.queue.position import Ahead
 from openpai.scheduler.queue.requests import PlacementRequests
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
@@ -29,7 +29,7 @@ AHEAD_MAX: Final = 50
 """With more gangs ahead than that, counts have to do."""
 
 
-def estimate(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: int) -> Estimate:
+def estimate(state: SchedulerState, waiting: Waiting, ahead: GangsAhead, now_ms: int) -> Estimate:
     """Return when a gang may start if nothing comes between; `ahead` are those that take something away before it."""
     if len(ahead) > AHEAD_MAX:
         return _from_counts(state, waiting, ahead, now_ms)
@@ -46,7 +46,7 @@ def estimate(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: int)
     return Estimate(earliest_ms, max(earliest_ms, latest_ms), basis)
 
 
-def _from_counts(state: SchedulerState, waiting: Waiting, ahead: Ahead, now_ms: int) -> Estimate:
+def _from_counts(state: SchedulerState, waiting: Waiting, ahead: GangsAhead, now_ms: int) -> Estimate:
     """Guess from how many devices those ahead want, and how long devices are usually kept."""
     gang = waiting.gang
     name = gang.virtual_cluster
@@ -142,3 +142,36 @@ class _Course:
         self.sources.add(f"run times of {typical[2]} that finished")
         length_ms = typical[0] if self.is_good else typical[1]
         return length_ms if limit_ms is None else min(limit_ms, length_ms)
+
+
+class GangsAhead:
+    """The gangs of its virtual cluster that go before a gang and take resources from it.
+
+    They are counted by lane, so that a queue of thousands is not searched gang by gang.
+    """
+
+    def __init__(self, state: SchedulerState, waiting: Waiting) -> None:
+        self._order_key = state.order_key
+        before = state.queue.ahead_of(waiting, state.order_key)
+        self._stretches = [stretch for stretch in before if not _is_out(state, stretch.first, waiting)]
+
+    def __len__(self) -> int:
+        return sum(stretch.gangs for stretch in self._stretches)
+
+    def devices(self) -> int:
+        """Return how many devices they request in all."""
+        return sum(stretch.gangs * stretch.first.devices for stretch in self._stretches)
+
+    def nearest_first(self) -> Iterator[Waiting]:
+        """Yield them, beginning with the one right before the gang."""
+        return merge(*(stretch.nearest_first() for stretch in self._stretches), key=self._order_key, reverse=True)
+
+
+def _is_out(state: SchedulerState, other: Waiting, waiting: Waiting) -> bool:
+    """Return whether a gang takes nothing: it never fits, or a limit that the two do not share holds it back."""
+    answer = state.queue.lane_of(other.gang.id).answer
+    if answer is not None and answer.code is Code.TOO_LARGE:
+        return True
+    limits = state.running.limits
+    is_shared = limits.ever_fits(other.gang) and other.gang.user == waiting.gang.user
+    return limits.keeping_back(other.gang) is not None and not is_shared

@@ -9,10 +9,9 @@ from openpai.scheduler.cells.model import Code
 from openpai.scheduler.cells.wording import Unit, share_text
 from openpai.scheduler.model import Estimate, Gang, Limit, Wait, Why
 from openpai.scheduler.queue import capacity
-from openpai.scheduler.queue.estimates import estimate
+from openpai.scheduler.queue.estimates import GangsAhead, estimate
 from openpai.scheduler.queue.lanes import Waiting, group_of
 from openpai.scheduler.queue.limits import gpus_of
-from openpai.scheduler.queue.position import Ahead
 from openpai.scheduler.queue.state import SchedulerState
 
 AHEAD_MAX: Final = 5
@@ -48,12 +47,12 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     if code in NEVER:
         return Wait(gang, code, message, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
     # Whoever never fits, or is at a limit, lets others pass and is not ahead of them.
-    ahead = Ahead(state, waiting)
+    ahead = GangsAhead(state, waiting)
     place = len(ahead) + 1
     return Wait(gang, code, message, unblock, _nearest(ahead), place, estimate(state, waiting, ahead, now_ms))
 
 
-def _nearest(ahead: Ahead) -> tuple[str, ...]:
+def _nearest(ahead: GangsAhead) -> tuple[str, ...]:
     """Return the names of the jobs right before, the nearest first."""
     names: dict[str, None] = {}
     for other in ahead.nearest_first():

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.core import Shape, shape_of
 from openpai.scheduler.cells.journal import Journal
 from openpai.scheduler.cells.search import clean_of, open_clean
 from openpai.scheduler.cells.trial import Trial
@@ -38,6 +39,9 @@ AGAIN: Final = 8
 """Cells are chosen again each time such a part of the time has passed that they need to become free."""
 
 AGAIN_MIN_MS: Final = 60_000
+
+SHAPES_MAX: Final = 10_000
+"""Cached answers; the cache is cleared when it is full."""
 
 KEEPER: Final = "\0kept"
 """Who claims the kept devices while others are looked at."""
@@ -182,3 +186,25 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
     gang = waiting.gang
     free_ms = max(now_ms, ends[most - 1].at_ms) if most else now_ms
     return Kept(gang.id, gang.virtual_cluster, gang.priority, tuple(pieces), now_ms, free_ms)
+
+
+class Backfilling:
+    """Caches which gangs could start at all on the present hardware: keeping cells is useless for the others."""
+
+    def __init__(self) -> None:
+        self._possible: dict[tuple[Shape, ...], bool] = {}
+        self._health = -1
+
+    def is_possible(self, cluster: Cluster, blocker: Waiting, health: int) -> bool:
+        """Return whether a gang could start, on the present hardware, if its virtual cluster were empty."""
+        if health != self._health or len(self._possible) >= SHAPES_MAX:
+            self._possible.clear()
+            self._health = health
+        requests = [part.request for part in blocker.requests]
+        shape = tuple([shape_of(request) for request in requests])
+        if shape not in self._possible:
+            with Trial(cluster) as trial:
+                for gang in sorted(cluster.gangs_of.get(blocker.gang.virtual_cluster, ())):
+                    trial.leave(gang)
+                self._possible[shape] = trial.start_all(requests)
+        return self._possible[shape]

@@ -13,8 +13,7 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Gang, Node, Order
-from openpai.scheduler.queue.backfill import Backfilling
-from openpai.scheduler.queue.keeping import ALONE_AFTER, PATIENCE_MAX_MS, Kept
+from openpai.scheduler.queue.keeping import ALONE_AFTER, PATIENCE_MAX_MS, Backfilling, Kept
 from openpai.scheduler.queue.lanes import OrderKey, Queue, Waiting
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.nodes import Machines

@@ -1,0 +1,146 @@
+"""Keeps cells for gangs that have waited long: who gets cells kept, who may use them meanwhile, and when that ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from openpai.scheduler.model import Order
+from openpai.scheduler.queue.keeping import (
+    AGAIN_MIN_MS,
+    ALONE_AFTER,
+    CLOSED_AFTER,
+    IDLE_SHARE,
+    Kept,
+    Leaving,
+    choose,
+)
+from openpai.scheduler.queue.lanes import Waiting
+from openpai.scheduler.queue.state import SchedulerState
+
+RETRY: Final = 64
+"""After a search found no cells to keep, the next one waits until the gang has waited 1/64 of its time longer."""
+
+
+class KeptCells:
+    """The cells that are kept during one round of decisions."""
+
+    def __init__(self, state: SchedulerState, now_ms: int) -> None:
+        self._state = state
+        self._now_ms = now_ms
+        self.held: dict[str, Kept] = {}
+        """The kept cells that no other gang can be given at this moment, by virtual cluster."""
+        self._patient: dict[str, list[Waiting]] = {}
+        """The gangs that found no room and have waited long enough to have cells kept, by virtual cluster."""
+
+    def review(self) -> None:
+        """Release the cells of gangs that no longer wait at the front; search again where that is due."""
+        state = self._state
+        for name, kept in list(state.kept.items()):
+            waiting = state.queue.get(kept.gang)
+            if waiting is None or not self._may_go_first(waiting, name):
+                state.keep(name, None)
+        for name, at_ms in list(state.again_ms.items()):
+            if self._now_ms >= at_ms:
+                del state.again_ms[name]
+                state.queue.touch(name)
+
+    def _may_go_first(self, waiting: Waiting, name: str) -> bool:
+        gang, state = waiting.gang, self._state
+        is_here = gang.virtual_cluster == name and gang.priority >= 0 and state.queue.is_first(waiting)
+        return is_here and state.running.limits.keeping_back(gang) is None
+
+    def release_all(self) -> None:
+        """Offer all kept cells to other gangs again."""
+        for kept in self.held.values():
+            kept.let_go()
+        self.held.clear()
+
+    def hold(self, kept: Kept, waiting: Waiting) -> None:
+        """Withhold the cells kept for a gang from others, unless that leaves too much idle."""
+        if kept.closed_ms is None and not self._is_cheap(kept, waiting):
+            return
+        self.held[kept.virtual_cluster] = kept
+        kept.hold(self._state.core.cluster)
+
+    def note_failure(self, group: str, waiting: Waiting) -> None:
+        """Note that a gang found no room: cells are kept for it when its patience ends."""
+        patient_ms = waiting.gang.submitted_at_ms + self._patience_ms(waiting)
+        if self._now_ms >= patient_ms:
+            self._patient.setdefault(group, []).append(waiting)
+        else:
+            self._state.look_again(group, patient_ms)
+
+    def keep(self) -> None:
+        """Keep cells for the most urgent patient gang of each virtual cluster."""
+        for name, patient in self._patient.items():
+            self._keep_for_one(name, patient)
+
+    def _keep_for_one(self, name: str, patient: list[Waiting]) -> None:
+        """Keep the cells that are free soonest for the gang that has waited longest; choose again when that is due."""
+        state = self._state
+        kept = state.kept.get(name)
+        found = [waiting for waiting in patient if state.queue.get(waiting.gang.id) is waiting]
+        if not found:
+            return
+        # A gang keeps its cells unless a more urgent one waits.
+        first = min(
+            found,
+            key=lambda waiting: (
+                -waiting.gang.priority, -waiting.gang.rank, kept is None or kept.gang != waiting.gang.id,
+                not self._is_closed(waiting), waiting.gang.submitted_at_ms, waiting.number,
+            ),
+        )  # fmt: skip
+        is_same = kept is not None and kept.gang == first.gang.id
+        if kept is not None and is_same and self._now_ms < kept.again_ms:
+            state.look_again(name, kept.again_ms)
+            return
+        retry_ms = state.retry_ms.get(name, 0)
+        if kept is None and self._now_ms < retry_ms:
+            state.look_again(name, retry_ms)
+            return
+        state.retry_ms[name] = self._now_ms + max(AGAIN_MIN_MS, self._waited_ms(first) // RETRY)
+        if not state.backfilling.is_possible(state.core.cluster, first, state.health):
+            state.keep(name, None)
+            return
+        closed_ms = kept.closed_ms if kept is not None and is_same else None
+        if closed_ms is None and self._is_closed(first):
+            closed_ms = self._now_ms
+        chosen = choose(state.core.cluster, first, self._leaving(name, closed_ms), self._now_ms)
+        if chosen is not None:
+            chosen.closed_ms = closed_ms
+        elif kept is not None and is_same and kept.closed_ms is not None:
+            # Closed cells will become free in any case; only other closed cells replace them.
+            chosen = replace(kept, chosen_ms=self._now_ms)
+        state.keep(name, chosen)
+        state.look_again(name, state.retry_ms[name] if chosen is None else chosen.again_ms)
+
+    def _leaving(self, name: str, closed_ms: int | None) -> list[Leaving]:
+        """Return when each gang that ran before the cells were closed is expected to leave."""
+        state = self._state
+        return [
+            Leaving(self._now_ms + state.left_ms(held), held.requests)
+            for held in state.running.gangs.values()
+            if held.gang.virtual_cluster == name and (closed_ms is None or (held.since_ms or 0) <= closed_ms)
+        ]
+
+    def _waited_ms(self, waiting: Waiting) -> int:
+        return self._now_ms - waiting.gang.submitted_at_ms
+
+    def _patience_ms(self, waiting: Waiting) -> int:
+        """Return how long a gang waits before cells are kept for it."""
+        name = waiting.gang.virtual_cluster
+        if self._state.order_of(waiting.gang) is Order.SHORTEST:
+            return self._state.passed_max_ms(name)
+        patience_ms = self._state.patience_of(name)
+        return patience_ms if len(waiting.gang.asks) > 1 else ALONE_AFTER * patience_ms
+
+    def _is_closed(self, waiting: Waiting) -> bool:
+        """Return whether no other gang may start on the cells kept for a gang."""
+        patience_ms = self._patience_ms(waiting)
+        return len(waiting.gang.asks) == 1 or self._waited_ms(waiting) >= CLOSED_AFTER * patience_ms
+
+    def _is_cheap(self, kept: Kept, waiting: Waiting) -> bool:
+        """Return whether the idle time that keeping costs is small compared with how long the gang has waited."""
+        idle_ms = kept.idle(self._state.core.cluster) * max(0, kept.free_ms - self._now_ms)
+        return idle_ms <= IDLE_SHARE * waiting.devices * self._waited_ms(waiting)
