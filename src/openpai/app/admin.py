@@ -22,7 +22,7 @@ DatabaseOption = Annotated[
 def config(json: output.Json = False) -> None:
     """Print a configuration file with every setting, explained, for `pai up --config FILE`."""
     from openpai.app.config_file import described, example
-    from openpai.app.main import app
+    from openpai.cli.main import app
 
     up = typer.main.get_command(app).get_command(None, "up")  # type: ignore[attr-defined]
     if json:
