@@ -9,9 +9,9 @@ from openpai.access.memberships import UserChange
 from openpai.api.context import ApiContext, context_of
 from openpai.api.origins import address_of
 from openpai.api.sessions import digest_of
-from openpai.api.shapes.exits import Document
 from openpai.orchestrator import accounts
 from openpai.protocol.errors import Refused
+from openpai.wire.tokens import Login
 
 
 async def find_user(context: ApiContext, name: str) -> User:
@@ -43,7 +43,7 @@ async def change_password(context: ApiContext, user: User, password: str) -> Non
     context.sessions.forget(user.name)
 
 
-async def sign_in(context: ApiContext, user: User, lifetime_s: int | None = None) -> Document:
+async def sign_in(context: ApiContext, user: User, lifetime_s: int | None = None) -> Login:
     """Return OpenPAI's answer to a login that succeeded, with a new token of the user.
 
     Raises IncorrectPasswordError if the password was changed since it was compared.
@@ -57,7 +57,7 @@ async def sign_in(context: ApiContext, user: User, lifetime_s: int | None = None
     return login_answer(user, token)
 
 
-def login_answer(user: User, token: str) -> Document:
+def login_answer(user: User, token: str) -> Login:
     """Return OpenPAI's answer to a login."""
     return {"user": user.name, "token": token, "admin": user.is_admin, "hasGitHubPAT": "githubPAT" in user.extension}
 

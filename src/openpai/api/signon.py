@@ -17,13 +17,13 @@ from openpai.access.pkce import challenge_of
 from openpai.api.accounts import login_answer
 from openpai.api.context import ApiContext
 from openpai.api.services import SignOn
-from openpai.api.shapes.exits import Document
 from openpai.api.token_shape import new_token
 from openpai.orchestrator.accounts import welcome
 from openpai.ports.accounts import AccountStore
 from openpai.ports.identity import Sealer, Vouched
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
+from openpai.wire.tokens import Login
 
 CODE_MS: Final = 60_000
 _CODE: Final = "login code"
@@ -102,7 +102,7 @@ def code_for(context: ApiContext, user: User, challenge: str) -> str:
     return sealed.data.decode()
 
 
-async def redeem(context: ApiContext, code: str, verifier: str) -> Document:
+async def redeem(context: ApiContext, code: str, verifier: str) -> Login:
     """Return OpenPAI's answer to a login for a code and its secret. Raises UnauthorizedUserError for any other code."""
     wrong = Refused("UnauthorizedUserError", "this code is unknown, too old or was used already", "log in again")
     said = _opened(context.services.sealer, code)

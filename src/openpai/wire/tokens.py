@@ -10,6 +10,7 @@ from openpai.wire.doc import Doc, Document
 
 _SHOWN_ONCE: Final = "Zr0h8wq0mS6x2bJ1cQeU5n3vXyLkT9pAfGdHiOjMsWE"
 _DIGEST: Final = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+Scope = Literal["all", "jobs", "read"]
 
 
 class Login(Document):
@@ -37,7 +38,7 @@ class Token(Document):
     id: Annotated[str, Doc("names the token, and opens nothing", example=_DIGEST)]
     name: Annotated[str, Doc(example="nightly")]
     application: Annotated[bool, Doc(example=True)]
-    scope: Literal["all", "jobs", "read"]
+    scope: Scope
     createdTime: Ms
     expirationTime: Annotated[int | None, Doc("milliseconds since 1970; null: never", example=None)]
     current: Annotated[bool, Doc("whether this request came with it", example=False)]
@@ -56,7 +57,7 @@ class NewToken(Document):
     token: Annotated[str, Doc("shown this once", example=_SHOWN_ONCE)]
     application: Literal[True]
     name: Annotated[str, Doc(example="nightly")]
-    scope: Literal["all", "jobs", "read"]
+    scope: Scope
 
 
 class Revoked(Document):
@@ -76,4 +77,4 @@ class TokenInfo(Document):
     iat: Annotated[int, Doc(example=1_767_225_600)]
     exp: NotRequired[Annotated[int, Doc("missing: never", example=1_767_312_000)]]
     admin: Annotated[bool, Doc(example=False)]
-    scope: Literal["all", "jobs", "read"]
+    scope: Scope

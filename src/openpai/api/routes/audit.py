@@ -17,6 +17,7 @@ from openpai.api.shapes import audit as shapes
 from openpai.api.shapes.reports import moment
 from openpai.api.shapes.tables import CSV, wants_csv
 from openpai.ports.usage import AuditFilter
+from openpai.wire.audit import AuditPage
 
 router = APIRouter(tags=["audit"])
 _WORD = r"^[^\x00]*$"
@@ -59,4 +60,4 @@ async def audit(
     if wants_csv(format_, request.headers.get("accept")):
         headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
         return text(shapes.entries_csv(entries), CSV, headers)
-    return reply({"entries": entries, "next": following})
+    return reply(AuditPage(entries=entries, next=following))

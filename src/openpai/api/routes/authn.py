@@ -20,6 +20,7 @@ from openpai.api.sessions import Caller
 from openpai.api.signon import let_in
 from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Unavailable
+from openpai.wire.tokens import LoginInfo
 
 router = APIRouter(tags=["authentication"])
 
@@ -39,9 +40,16 @@ async def authn_info(request: Request) -> Response:
     """Return how to log in: with a password, or on an identity provider's page; passwords work in both cases."""
     sign_on = context_of(request).services.sign_on
     if sign_on is None or sign_on.sso is None:
-        return reply({"authn_type": "basic", "loginURI": "/api/v1/authn/basic/login", "loginURIMethod": "post"})
-    how = {"authn_type": "OIDC", "loginURI": "/api/v1/authn/oidc/login", "loginURIMethod": "get"}
-    return reply({**how, "label": sign_on.sso.label, "passwordLoginURI": "/api/v1/authn/basic/login"})
+        return reply(LoginInfo(authn_type="basic", loginURI="/api/v1/authn/basic/login", loginURIMethod="post"))
+    return reply(
+        LoginInfo(
+            authn_type="OIDC",
+            loginURI="/api/v1/authn/oidc/login",
+            loginURIMethod="get",
+            label=sign_on.sso.label,
+            passwordLoginURI="/api/v1/authn/basic/login",
+        )
+    )
 
 
 @router.post("/api/v2/authn/basic/login", openapi_extra=takes(Login))

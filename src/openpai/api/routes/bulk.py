@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import Field, model_validator
@@ -22,6 +22,7 @@ from openpai.api.shapes.lists import JobsWhere, filter_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.queries import JobFilter, JobRow
 from openpai.protocol.errors import PaiError, Refused, Unavailable
+from openpai.wire.jobs import BulkResult, BulkResults
 
 router = APIRouter(tags=["jobs"])
 JOBS_MAX: Final = 1000
@@ -92,14 +93,14 @@ async def bulk(request: Request, caller: Annotated[Caller, doing("job.stop")]) -
     targets, more = await _targets(context, caller, body)
     turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(target: _Target) -> dict[str, Any]:
+    async def one(target: _Target) -> BulkResult:
         async with turn:
             return await _done(context, caller, body, target)
 
     results = await asyncio.gather(*(one(target) for target in targets))
     about_each(request, [(result["job"], result["status"]) for result in results])
     failed = sum(result["status"] >= 400 for result in results)
-    return reply({"done": len(results) - failed, "failed": failed, "more": more, "results": results})
+    return reply(BulkResults(done=len(results) - failed, failed=failed, more=more, results=results))
 
 
 async def _targets(context: ApiContext, caller: Caller, body: Bulk) -> tuple[Iterable[_Target], int]:
@@ -131,7 +132,7 @@ def _narrowed(where: JobFilter, body: Bulk) -> JobFilter | None:
     return where
 
 
-async def _done(context: ApiContext, caller: Caller, body: Bulk, target: _Target) -> dict[str, Any]:
+async def _done(context: ApiContext, caller: Caller, body: Bulk, target: _Target) -> BulkResult:
     deed = DEEDS[body.action]
     try:
         row = target.row or await find_job(context, caller, target.name)
@@ -142,5 +143,14 @@ async def _done(context: ApiContext, caller: Caller, body: Bulk, target: _Target
     return {"job": full_name(row), "id": row.id, "status": 200, "message": message}
 
 
-def _result(target: _Target, error: PaiError) -> dict[str, Any]:
-    return {"job": target.name, "id": target.row.id if target.row else None, "status": error.status, **error.as_dict()}
+def _result(target: _Target, error: PaiError) -> BulkResult:
+    result: BulkResult = {
+        "job": target.name,
+        "id": target.row.id if target.row else None,
+        "status": error.status,
+        "code": error.code,
+        "message": error.message,
+    }
+    if error.advice:
+        result["advice"] = error.advice
+    return result

@@ -18,6 +18,7 @@ from openpai.orchestrator import vc_groups
 from openpai.ports.platform import ClusterConfig
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import VIRTUAL_CLUSTER_NAME
+from openpai.wire.clusters import PromiseChange
 
 router = APIRouter(tags=["virtual clusters"])
 VcName = Annotated[str, Path(pattern=VIRTUAL_CLUSTER_NAME)]
@@ -159,5 +160,12 @@ async def configure(request: Request, caller: Annotated[Caller, doing("cluster.c
 
 
 def _changed(message: str, config: ClusterConfig, status: int = 200) -> Response:
-    told_of = {key: value for key, value in shapes.cluster_config(config).items() if key != "hived"}
-    return reply({"status": status, "message": message, **told_of}, status)
+    answer = PromiseChange(
+        status=status,
+        message=message,
+        promises=config.promises,
+        version=config.version,
+        problems=config.problems,
+        demoted=config.demoted,
+    )
+    return reply(answer, status)

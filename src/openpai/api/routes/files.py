@@ -21,6 +21,7 @@ from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
 from openpai.ports.storages import Area, Entry
 from openpai.protocol.errors import Refused
+from openpai.wire.storages import FileList, UploadedFile
 
 router = APIRouter(tags=["storages"])
 
@@ -46,7 +47,7 @@ async def entries(
     """Return what is in a directory of a storage, by name."""
     found = await (await _area(request, caller, name)).list(path)
     shown = [shapes.entry(each) for each in found[offset : offset + limit]]
-    return reply({"storage": name, "path": path.strip("/"), "totalCount": len(found), "entries": shown})
+    return reply(FileList(storage=name, path=path.strip("/"), totalCount=len(found), entries=shown))
 
 
 @router.get("/api/v2/storages/{name}/files/{path:path}", response_class=Response, responses=_DOWNLOAD)
@@ -91,7 +92,7 @@ async def upload(request: Request, caller: Annotated[Caller, doing("storage.writ
         raise invalid("a file is put as a whole, and Content-Range says that this is a part of one")
     area = await _area(request, caller, name)
     size = await area.write(path, request.stream())
-    return reply({"storage": name, "path": path.strip("/"), "size": size}, 201)
+    return reply(UploadedFile(storage=name, path=path.strip("/"), size=size), 201)
 
 
 @router.delete("/api/v2/storages/{name}/files/{path:path}")

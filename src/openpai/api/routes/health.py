@@ -9,6 +9,7 @@ from openpai.api.answers import refusal, reply
 from openpai.api.context import context_of
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import failures
+from openpai.wire.server import Health, Readiness
 
 router = APIRouter(tags=["info"])
 
@@ -18,7 +19,7 @@ async def healthz() -> Response:
     """Return 200 while this server is alive, whatever else is missing: `GET /readyz` tells that.
 
     `loopFailures` counts the errors that background work of this server has met and survived; its log has them."""
-    return reply({"status": "ok", "loopFailures": sum(failures().values())})
+    return reply(Health(status="ok", loopFailures=sum(failures().values())))
 
 
 @router.get("/readyz", responses={503: {"description": "something that the platform needs is not there"}})
@@ -38,4 +39,4 @@ async def readyz(request: Request) -> Response:
     missing = [f"{part}: {wrong}" for part, wrong in checks.items() if wrong]
     if missing:
         return refusal(Unavailable("; ".join(missing), "an administrator has to look at the parts that are named"))
-    return reply({"status": "ready", "checks": dict.fromkeys(checks, "ok")})
+    return reply(Readiness(status="ready", checks=dict.fromkeys(checks, "ok")))

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 from openpai.api.answers import reply, text
 from openpai.api.context import context_of
+from openpai.wire.server import ServerInfo
 
 router = APIRouter(tags=["info"])
 _PAGE: Final = """\
@@ -37,13 +38,13 @@ async def info(request: Request) -> Response:
     services = context_of(request).services
     has_page = services.sign_on is not None and services.sign_on.sso is not None
     return reply(
-        {
-            "name": "PAI RESTful API",
-            "version": services.settings.version,
+        ServerInfo(
+            name="PAI RESTful API",
+            version=services.settings.version,
             # OpenPAI's clients know `yarn` and `k8s`, and speak to each as it spoke; this one speaks like the latter.
-            "launcherType": "k8s",
-            "authnMethod": "OIDC" if has_page else "basic",
-        }
+            launcherType="k8s",
+            authnMethod="OIDC" if has_page else "basic",
+        )
     )
 
 

@@ -28,6 +28,7 @@ from openpai.protocol.errors import Refused
 from openpai.protocol.reading import LONG_JOB_BYTES
 from openpai.protocol.writing import masked_yaml
 from openpai.wire.attempts import ShortTask
+from openpai.wire.jobs import JobWaits, SshAddresses
 from openpai.wire.tasks import TaskStatus
 
 router = APIRouter(tags=["jobs"])
@@ -145,7 +146,7 @@ async def why(request: Request, caller: Annotated[Caller, doing("job.read")], jo
     waits = () if row.archived_at_ms is not None else await context.why(row.user, row.name)
     held = await context.in_the_way(row.user, row.name) if waits else ()
     shown, others = seen_by(caller, held[:HOLDERS_MAX])
-    return reply({"waits": [wait(view) for view in waits], "held": nodes.held(shown, others)})
+    return reply(JobWaits(waits=[wait(view) for view in waits], held=nodes.held(shown, others)))
 
 
 @router.get("/api/v2/jobs/{job}/ssh")
@@ -157,12 +158,12 @@ async def ssh(request: Request, caller: Annotated[Caller, doing("job.ssh")], job
     row = await job_for(request, caller, job)
     roles = await ssh_roles(request, row)
     tasks = await tasks_of(request, caller, row, row.attempt) if roles else []
-    doors = [door for task in tasks if task.role in roles and (door := ssh_address(task)) is not None]
-    if not doors:
+    addresses = [address for task in tasks if task.role in roles and (address := ssh_address(task)) is not None]
+    if not addresses:
         advice = "wait until it runs" if roles else "ask for one: resourcePerInstance.ports: {ssh: 1}"
         message = "no task that runs" if roles else "no task role"
         raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has {message} with a port named ssh", advice)
-    return reply({"containers": doors})
+    return reply(SshAddresses(containers=addresses))
 
 
 @router.put("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))

@@ -18,6 +18,7 @@ from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.lists import JobsQuery, cursor_text, page_of
 from openpai.orchestrator.submitting import submitter_of
 from openpai.ports.queries import JobFilter, JobPage
+from openpai.wire.jobs import Submitted
 
 router = APIRouter(tags=["jobs"])
 PAGE_MAX: Final = 1000
@@ -72,14 +73,14 @@ async def submit(
     submitted = await context.services.platform.submit(by, await request.body())
     is_written(request)
     return reply(
-        {
-            "status": 202,
-            "message": f"job {submitted.user}~{submitted.name} was submitted",
-            "user": submitted.user,
-            "name": submitted.name,
-            "id": submitted.job,
-            "warnings": submitted.warnings,
-        },
+        Submitted(
+            status=202,
+            message=f"job {submitted.user}~{submitted.name} was submitted",
+            user=submitted.user,
+            name=submitted.name,
+            id=submitted.job,
+            warnings=submitted.warnings,
+        ),
         202,
     )
 

@@ -27,6 +27,7 @@ from openpai.lifecycle.model import TaskId
 from openpai.ports.logs import LogReader
 from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
+from openpai.wire.tasks import LogLocations
 
 router = APIRouter(tags=["logs"])
 TAIL_BYTES: Final = 16 * 1024
@@ -87,7 +88,7 @@ async def log_locations(
         name: f"{gateway}{quote(place, safe='/~')}?ticket={tickets.ticket(caller, place)}{tail}"
         for name, place in places.items()
     }
-    return reply({"locations": [{"name": name, "uri": uri} for name, uri in uris.items()]})
+    return reply(LogLocations(locations=[{"name": name, "uri": uri} for name, uri in uris.items()]))
 
 
 @router.get(_PLACE + "/{name}", responses={200: {"content": {"text/plain": {}, "text/event-stream": {}}}})

@@ -20,6 +20,7 @@ from openpai.api.shapes import nodes as shapes
 from openpai.ports.platform import NodeChange
 from openpai.ports.usage import AuditFilter
 from openpai.protocol.errors import Refused
+from openpai.wire.nodes import NodeDetail
 
 router = APIRouter(tags=["cluster"])
 HISTORY_MAX: Final = 20
@@ -61,7 +62,7 @@ async def node(request: Request, caller: Annotated[Caller, doing("node.list")], 
         where = AuditFilter(actions=("node.change",), target=name, limit=HISTORY_MAX)
         history = [audit.entry(row, is_shown_whole=True) for row in await services.usage.audit(where)]
     shown, others = seen_by(caller, held)
-    return reply({**shapes.node(view), **shapes.held(shown, others), "history": history})
+    return reply(NodeDetail(**shapes.node(view), **shapes.held(shown, others), history=history))
 
 
 @router.put("/api/v2/nodes/{name}", openapi_extra=takes(NodeBody))

@@ -17,7 +17,7 @@ from openpai.api.bodies import invalid
 from openpai.api.context import context_of, doing_by_cookie
 from openpai.api.sessions import Caller
 from openpai.api.shapes import metrics
-from openpai.api.shapes.exits import Document
+from openpai.wire.server import Metrics
 
 router = APIRouter(tags=["cluster"])
 Expression = Annotated[str, Query(max_length=10_000, description="The expression, as OpenPAI's portal writes it.")]
@@ -44,7 +44,7 @@ async def query_range(
     return reply(await _answer(request, query, "matrix", (start, end)))
 
 
-async def _answer(request: Request, text: str, kind: metrics.Kind, span: tuple[float | None, float | None]) -> Document:
+async def _answer(request: Request, text: str, kind: metrics.Kind, span: tuple[float | None, float | None]) -> Metrics:
     services = context_of(request).services
     now_s = services.clock.now_ms() / 1000
     start_s, end_s = (now_s if time is None else time for time in span)

@@ -18,6 +18,7 @@ from openpai.api.context import ApiContext, context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import quotas as shapes
 from openpai.protocol.errors import Refused
+from openpai.wire.usage import OwnQuota
 
 router = APIRouter(tags=["quotas"])
 _Name = Annotated[str, Query(max_length=255, pattern=shapes.NAME)]
@@ -43,7 +44,7 @@ async def mine(request: Request, caller: Annotated[Caller, doing("quota.own")]) 
     usage, now_ms = context.services.usage, context.services.clock.now_ms()
     gpus, unfinished = await usage.gpus_held(caller.user), await usage.unfinished(caller.user)
     hours = await usage.gpu_hours_this_month(caller.user, now_ms)
-    return reply([shapes.quota(row) | {"used": shapes.used(row, gpus, unfinished, hours)} for row in held])
+    return reply([OwnQuota(**shapes.quota(row), used=shapes.used(row, gpus, unfinished, hours)) for row in held])
 
 
 @router.put("/api/v2/quotas", status_code=201, openapi_extra=takes(shapes.QuotaBody))

@@ -19,6 +19,7 @@ from openpai.ports.settings import FAIRNESS, ORDERS, Setting
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Order
 from openpai.scheduler.queue.fairness import HALF_LIFE_MS
+from openpai.wire import scheduler as wire
 
 router = APIRouter(tags=["scheduler"])
 INSPECT: Final = "/api/v2/scheduler/inspect"
@@ -148,7 +149,7 @@ async def set_fairness(request: Request, caller: Annotated[Caller, doing("cluste
     return reply(_fairness(saved))
 
 
-def _fairness(setting: Setting | None) -> dict[str, Any]:
+def _fairness(setting: Setting | None) -> wire.Fairness:
     if setting is None:
         return {"halfLifeHours": HALF_LIFE_MS / _HOUR_MS, "version": 0, "changedBy": None, "changedTime": None}
     return {
@@ -185,7 +186,7 @@ async def set_orders(request: Request, caller: Annotated[Caller, doing("cluster.
     return reply(_orders(saved))
 
 
-def _orders(setting: Setting | None) -> dict[str, Any]:
+def _orders(setting: Setting | None) -> wire.QueueOrders:
     if setting is None:
         return {"orders": {}, "version": 0, "changedBy": None, "changedTime": None}
     return {

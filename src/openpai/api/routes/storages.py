@@ -15,10 +15,10 @@ from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, doing
 from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
-from openpai.api.shapes.exits import Document
 from openpai.ports.storages import Storage, Storages
 from openpai.protocol.errors import Refused
 from openpai.storage.kinds import schema
+from openpai.wire.storages import StorageDetail, StorageList
 
 router = APIRouter(tags=["storages"])
 
@@ -67,7 +67,7 @@ async def storages(
     """Return the storages one is granted, or only the default ones of one's groups."""
     found = await _visible(request, caller)
     shown = [shapes.listed(each, is_default=_is_default(caller, each)) for each in found]
-    return reply({"storages": [each for each in shown if each["default"] or not default]})
+    return reply(StorageList(storages=[each for each in shown if each["default"] or not default]))
 
 
 @router.post("/api/v2/storages", status_code=201, openapi_extra=_takes())
@@ -172,7 +172,7 @@ async def one_server(request: Request, caller: Annotated[Caller, doing("storage.
     return reply(shapes.server(await storage_for(request, caller, name)))
 
 
-async def _detail(request: Request, caller: Caller, storage: Storage) -> Document:
+async def _detail(request: Request, caller: Caller, storage: Storage) -> StorageDetail:
     may_change = refusal(caller.principal, "storage.change") is None
     groups = await shelf(request).groups(storage.name) if may_change else None
     return shapes.detail(storage, is_default=_is_default(caller, storage), groups=groups)

@@ -19,6 +19,7 @@ from openpai.api.sessions import Caller, digest_of
 from openpai.api.shapes import users as shapes
 from openpai.api.token_shape import digest_in, id_of
 from openpai.protocol.errors import Refused
+from openpai.wire.tokens import NewToken, Revoked, TokenList
 
 router = APIRouter(tags=["tokens"])
 _tokens = Aliased(router, "/api/v2/tokens", "/api/v1/token")
@@ -41,7 +42,7 @@ async def tokens(request: Request, caller: Annotated[Caller, doing("token.list")
     """
     found = await context_of(request).sessions.live(caller.user)
     details = [shapes.token(token, caller.token) for token in found]
-    return reply({"tokens": [id_of(token) for token in found], "details": details})
+    return reply(TokenList(tokens=[id_of(token) for token in found], details=details))
 
 
 @_tokens.post("/application", openapi_extra=takes(NewApplication, required=False))
@@ -55,7 +56,7 @@ async def application_token(request: Request, caller: Annotated[Caller, doing("t
     token = await context_of(request).sessions.open(
         caller.user, lifetime_s=asked.expiration, is_application=True, scope=asked.scope, name=asked.name
     )
-    return reply({"token": token, "application": True, "name": asked.name, "scope": asked.scope})
+    return reply(NewToken(token=token, application=True, name=asked.name, scope=asked.scope))
 
 
 @_tokens.delete("")
@@ -65,7 +66,7 @@ async def revoke_all(
     """Revoke one's own tokens: all, or with `browser` only logins (true) or only those of applications (false)."""
     is_application = None if browser is None else not browser
     count = await context_of(request).sessions.revoke_all(caller.user, is_application=is_application)
-    return reply({"message": "revoke successfully", "revoked": count})
+    return reply(Revoked(message="revoke successfully", revoked=count))
 
 
 @_tokens.delete("/{token}")

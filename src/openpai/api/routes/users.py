@@ -87,7 +87,7 @@ async def users(request: Request, caller: Annotated[Caller, doing("user.list")])
     may_see = [caller.may(Thing(owner=user.name), "user.details") for user in found]
     return reply(
         [
-            shapes.user(user, groups) if in_full else shapes.stranger(user)
+            shapes.user(user, groups) if in_full else shapes.public_user(user)
             for user, in_full in zip(found, may_see, strict=True)
         ]
     )
@@ -184,7 +184,7 @@ async def remove_user(request: Request, caller: Annotated[Caller, doing("user.re
 async def _shown(request: Request, caller: Caller, name: str) -> Response:
     user = await find_user(context_of(request), name)
     if not caller.may(Thing(owner=user.name), "user.details"):
-        return reply(shapes.stranger(user))
+        return reply(shapes.public_user(user))
     return reply(shapes.user(user, await context_of(request).services.users.groups()))
 
 

@@ -16,6 +16,7 @@ from openpai.api.sessions import Caller
 from openpai.lifecycle.model import TaskId
 from openpai.ports.work import WorkKept
 from openpai.protocol.errors import Refused
+from openpai.wire.tasks import KeptTaskFiles
 
 router = APIRouter(tags=["tasks"])
 TAR = "application/x-tar"
@@ -54,7 +55,7 @@ async def archive(
     return StreamingResponse(await kept.archive(found.key, path or ()), media_type=TAR)
 
 
-def _describe(kept: WorkKept) -> dict[str, object]:
+def _describe(kept: WorkKept) -> KeptTaskFiles:
     return {
         "jobAttemptId": kept.key.job_attempt,
         "taskRoleName": kept.key.role,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from openpai.api.shapes.events import iso_time
-from openpai.api.shapes.exits import Document
 from openpai.lifecycle.model import JobPhase
 from openpai.ports.platform import NodeView
 from openpai.ports.queries import JobRow
+from openpai.wire import alerts as wire
 
 PENDING_MS: Final = 30 * 60_000
 """How long a job may wait before somebody is told."""
@@ -81,7 +81,7 @@ def _of_job(job: JobRow, now_ms: int) -> Iterator[Alert]:
         yield Alert("PaiJobsZombie", "info", about, message, ended_ms + STUCK_MS)
 
 
-def alert(found: Alert, now_ms: int) -> Document:
+def alert(found: Alert, now_ms: int) -> wire.Alert:
     """Return an alert in Alertmanager's shape."""
     labels = {"alertname": found.name, "severity": found.severity, **dict(found.labels)}
     mark = hashlib.sha256(repr(sorted(labels.items())).encode()).hexdigest()[:16]

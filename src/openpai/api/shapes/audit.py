@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from openpai.api.shapes.tables import csv_of
 from openpai.ports.usage import AuditRow
+from openpai.wire.audit import AuditEntry
 
 _HEADS: Final = ("id", "time", "actor", "action", "target", "owner", "via", "address", "status", "detail")
 
 
-def entry(row: AuditRow, *, is_shown_whole: bool) -> dict[str, Any]:
+def entry(row: AuditRow, *, is_shown_whole: bool) -> AuditEntry:
     """Return an entry; from where and with which token somebody else came is for administrators alone."""
     of = row.entry
     return {
@@ -30,12 +31,12 @@ def entry(row: AuditRow, *, is_shown_whole: bool) -> dict[str, Any]:
     }
 
 
-def entries_csv(entries: Sequence[dict[str, Any]]) -> str:
+def entries_csv(entries: Sequence[AuditEntry]) -> str:
     """Return entries as CSV; times are written as people read them, in UTC."""
     rows = []
     for each in entries:
         at = datetime.fromtimestamp(each["time"] / 1000, UTC).isoformat(timespec="milliseconds")
         detail = json.dumps(each["detail"], ensure_ascii=False, separators=(",", ":"))
-        written = {**each, "time": at, "detail": detail}
+        written: dict[str, Any] = {**each, "time": at, "detail": detail}
         rows.append([written[head] for head in _HEADS])
     return csv_of(_HEADS, rows)

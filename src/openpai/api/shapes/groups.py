@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
 from openpai.access.extensions import check_extension
 from openpai.api.bodies import Body, describe, invalid
-from openpai.api.shapes.exits import Document
 from openpai.protocol.errors import Refused
+from openpai.wire import people
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
 
@@ -29,7 +29,7 @@ class Acls(Body):
     storageConfigs: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
 
 
-def group(found: Group) -> Document:
+def group(found: Group) -> people.Group:
     """Return a group."""
     return {
         "groupname": found.name,
@@ -39,15 +39,15 @@ def group(found: Group) -> Document:
     }
 
 
-def extension(found: Group) -> Document:
+def extension(found: Group) -> people.GroupExtension:
     """Return what a group grants, and what else clients keep with it."""
-    acls = {
+    acls: people.GroupAcls = {
         "admin": found.is_admin,
         "virtualClusters": list(found.virtual_clusters),
         "managedVirtualClusters": list(found.managed),
         "storageConfigs": list(found.storages),
     }
-    return {**found.extension, "acls": acls}
+    return cast("people.GroupExtension", {**found.extension, "acls": acls})
 
 
 def with_extension(found: Group, document: Mapping[str, Any]) -> Group:
@@ -79,8 +79,8 @@ def merged(found: Group, document: Mapping[str, Any]) -> Group:
 
 def with_value(found: Group, path: Sequence[str], value: Any) -> Group:
     """Return the group with one value of its extension replaced, named by the keys that lead to it."""
-    document = extension(found)
-    inner: dict[str, Any] = document
+    document = dict[str, Any](extension(found))
+    inner = document
     for key in path[:-1]:
         step = inner.get(key)
         # What is shared with the group as it was must not change under it.

@@ -9,27 +9,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
-from openpai.api.shapes.exits import CONTAINER, Document
+from openpai.api.shapes.exits import CONTAINER
 from openpai.lifecycle.model import TaskPhase
 from openpai.ports.platform import NodeView
 from openpai.ports.queries import JobRow, TaskAttemptRow
+from openpai.wire.nodes import KubernetesList
 
 NAMESPACE: Final = "default"
 _GPU: Final = "nvidia.com/gpu"
 _PHASES: Final = {TaskPhase.RUNNING: "Running"}
 
 
-def node_list(views: Iterable[NodeView]) -> Document:
+def node_list(views: Iterable[NodeView]) -> KubernetesList:
     """Return machines as a NodeList."""
     return {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [_node(view) for view in views]}
 
 
-POD_LIST: Final[Document] = {"kind": "PodList", "apiVersion": "v1", "metadata": {}}
+POD_LIST: Final[dict[str, Any]] = {"kind": "PodList", "apiVersion": "v1", "metadata": {}}
 
 
-def pod(of: tuple[JobRow, TaskAttemptRow], wanted: Mapping[str, str | None]) -> Document | None:
+def pod(of: tuple[JobRow, TaskAttemptRow], wanted: Mapping[str, str | None]) -> dict[str, Any] | None:
     """Return a task attempt as an item of a PodList; None without all labels wanted (None: any value)."""
     found = _pod(*of)
     return found if _carries(found["metadata"]["labels"], wanted) else None
@@ -39,7 +40,7 @@ def _carries(labels: Mapping[str, str], wanted: Mapping[str, str | None]) -> boo
     return all(name in labels and value in (None, labels[name]) for name, value in wanted.items())
 
 
-def _node(view: NodeView) -> Document:
+def _node(view: NodeView) -> dict[str, Any]:
     total = {"cpu": str(view.cpus_total), "memory": f"{view.memory_mb_total}Mi", _GPU: str(view.gpus_total)}
     healthy_gpus = max(view.gpus_total - len(view.bad_devices), 0)
     ready = {
@@ -69,7 +70,7 @@ def _node(view: NodeView) -> Document:
     }
 
 
-def _pod(job: JobRow, row: TaskAttemptRow) -> Document:
+def _pod(job: JobRow, row: TaskAttemptRow) -> dict[str, Any]:
     key, slot = row.key, row.slot
     gpus = len(slot.devices) if slot else 0
     limits = {"cpu": str(slot.cpus), "memory": f"{slot.memory_mb}Mi", _GPU: str(gpus)} if slot else {}

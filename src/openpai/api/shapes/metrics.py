@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from openpai.api.shapes.exits import Document
 from openpai.ports.platform import NodeView
+from openpai.wire import server as wire
 
 Kind = Literal["vector", "matrix"]
 
@@ -64,10 +64,10 @@ def is_answered(query: str) -> bool:
     return _plain(query) in _ANSWERED
 
 
-def found(query: str, nodes: Sequence[NodeView], at_s: float, kind: Kind) -> Document:
+def found(query: str, nodes: Sequence[NodeView], at_s: float, kind: Kind) -> wire.Metrics:
     """Return what a query of the table finds, as values of one time."""
     row = _ANSWERED[_plain(query)]
-    results = []
+    results: list[dict[str, Any]] = []
     shared = _shared(nodes)
     for node in nodes:
         value = row.value(node)
@@ -78,12 +78,12 @@ def found(query: str, nodes: Sequence[NodeView], at_s: float, kind: Kind) -> Doc
     return _document(kind, results, [HELD] if row.is_held else [])
 
 
-def nothing(kind: Kind, why: str) -> Document:
+def nothing(kind: Kind, why: str) -> wire.Metrics:
     """Return that a query found nothing, and why."""
     return _document(kind, [], [why])
 
 
-def _document(kind: Kind, results: list[Document], warnings: list[str]) -> Document:
+def _document(kind: Kind, results: list[dict[str, Any]], warnings: list[str]) -> wire.Metrics:
     return {"status": "success", "data": {"resultType": kind, "result": results}, "warnings": warnings}
 
 

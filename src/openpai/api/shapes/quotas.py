@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from pydantic import Field
 
 from openpai.access.quotas import Quota
 from openpai.api.bodies import Body
 from openpai.ports.usage import LIMITS
+from openpai.wire import usage as wire
 
+N = TypeVar("N", int, float)
 MANY = 2**31 - 1
 NAME = r"^[A-Za-z0-9_.-]*$"
 _NAMED: Final = dict(zip(("gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth"), LIMITS, strict=True))
@@ -46,24 +48,30 @@ class QuotaBody(Body):
         return Quota(self.virtualCluster, self.user, **{of: getattr(self, name) for name, of in _NAMED.items()})
 
 
-def quota(row: Quota) -> dict[str, Any]:
+def quota(row: Quota) -> wire.Quota:
     """Return a quota."""
-    limits = {name: getattr(row, of) for name, of in _NAMED.items()}
-    return {"virtualCluster": row.virtual_cluster, "user": row.user, **limits}
+    return {
+        "virtualCluster": row.virtual_cluster,
+        "user": row.user,
+        "gpusRunning": row.gpus_running,
+        "gpusPerJob": row.gpus_per_job,
+        "jobsUnfinished": row.jobs_unfinished,
+        "gpuHoursPerMonth": row.gpu_hours_per_month,
+    }
 
 
 def used(
     row: Quota, gpus: Mapping[str, int], unfinished: Mapping[str, int], hours: Mapping[str, float]
-) -> dict[str, float]:
+) -> wire.QuotaUsage:
     """Return what of a quota is used up, from what is used by virtual cluster."""
 
-    def context(by_cluster: Mapping[str, float]) -> float:
+    def here(by_cluster: Mapping[str, N]) -> N | int:
         return by_cluster.get(row.virtual_cluster, 0) if row.virtual_cluster else sum(by_cluster.values())
 
     return {
-        "gpusRunning": context(gpus),
-        "jobsUnfinished": context(unfinished),
-        "gpuHoursThisMonth": round(float(context(hours)), 6),
+        "gpusRunning": here(gpus),
+        "jobsUnfinished": here(unfinished),
+        "gpuHoursThisMonth": round(float(here(hours)), 6),
     }
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from openpai.api.shapes.exits import Document
 from openpai.ports.storages import Entry, Step, Storage
+from openpai.wire import storages as wire
 
 # What OpenPAI calls it. The page of its portal that lists storages is blank with a kind that it does not know.
 _TYPE: Final = {"nfs": "nfs", "smb": "samba", "azureBlob": "azureBlob"}
 
 
-def listed(storage: Storage, *, is_default: bool) -> Document:
+def listed(storage: Storage, *, is_default: bool) -> wire.StorageEntry:
     """Return a storage as an entry of the list."""
     return {
         "name": storage.name,
@@ -26,30 +26,40 @@ def listed(storage: Storage, *, is_default: bool) -> Document:
     }
 
 
-def detail(storage: Storage, *, is_default: bool, groups: Sequence[str] | None = None) -> Document:
+def detail(storage: Storage, *, is_default: bool, groups: Sequence[str] | None = None) -> wire.StorageDetail:
     """Return a storage in full; `groups` are told to those who may change it."""
-    shown = {**listed(storage, is_default=is_default), "data": _data(storage)}
+    shown: wire.StorageDetail = {
+        # mypy allows for entries of larger types; this one has no optional keys.
+        **listed(storage, is_default=is_default),  # type: ignore[typeddict-item]
+        "data": _data(storage),
+        "createdTime": storage.created_at_ms,
+    }
     if storage.data.get("mountOptions"):
         shown["mountOptions"] = str(storage.data["mountOptions"]).split(",")
     if groups is not None:
-        shown |= {"groups": list(groups), "hasCredentials": storage.sealed is not None}
-    return shown | {"createdTime": storage.created_at_ms}
+        shown["groups"] = groups
+        shown["hasCredentials"] = storage.sealed is not None
+    return shown
 
 
-def config(storage: Storage, *, is_default: bool) -> Document:
+def config(storage: Storage, *, is_default: bool) -> wire.StorageConfig:
     """Return a storage as OpenPAI's older clients know one: how jobs mount it."""
     path = "" if storage.is_shared else "%USER"
-    permission = "r" if storage.is_read_only else "rw"
-    mount = {"mountPoint": f"/mnt/{storage.name}", "path": path, "server": storage.name, "permission": permission}
+    mount: wire.MountInfo = {
+        "mountPoint": f"/mnt/{storage.name}",
+        "path": path,
+        "server": storage.name,
+        "permission": "r" if storage.is_read_only else "rw",
+    }
     return {"name": storage.name, "default": is_default, "servers": [storage.name], "mountInfos": [mount]}
 
 
-def server(storage: Storage) -> Document:
+def server(storage: Storage) -> wire.StorageServer:
     """Return a storage as OpenPAI's older clients know one: where it is."""
     return {"spn": storage.name, "type": _type(storage).lower(), "data": _server_data(storage), "extension": {}}
 
 
-def _server_data(storage: Storage) -> Document:
+def _server_data(storage: Storage) -> dict[str, Any]:
     data = _data(storage)
     if storage.kind == "nfs":
         return {"address": data.get("server", ""), "rootPath": data.get("path", "")}
@@ -67,18 +77,22 @@ def _type(storage: Storage) -> str:
     return _TYPE.get(storage.kind, "unknown")
 
 
-def entry(found: Entry) -> Document:
+def entry(found: Entry) -> wire.FileEntry:
     """Return a file or directory."""
-    kind = "directory" if found.is_directory else "file"
-    return {"name": found.name, "type": kind, "size": found.size, "modifiedTime": found.modified_at_ms}
+    return {
+        "name": found.name,
+        "type": "directory" if found.is_directory else "file",
+        "size": found.size,
+        "modifiedTime": found.modified_at_ms,
+    }
 
 
-def step(tried: Step) -> Document:
+def step(tried: Step) -> wire.StorageStep:
     """Return one thing that was tried."""
     return {"step": tried.what, "ok": tried.is_ok, "message": tried.message}
 
 
-def _data(storage: Storage) -> Document:
+def _data(storage: Storage) -> dict[str, Any]:
     data = dict(storage.data)
     if storage.kind == "smb":
         rest = f"/{data['path'].strip('/')}" if data.get("path") else ""

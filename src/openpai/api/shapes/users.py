@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from openpai.access.accounts import Group, Token, User
 from openpai.access.memberships import GRANTED_TO_ALL, granted_clusters
-from openpai.api.shapes.exits import Document
+from openpai.wire import people, tokens
 
 
-def user(found: User, groups: Iterable[Group]) -> Document:
+def user(found: User, groups: Iterable[Group]) -> people.User:
     """Return a user in full, for themselves and administrators; `groups` are all there are."""
     return {
         "username": found.name,
@@ -25,38 +26,39 @@ def user(found: User, groups: Iterable[Group]) -> Document:
     }
 
 
-def stranger(found: User) -> Document:
+def public_user(found: User) -> people.PublicUser:
     """Return what anybody may know of a user."""
     return {"username": found.name}
 
 
-def member(found: User) -> Document:
+def member(found: User) -> people.Member:
     """Return a member of a group."""
     return {"username": found.name, "clusterAdmin": found.is_admin}
 
 
-def checked(token: Token, is_admin: bool) -> Document:
+def checked(token: Token, is_admin: bool) -> tokens.TokenInfo:
     """Return what a valid token stands for, with times in seconds as in a JWT."""
-    expiry = {} if token.expires_at_ms is None else {"exp": token.expires_at_ms // 1000}
-    return {
+    document: tokens.TokenInfo = {
         "username": token.user,
         "application": token.is_application,
         "jobSpecific": False,
         "encodedFrameworkName": "",
         "iat": token.created_at_ms // 1000,
-        **expiry,
         "admin": is_admin,
-        "scope": token.scope,
+        "scope": cast("tokens.Scope", token.scope),
     }
+    if token.expires_at_ms is not None:
+        document["exp"] = token.expires_at_ms // 1000
+    return document
 
 
-def token(found: Token, current: Token) -> Document:
+def token(found: Token, current: Token) -> tokens.Token:
     """Return one of a user's tokens; `id` names it, and nobody can log in with it."""
     return {
         "id": found.digest,
         "name": found.name,
         "application": found.is_application,
-        "scope": found.scope,
+        "scope": cast("tokens.Scope", found.scope),
         "createdTime": found.created_at_ms,
         "expirationTime": found.expires_at_ms,
         "current": found.digest == current.digest,
