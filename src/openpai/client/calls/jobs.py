@@ -157,7 +157,9 @@ class Jobs(Naming):
     @asks
     def in_the_way(self, name: str) -> Call[model.Held]:
         """Return what jobs hold the room that a waiting job wants, the largest first."""
-        return Call("GET", f"{self.path(name)}/why", whole(lambda document: model.Held.read(document.get("held"))))
+        return Call(
+            "GET", f"{self.path(name)}/why", whole(lambda document: model.Held.read(document.get("held") or {}))
+        )
 
     @asks
     def stop(self, name: str, *, force: bool = False, reason: str = "") -> Call[None]:

@@ -21,7 +21,7 @@ def _node(name: str) -> str:
 
 
 def _by_name(response: httpx.Response) -> tuple[model.VirtualCluster, ...]:
-    return tuple(model.VirtualCluster.read(name, document) for name, document in response.json().items())
+    return tuple(model.VirtualCluster.read(document, name=name) for name, document in response.json().items())
 
 
 class Sharing(Naming):
@@ -35,7 +35,7 @@ class Sharing(Naming):
     @asks
     def virtual_cluster(self, name: str) -> Call[model.VirtualCluster]:
         """Return one virtual cluster."""
-        return Call("GET", _vc(name), whole(lambda document: model.VirtualCluster.read(name, document)))
+        return Call("GET", _vc(name), whole(lambda document: model.VirtualCluster.read(document, name=name)))
 
     @asks
     def promise(self, name: str, promise: str) -> Call[model.ClusterConfig]:

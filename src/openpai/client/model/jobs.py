@@ -2,86 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
-from openpai.client.model.reading import Document, amount, exit_phrase, number, text, texts
+from openpai.client.model.reading import Answer, Document, amount, as_amount, number, parts, text, texts, value, whole
 from openpai.client.model.tasks import FINAL_STATES, TaskView
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(Answer):
     """A job the server has promised to run."""
 
-    user: str
-    name: str
-    warnings: tuple[str, ...]
-    document: Document = field(repr=False, compare=False)
+    user: str = text("user")
+    name: str = text("name")
+    warnings: tuple[str, ...] = texts("warnings")
+    document: Document = whole()
 
     @property
     def full_name(self) -> str:
         """Return `user~name`."""
         return f"{self.user}~{self.name}"
-
-    @classmethod
-    def read(cls, document: Document) -> Submitted:
-        """Return the submission the server acknowledged."""
-        warnings = texts(document.get("warnings"))
-        return cls(text(document.get("user")), text(document.get("name")), warnings, document)
 
 
 @dataclass(frozen=True, slots=True)
-class JobSummary:
+class JobSummary(Answer):
     """One line of the list of jobs."""
 
-    user: str
-    name: str
-    state: str
-    virtual_cluster: str
-    submitted_at_ms: int | None
-    started_at_ms: int | None
+    user: str = text("username")
+    name: str = text("name")
+    state: str = text("state")
+    virtual_cluster: str = text("virtualCluster")
+    submitted_at_ms: int | None = number("submissionTime")
+    started_at_ms: int | None = number("launchedTime")
     """When the first task of any attempt ran."""
-    ended_at_ms: int | None
-    attempt_started_at_ms: int | None
+    ended_at_ms: int | None = number("completedTime")
+    attempt_started_at_ms: int | None = number("appLaunchedTime", "launchedTime")
     """When the first task of the newest attempt ran."""
-    attempt_ended_at_ms: int | None
-    exit_code: int | None
-    retries: int
-    gpus: int
-    tasks: int
-    id: str
+    attempt_ended_at_ms: int | None = number("appCompletedTime", "completedTime")
+    exit_code: int | None = number("appExitCode")
+    retries: int = amount("retries")
+    gpus: int = amount("totalGpuNumber")
+    tasks: int = amount("totalTaskNumber")
+    id: str = text("debugId")
     """Names it for good, in the archive too."""
-    tags: tuple[str, ...]
-    priority: str
+    tags: tuple[str, ...] = texts("tags")
+    priority: str = text("jobPriority")
     """crit, prod, test or oppo; empty for the default."""
-    document: Document = field(repr=False, compare=False)
+    document: Document = whole()
 
     @property
     def full_name(self) -> str:
         """Return `user~name`."""
         return f"{self.user}~{self.name}"
-
-    @classmethod
-    def read(cls, document: Document) -> JobSummary:
-        """Return one entry of the server's list."""
-        return cls(
-            user=text(document.get("username")),
-            name=text(document.get("name")),
-            state=text(document.get("state")),
-            virtual_cluster=text(document.get("virtualCluster")),
-            submitted_at_ms=number(document.get("submissionTime")),
-            started_at_ms=number(document.get("launchedTime")),
-            ended_at_ms=number(document.get("completedTime")),
-            attempt_started_at_ms=number(document.get("appLaunchedTime", document.get("launchedTime"))),
-            attempt_ended_at_ms=number(document.get("appCompletedTime", document.get("completedTime"))),
-            exit_code=number(document.get("appExitCode")),
-            retries=amount(document.get("retries")),
-            gpus=amount(document.get("totalGpuNumber")),
-            tasks=amount(document.get("totalTaskNumber")),
-            id=text(document.get("debugId")),
-            tags=texts(document.get("tags")),
-            priority=text(document.get("jobPriority")),
-            document=document,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,85 +75,90 @@ class JobPage:
         return cls(jobs, document["totalCount"], document, offset, next_)
 
 
+def _is_success(status: Any) -> bool:
+    return as_amount(status) < 400
+
+
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(Answer):
     """What became of one of many jobs."""
 
-    job: str
-    is_done: bool
-    message: str
-    code: str
+    job: str = text("job")
+    is_done: bool = value("status", convert=_is_success)
+    message: str = text("message")
+    code: str = text("code")
     """Name of the error; empty when it was done."""
 
     @classmethod
-    def read(cls, document: Document) -> Result:
+    def read(cls, document: Document, **given: Any) -> Self:
         """Return what the server says of one job."""
-        is_done = amount(document.get("status")) < 400
-        code = "" if is_done else text(document.get("code")) or "UnknownError"
-        return cls(text(document.get("job")), is_done, text(document.get("message")), code)
+        result = super(Result, cls).read(document, **given)
+        return result if result.is_done or result.code else replace(result, code="UnknownError")
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class Results(Answer):
     """What became of many jobs."""
 
-    results: tuple[Result, ...]
-    more: int
+    results: tuple[Result, ...] = parts(Result, "results", is_needed=True)
+    more: int = amount("more")
     """How many match beyond those."""
-    document: Document = field(repr=False, compare=False)
-
-    @classmethod
-    def read(cls, document: Document) -> Results:
-        """Return what the server says of each job."""
-        return cls(tuple(map(Result.read, document["results"])), amount(document.get("more")), document)
+    document: Document = whole()
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Answer):
     """An attempt that began because somebody wanted the job to run again."""
 
-    attempt: int
-    at_ms: int | None
-    message: str
+    attempt: int = amount("attemptId")
+    at_ms: int | None = number("time")
+    message: str = text("message")
     """Who wanted that, and why."""
 
-    @classmethod
-    def read(cls, document: Document) -> Restart:
-        """Return one entry of a job's restarts."""
-        return cls(amount(document.get("attemptId")), number(document.get("time")), text(document.get("message")))
+
+def _seconds(minutes: Any) -> float | None:
+    return minutes * 60 if isinstance(minutes, int | float) else None
+
+
+def _tasks(roles: Any) -> tuple[TaskView, ...]:
+    return tuple(
+        TaskView.read(task, role=role)
+        for role, view in (roles or {}).items()
+        for task in view.get("taskStatuses") or ()
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class JobDetail:
+class JobDetail(Answer):
     """One job with every task of one of its attempts."""
 
-    user: str
-    name: str
-    state: str
-    execution_type: str
-    virtual_cluster: str
-    retries: int
-    attempt: int | None
-    submitted_at_ms: int | None
-    started_at_ms: int | None
+    user: str = text("jobStatus.username")
+    name: str = text("name")
+    state: str = text("jobStatus.state")
+    execution_type: str = text("jobStatus.executionType")
+    virtual_cluster: str = text("jobStatus.virtualCluster")
+    retries: int = amount("jobStatus.retries")
+    attempt: int | None = number("jobStatus.attemptId")
+    submitted_at_ms: int | None = number("jobStatus.submissionTime")
+    started_at_ms: int | None = number("jobStatus.launchedTime")
     """When the first task of any attempt ran."""
-    ended_at_ms: int | None
-    attempt_started_at_ms: int | None
+    ended_at_ms: int | None = number("jobStatus.completedTime")
+    attempt_started_at_ms: int | None = number("jobStatus.appLaunchedTime")
     """When the first task of this attempt ran."""
-    attempt_ended_at_ms: int | None
-    time_limit_s: float | None
+    attempt_ended_at_ms: int | None = number("jobStatus.appCompletedTime")
+    time_limit_s: float | None = value("timeLimitMinutes", convert=_seconds)
     """How long an attempt may run; None for as long as it likes."""
-    restarts: tuple[Restart, ...]
+    restarts: tuple[Restart, ...] = parts(Restart, "restarts")
     """Attempts that people asked for, oldest first; every other attempt but the first is a retry."""
-    exit_code: int | None
-    exit_phrase: str
-    exit_diagnostics: str
-    trigger_role: str
+    exit_code: int | None = number("jobStatus.appExitCode")
+    exit_phrase: str = text("jobStatus.appExitSpec.phrase")
+    exit_diagnostics: str = text("jobStatus.appExitDiagnostics")
+    trigger_role: str = text("jobStatus.appExitTriggerTaskRoleName")
     """Role of the task that decided how the attempt ended; empty when none did."""
-    trigger_index: int | None
-    trigger_message: str
-    tasks: tuple[TaskView, ...]
-    document: Document = field(repr=False, compare=False)
+    trigger_index: int | None = number("jobStatus.appExitTriggerTaskIndex")
+    trigger_message: str = text("jobStatus.appExitTriggerMessage")
+    tasks: tuple[TaskView, ...] = value("taskRoles", convert=_tasks)
+    document: Document = whole()
 
     @property
     def full_name(self) -> str:
@@ -211,38 +188,3 @@ class JobDetail:
     def task(self, role: str, index: int) -> TaskView | None:
         """Return one task, or None when the job has no such task."""
         return next((task for task in self.tasks if task.role == role and task.index == index), None)
-
-    @classmethod
-    def read(cls, document: Document) -> JobDetail:
-        """Return the detail of a job."""
-        status = document.get("jobStatus") or {}
-        minutes = document.get("timeLimitMinutes")
-        tasks = [
-            TaskView.read(role, task)
-            for role, view in (document.get("taskRoles") or {}).items()
-            for task in view.get("taskStatuses") or ()
-        ]
-        return cls(
-            user=text(status.get("username")),
-            name=text(document.get("name")),
-            state=text(status.get("state")),
-            execution_type=text(status.get("executionType")),
-            virtual_cluster=text(status.get("virtualCluster")),
-            retries=amount(status.get("retries")),
-            attempt=number(status.get("attemptId")),
-            submitted_at_ms=number(status.get("submissionTime")),
-            started_at_ms=number(status.get("launchedTime")),
-            ended_at_ms=number(status.get("completedTime")),
-            attempt_started_at_ms=number(status.get("appLaunchedTime")),
-            attempt_ended_at_ms=number(status.get("appCompletedTime")),
-            time_limit_s=minutes * 60 if isinstance(minutes, int | float) else None,
-            restarts=tuple(map(Restart.read, document.get("restarts") or ())),
-            exit_code=number(status.get("appExitCode")),
-            exit_phrase=exit_phrase(status.get("appExitSpec")),
-            exit_diagnostics=text(status.get("appExitDiagnostics")),
-            trigger_role=text(status.get("appExitTriggerTaskRoleName")),
-            trigger_index=number(status.get("appExitTriggerTaskIndex")),
-            trigger_message=text(status.get("appExitTriggerMessage")),
-            tasks=tuple(tasks),
-            document=document,
-        )

@@ -2,89 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from openpai.client.model.reading import Document, amount, number, text, texts
+from openpai.client.model.reading import (
+    Answer,
+    Document,
+    amount,
+    flag,
+    mapping,
+    needed,
+    number,
+    parts,
+    text,
+    texts,
+    value,
+    whole,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class StorageView:
+class StorageView(Answer):
     """A storage; `data` and `groups` are empty in lists."""
 
-    name: str
-    type: str
-    is_default: bool
-    is_read_only: bool
-    is_shared: bool
-    description: str
-    data: Document
-    groups: tuple[str, ...]
-    has_credentials: bool
-    document: Document = field(repr=False, compare=False)
-
-    @classmethod
-    def read(cls, document: Document) -> StorageView:
-        """Return a storage."""
-        return cls(
-            name=text(document.get("name")),
-            # OpenPAI has fewer types than there are here.
-            type=text(document.get("kind") or document.get("type")),
-            is_default=bool(document.get("default")),
-            is_read_only=bool(document.get("readOnly")),
-            is_shared=document.get("share") is not False,
-            description=text(document.get("description")),
-            data=document.get("data") or {},
-            groups=texts(document.get("groups")),
-            has_credentials=bool(document.get("hasCredentials")),
-            document=document,
-        )
+    name: str = text("name")
+    type: str = text("kind", "type")
+    is_default: bool = flag("default")
+    is_read_only: bool = flag("readOnly")
+    is_shared: bool = value("share", convert=lambda share: share is not False)
+    description: str = text("description")
+    data: Document = mapping("data")
+    groups: tuple[str, ...] = texts("groups")
+    has_credentials: bool = flag("hasCredentials")
+    document: Document = whole()
 
 
 @dataclass(frozen=True, slots=True)
-class FileView:
+class FileView(Answer):
     """A file or directory in a storage."""
 
-    name: str
-    is_directory: bool
-    size: int
-    modified_at_ms: int | None
-    document: Document = field(repr=False, compare=False)
-
-    @classmethod
-    def read(cls, document: Document) -> FileView:
-        """Return an entry of a directory."""
-        return cls(
-            name=text(document.get("name")),
-            is_directory=document.get("type") == "directory",
-            size=amount(document.get("size")),
-            modified_at_ms=number(document.get("modifiedTime")),
-            document=document,
-        )
+    name: str = text("name")
+    is_directory: bool = value("type", convert=lambda kind: kind == "directory")
+    size: int = amount("size")
+    modified_at_ms: int | None = number("modifiedTime")
+    document: Document = whole()
 
 
 @dataclass(frozen=True, slots=True)
-class FilePage:
+class FilePage(Answer):
     """A part of a directory's list."""
 
-    files: tuple[FileView, ...]
-    total: int
-
-    @classmethod
-    def read(cls, document: Document) -> FilePage:
-        """Return a part of a directory."""
-        return cls(tuple(FileView.read(each) for each in document["entries"]), amount(document.get("totalCount")))
+    files: tuple[FileView, ...] = parts(FileView, "entries", is_needed=True)
+    total: int = amount("totalCount")
 
 
 @dataclass(frozen=True, slots=True)
-class StorageTest:
+class StorageTest(Answer):
     """What was tried with a storage, as pairs of a step and why it failed, empty when it did not."""
 
-    is_ok: bool
-    steps: tuple[Document, ...]
-    document: dict[str, Any] = field(repr=False, compare=False)
-
-    @classmethod
-    def read(cls, document: Document) -> StorageTest:
-        """Return the outcome of a test."""
-        return cls(bool(document["ok"]), tuple(document["steps"]), dict(document))
+    is_ok: bool = needed("ok", bool)
+    steps: tuple[Document, ...] = needed("steps", tuple)
+    document: Document = whole()

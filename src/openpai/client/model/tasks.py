@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from openpai.client.model.reading import Document, amount, exit_phrase, number, text
+from openpai.client.model.reading import Answer, Document, amount, mapping, needed, number, text, whole
 
 SUCCEEDED: Final = "SUCCEEDED"
 FINAL_STATES: Final = frozenset({SUCCEEDED, "FAILED", "STOPPED"})
 
 
 @dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskView(Answer):
     """One task in its newest attempt."""
 
     role: str
-    index: int
-    state: str
-    attempt: int | None
+    index: int = amount("taskIndex")
+    state: str = text("taskState")
+    attempt: int | None = number("attemptId")
     """Number of its newest attempt; None while it never had one."""
-    retries: int
-    node: str
-    address: str
-    ports: Mapping[str, str]
-    started_at_ms: int | None
-    ended_at_ms: int | None
-    exit_code: int | None
-    exit_phrase: str
-    exit_diagnostics: str
-    document: Document = field(repr=False, compare=False)
+    retries: int = amount("retries")
+    node: str = text("containerNodeName")
+    address: str = text("containerIp")
+    ports: Mapping[str, str] = mapping("containerPorts")
+    started_at_ms: int | None = number("launchedTime")
+    ended_at_ms: int | None = number("completedTime")
+    exit_code: int | None = number("containerExitCode")
+    exit_phrase: str = text("containerExitSpec.phrase")
+    exit_diagnostics: str = text("containerExitDiagnostics")
+    document: Document = whole()
 
     @property
     def name(self) -> str:
@@ -42,51 +42,19 @@ class TaskView:
         """Return whether the task is over."""
         return self.state in FINAL_STATES
 
-    @classmethod
-    def read(cls, role: str, document: Document) -> TaskView:
-        """Return one task of a job's detail."""
-        return cls(
-            role=role,
-            index=amount(document.get("taskIndex")),
-            state=text(document.get("taskState")),
-            attempt=number(document.get("attemptId")),
-            retries=amount(document.get("retries")),
-            node=text(document.get("containerNodeName")),
-            address=text(document.get("containerIp")),
-            ports=dict(document.get("containerPorts") or {}),
-            started_at_ms=number(document.get("launchedTime")),
-            ended_at_ms=number(document.get("completedTime")),
-            exit_code=number(document.get("containerExitCode")),
-            exit_phrase=exit_phrase(document.get("containerExitSpec")),
-            exit_diagnostics=text(document.get("containerExitDiagnostics")),
-            document=document,
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class SshTask:
+class SshTask(Answer):
     """How to reach a running task by SSH."""
 
-    role: str
-    index: int
-    host: str
-    port: int
-    command: str
-    document: Document = field(repr=False, compare=False)
+    role: str = text("taskRoleName")
+    index: int = amount("taskIndex")
+    host: str = needed("sshIp", str)
+    port: int = needed("sshPort", int)
+    command: str = text("command")
+    document: Document = whole()
 
     @property
     def name(self) -> str:
         """Return `role-index`, as people call it."""
         return f"{self.role}-{self.index}"
-
-    @classmethod
-    def read(cls, document: Document) -> SshTask:
-        """Return one task of the server's list."""
-        return cls(
-            role=text(document.get("taskRoleName")),
-            index=amount(document.get("taskIndex")),
-            host=text(document["sshIp"]),
-            port=int(document["sshPort"]),
-            command=text(document.get("command")),
-            document=document,
-        )

@@ -4,37 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openpai.client.model.reading import Document
+from openpai.client.model.reading import Answer, needed
 
 
 @dataclass(frozen=True, slots=True)
-class WorkKept:
+class WorkKept(Answer):
     """The files that one task attempt left, kept until `kept_until_ms`."""
 
-    role: str
-    index: int
-    job_attempt: int
-    attempt: int
-    files: int
-    bytes: int
-    is_counted: bool
-    kept_until_ms: int
+    role: str = needed("taskRoleName", str)
+    index: int = needed("taskIndex", int)
+    job_attempt: int = needed("jobAttemptId", int)
+    attempt: int = needed("attemptId", int)
+    files: int = needed("files", int)
+    bytes: int = needed("bytes", int)
+    is_counted: bool = needed("isCounted", bool)
+    kept_until_ms: int = needed("keptUntil", int)
 
     @property
     def task(self) -> str:
         """Return the task as people name it."""
         return f"{self.role}-{self.index}"
-
-    @classmethod
-    def read(cls, document: Document) -> WorkKept:
-        """Return what the server tells."""
-        return cls(
-            str(document["taskRoleName"]),
-            int(document["taskIndex"]),
-            int(document["jobAttemptId"]),
-            int(document["attemptId"]),
-            int(document["files"]),
-            int(document["bytes"]),
-            bool(document["isCounted"]),
-            int(document["keptUntil"]),
-        )

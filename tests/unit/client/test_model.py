@@ -1,0 +1,154 @@
+"""The client's model reads keys that the documents of the API have, and values of the kinds that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from importlib import import_module
+from pkgutil import iter_modules
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from typing_extensions import is_typeddict
+
+from openpai.client import model
+from openpai.client.model import reading
+from openpai.client.model.reading import SOURCE, Answer, Source
+from openpai.wire import alerts, audit, clusters, jobs, nodes, people, storages, tasks, tokens, usage
+
+DOCUMENTS = {
+    "Alert": alerts.Alert,
+    "Amount": nodes.Capacity,
+    "AuditEntry": audit.AuditEntry,
+    "AuditPage": audit.AuditPage,
+    "Checked": tokens.TokenInfo,
+    "ClusterConfig": clusters.ClusterConfig,
+    "Estimate": jobs.Estimate,
+    "Event": jobs.Event,
+    "FilePage": storages.FileList,
+    "FileView": storages.FileEntry,
+    "Group": people.Group,
+    "Held": nodes.Holdings,
+    "Holding": nodes.Holding,
+    "JobDetail": jobs.JobDetail,
+    "JobSummary": jobs.JobSummary,
+    "Login": tokens.Login,
+    "NewToken": tokens.NewToken,
+    "NodeDetail": nodes.NodeDetail,
+    "NodeView": nodes.Node,
+    "Quota": usage.OwnQuota,
+    "Report": usage.UsageReport,
+    "Resources": clusters.Resources,
+    "Restart": jobs.Restart,
+    "Result": jobs.BulkResult,
+    "Results": jobs.BulkResults,
+    "SshTask": jobs.SshAddress,
+    "StorageTest": storages.StorageTest,
+    "StorageView": storages.StorageDetail,
+    "Submitted": jobs.Submitted,
+    "TaskView": tasks.TaskStatus,
+    "TokenView": tokens.Token,
+    "Use": usage.UsageRow,
+    "User": people.User,
+    "VirtualCluster": clusters.VirtualCluster,
+    "Wait": jobs.Wait,
+    "WorkKept": tasks.KeptTaskFiles,
+}
+# Only OpenPAI's own servers send this one.
+OF_OTHERS = {("Alert", ("annotations", "description"))}
+KINDS = {
+    reading.as_text: {str},
+    reading.as_text_if_any: {str},
+    reading.as_moment: {str},
+    reading.as_number: {int},
+    reading.as_amount: {int, float},
+    reading.as_real: {int, float},
+    reading.as_real_if_any: {int, float},
+    reading.as_texts: {list},
+    bool: {bool},
+}
+
+
+def kinds(hint: Any) -> Iterable[Any]:
+    """Return the plain types that a value of an annotated type may have."""
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return [kind for part in get_args(hint) for kind in kinds(part)]
+    if origin is Literal:
+        return [type(value) for value in get_args(hint)]
+    if hint is NoneType:
+        return []
+    if origin is not None:
+        return [dict if issubclass(origin, Mapping) else list]
+    return [hint]
+
+
+def found(document: Any, path: tuple[str, ...]) -> Any:
+    """Return the type of what is at a path; raise KeyError where the document has no such key."""
+    for key in path:
+        if not is_typeddict(document):
+            # What is free to have any keys cannot be checked further.
+            assert get_origin(document) is not None, path
+            assert issubclass(get_origin(document), Mapping), path
+            return get_args(document)[1]
+        hint = get_type_hints(document)[key]
+        documents = [kind for kind in kinds(hint) if is_typeddict(kind)]
+        document = documents[0] if documents else hint
+    return document
+
+
+def sources(kind: type) -> list[Source]:
+    return [each.metadata[SOURCE] for each in fields(kind) if SOURCE in each.metadata]
+
+
+ANSWERS = {
+    found.__name__: found
+    for module in iter_modules(model.__path__)
+    for found in vars(import_module(f"{model.__name__}.{module.name}")).values()
+    if isinstance(found, type) and issubclass(found, Answer) and found is not Answer
+}
+
+
+def test_each_class_of_the_model_has_its_document():
+    assert ANSWERS.keys() == DOCUMENTS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_each_key_that_is_read_is_one_of_the_document(name):
+    for source in sources(ANSWERS[name]):
+        for path in source.paths:
+            if (name, path) not in OF_OTHERS:
+                hint = found(DOCUMENTS[name], path)
+                expected = KINDS.get(source.convert)
+                assert expected is None or set(kinds(hint)) & expected, (path, hint)
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_an_inner_value_is_read_from_the_document_that_is_there(name):
+    for source in sources(ANSWERS[name]):
+        if isinstance(source.kind, type) and source.paths:
+            inner = [kind for kind in inner_kinds(found(DOCUMENTS[name], source.paths[0])) if is_typeddict(kind)]
+            # The total of a report is a row that is not about anybody.
+            expected = usage.UsageTotal if source.paths == (("total",),) else DOCUMENTS[source.kind.__name__]
+            assert inner == [expected], source.paths
+
+
+def inner_kinds(hint: Any) -> list[Any]:
+    return [hint, *(kind for part in get_args(hint) for kind in inner_kinds(part))]
+
+
+def test_a_key_that_no_document_has_would_be_found():
+    with pytest.raises(KeyError):
+        found(jobs.JobDetail, ("jobStatus", "virtualClutser"))
+    assert list(kinds(found(jobs.JobDetail, ("jobStatus", "attemptId")))) == [int]
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_what_an_empty_document_lacks_is_empty_or_refused(name):
+    given = {each.name: "a" for each in fields(ANSWERS[name]) if SOURCE not in each.metadata}
+    if any(source.is_needed for source in sources(ANSWERS[name])):
+        with pytest.raises(KeyError):
+            ANSWERS[name].read({}, **given)
+    else:
+        ANSWERS[name].read({}, **given)
