@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from openpai.backends.host.grants import NewestGrants
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle import stepping
 from openpai.orchestrator.leader import Leader
@@ -95,7 +96,7 @@ def _a_late_launch_starts_what_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     was = SimulatedCluster._launch
 
     def launch(self: SimulatedCluster, order: Any) -> None:
-        self._newest_grant.clear()
+        self._grants = NewestGrants()
         self._forgotten.clear()
         was(self, order)
 

@@ -174,7 +174,7 @@ class TestConfig:
 def test_verdicts(
     state: ContainerState, written: ExitReport | None, is_told: bool, code: int, reason: ExitReason
 ) -> None:
-    report = verdict(state, written, has_begun=True, is_told_to_end=is_told)
+    report = verdict(state, written, has_begun=True, was_killed=is_told)
     assert (report.code, report.reason) == (code, reason)
 
 
@@ -188,7 +188,7 @@ def test_verdicts(
     ],
 )
 def test_verdicts_on_what_never_began(code: int, is_told: bool, reason: ExitReason) -> None:
-    assert verdict(a_state(code), None, has_begun=False, is_told_to_end=is_told).reason is reason
+    assert verdict(a_state(code), None, has_begun=False, was_killed=is_told).reason is reason
 
 
 @pytest.mark.parametrize(

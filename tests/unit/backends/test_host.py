@@ -7,20 +7,28 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from openpai.backends.host.grants import NewestGrants
+from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.machine import Gpus, find_gpus, parse_gpus
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.backend import LaunchTask
+
+
+def a_launch(grant: int, *devices: int) -> LaunchTask:
+    return LaunchTask(AttemptKey("job", 0, "worker", 0, 0), grant, "a node", devices, 1, 1, "", "")
 
 
 def test_a_line_that_a_dying_server_left_unfinished_is_no_grant(tmp_path: Path) -> None:
     path = tmp_path / "grants"
-    grants = NewestGrants(path)
-    grants.hear(8, "a node", [0, 1])
+    grants = GrantFile(path)
+    grants.hear(a_launch(8, 0, 1))
     grants.close()
     with path.open("a") as file:
         file.write("a node\t1 99")
-    grants = NewestGrants(path)
-    assert grants.newer_than(8, "a node", [0, 1]) is None
-    assert grants.newer_than(7, "a node", [1]) == (1, 8)
+    grants = GrantFile(path)
+    assert grants.hear(a_launch(8, 0, 1)) is None
+    stale = grants.hear(a_launch(7, 1))
+    assert stale is not None
+    assert "device 1 was granted again by 8" in stale.message
     grants.close()
     assert path.read_text() == "a node\t0 8 .\na node\t1 8 .\n"
 

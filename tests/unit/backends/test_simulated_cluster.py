@@ -93,16 +93,16 @@ async def test_a_lost_launch_never_runs_and_a_kill_says_so() -> None:
     await scene.server.apply([a_launch()])
     assert scene.at(9000) == ()
     await scene.server.apply([KillTask(a_key())])
-    assert exits(scene.at(9000)) == [(0, ExitReason.ABSENT)]
+    assert exits(scene.at(9000)) == [(143, ExitReason.ABSENT)]
 
 
 async def test_a_launch_that_arrives_after_its_kill_does_not_run() -> None:
     scene = await opened()
     scene.faults.actions = {LaunchTask: (500,)}
     await scene.server.apply([a_launch(), KillTask(a_key())])
-    assert exits(scene.at(100)) == [(0, ExitReason.ABSENT)]
+    assert exits(scene.at(100)) == [(143, ExitReason.ABSENT)]
     await scene.server.apply([ForgetTask(a_key())])
-    assert exits(scene.at(9000)) == [(1, ExitReason.ABSENT)]
+    assert exits(scene.at(9000)) == [(143, ExitReason.ABSENT)]
     assert scene.cluster.running() == ()
 
 

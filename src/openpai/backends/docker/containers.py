@@ -127,7 +127,7 @@ def attempt_of(state: ContainerState) -> Owner | None:
         return None
 
 
-def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: bool, is_told_to_end: bool) -> ExitReport:
+def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: bool, was_killed: bool) -> ExitReport:
     """Return how an attempt ended whose container ended like this and whose wrapper wrote that, if anything.
 
     The wrapper's own report goes first: it cannot be changed by what happens to the container later. `has_begun` says
@@ -141,11 +141,11 @@ def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: boo
         reason, message = ExitReason.OOM_KILLED, "it used more memory than it asked for and was killed"
     elif written is not None:
         reason, message = written.reason, written.message
-    elif code == _KILLED and is_told_to_end:
+    elif code == _KILLED and was_killed:
         message = "killed: it had not ended within its grace period"
     elif code == _KILLED:
         reason, message = ExitReason.LOST, "killed from outside without a report: by somebody, or with the Engine"
-    elif not has_begun and not is_told_to_end:
+    elif not has_begun and not was_killed:
         # What the Engine knows of it, it says in the container's own log, which is not kept.
         reason, message = ExitReason.LAUNCH_REFUSED, _NEVER_BEGAN.format(code=code)
     return ExitReport(code, reason, message, state.started_at_ms, ended_at_ms)

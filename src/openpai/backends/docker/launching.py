@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from openpai.backends.docker.attempts import Attempt
 from openpai.backends.docker.containers import LOGS, WRAPPER_FILE, Limits, attempt_of, config_of
 from openpai.backends.docker.engine import (
     Conflict,
@@ -28,9 +27,11 @@ from openpai.backends.docker.engine import (
 from openpai.backends.docker.images import ImageMissing, Images, Note
 from openpai.backends.docker.networks import Networks
 from openpai.backends.docker.security import HOST_NETWORK
+from openpai.backends.host.attempts import HostAttempt
 from openpai.backends.host.directory import LaunchRecord, make_directory
 from openpai.backends.host.hosts import SharedHosts
 from openpai.backends.host.mounts import local_source
+from openpai.backends.host.register import KILLED_BEFORE_START
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.ports.clock import Clock
@@ -41,7 +42,6 @@ AT_ONCE: Final = 8
 SILENCE_TRIES: Final = 5
 _STREAMS: Final = ("stdout", "stderr")
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-TOLD_TO_END: Final = ExitReport(143, ExitReason.EXITED, "told to end before it began")
 
 
 class Launcher:
@@ -57,10 +57,10 @@ class Launcher:
         *,
         limits: Limits,
         clock: Clock,
-        announce: Callable[[Attempt], None],
+        progressed: Callable[[HostAttempt, str, str], None],
     ) -> None:
-        """`announce` makes news of an attempt that took a step on its way."""
-        self._announce = announce
+        """`progressed` records a message and a step of an attempt that is being started."""
+        self._progressed = progressed
         self._engine = engine
         self._images = images
         self._networks = networks
@@ -70,7 +70,7 @@ class Launcher:
         self._clock = clock
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    async def launch(self, attempt: Attempt, action: LaunchTask) -> ExitReport | None:
+    async def launch(self, attempt: HostAttempt, action: LaunchTask) -> ExitReport | None:
         """Return None once the container was started, or how the attempt ended without ever beginning."""
         try:
             logs = await asyncio.to_thread(self._prepare, attempt, action)
@@ -91,11 +91,11 @@ class Launcher:
             return None
         return report
 
-    async def _start(self, attempt: Attempt, action: LaunchTask, note: Note) -> ExitReport | None:
+    async def _start(self, attempt: HostAttempt, action: LaunchTask, note: Note) -> ExitReport | None:
         for tries in range(1, SILENCE_TRIES + 1):
             try:
                 if not await self._get_image(attempt, action, note):
-                    return TOLD_TO_END
+                    return KILLED_BEFORE_START
                 async with self._turns:
                     return await self._make(attempt, action)
             except EngineSilent:
@@ -109,16 +109,16 @@ class Launcher:
                     await self._networks.forget(action.key.job)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(tries):
-                    await attempt.told_to_end.wait()
+                    await attempt.kill_requested.wait()
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _get_image(self, attempt: Attempt, action: LaunchTask, note: Note) -> bool:
+    async def _get_image(self, attempt: HostAttempt, action: LaunchTask, note: Note) -> bool:
         """Return whether the attempt may go on, its image being there, or was told to end meanwhile."""
         getting = asyncio.create_task(self._images.ensure(action.image, action.auth, note))
-        ending = asyncio.create_task(attempt.told_to_end.wait())
+        ending = asyncio.create_task(attempt.kill_requested.wait())
         try:
             await asyncio.wait((getting, ending), return_when=asyncio.FIRST_COMPLETED)
-            if attempt.told_to_end.is_set():
+            if attempt.kill_requested.is_set():
                 return False
             await getting
             return True
@@ -127,8 +127,8 @@ class Launcher:
             ending.cancel()
             await asyncio.gather(getting, ending, return_exceptions=True)
 
-    async def _make(self, attempt: Attempt, action: LaunchTask) -> ExitReport | None:
-        name = attempt.container
+    async def _make(self, attempt: HostAttempt, action: LaunchTask) -> ExitReport | None:
+        name = attempt.name
         # Again: while the image was pulled, for as long as its registry likes, a folder may have become a link.
         await asyncio.to_thread(_find_sources, action)
         network = await self._networks.ensure(action.key.job) if self._networks is not None else HOST_NETWORK
@@ -142,25 +142,23 @@ class Launcher:
                 raise EngineRefused(f"another container is called {name}") from None
             if state.has_begun:
                 return None
-        if attempt.told_to_end.is_set():
-            return TOLD_TO_END
+        if attempt.kill_requested.is_set():
+            return KILLED_BEFORE_START
         await self._engine.start(name)
         return None
 
-    def _notes(self, attempt: Attempt, action: LaunchTask, logs: str) -> Note:
+    def _notes(self, attempt: HostAttempt, action: LaunchTask, logs: str) -> Note:
         """Return a way to say how far the attempt is: in its log, to who asks why it waits, and as an event."""
         write = _writing(logs)
 
         def note(message: str, step: str) -> None:
             message = without_passwords(message, action)
-            attempt.message, attempt.step = message, step
             write(message)
-            if step:
-                self._announce(attempt)
+            self._progressed(attempt, message, step)
 
         return note
 
-    def _prepare(self, attempt: Attempt, action: LaunchTask) -> str:
+    def _prepare(self, attempt: HostAttempt, action: LaunchTask) -> str:
         """Write what the wrapper needs and return where its logs go."""
         directory = attempt.directory
         record = LaunchRecord(action.grant, action.node, action.devices, self._clock.now_ms(), "")
@@ -187,7 +185,7 @@ class Launcher:
         return f"{self._logs_root}/{action.key.path()}"
 
     @staticmethod
-    def _has_begun_after_all(attempt: Attempt) -> bool:
+    def _has_begun_after_all(attempt: HostAttempt) -> bool:
         """Shut the door to the attempt; return whether its wrapper had come in already."""
         with contextlib.suppress(OSError):
             attempt.directory.fence()

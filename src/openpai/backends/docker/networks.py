@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network, ip_network
 from typing import Any, Final
 
-from openpai.backends.docker.books import Books
 from openpai.backends.docker.containers import ROOT_LABEL
 from openpai.backends.docker.engine import Conflict, Engine, EngineError, NoNetwork, SubnetTaken
+from openpai.backends.host.attempts import HostAttempt
+from openpai.backends.host.register import AttemptRegister
 
 SUBNETS_DEFAULT: Final = IPv4Network("10.213.0.0/16")
 _JOB_LABEL: Final = "openpai.job_id"
@@ -29,9 +30,17 @@ _DEFAULT_NETWORK: Final = "bridge"
 class Networks:
     """The networks of one platform's jobs."""
 
-    def __init__(self, engine: Engine, books: Books, scope: str, *, subnets: IPv4Network, tasks_max: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        register: AttemptRegister[HostAttempt],
+        scope: str,
+        *,
+        subnets: IPv4Network,
+        tasks_max: int,
+    ) -> None:
         self._engine = engine
-        self._books = books
+        self._register = register
         self._scope = scope
         self._prefix = max(subnets.prefixlen, min(_PREFIX, 32 - (tasks_max + _NOT_FOR_TASKS - 1).bit_length()))
         self._subnets = subnets
@@ -62,9 +71,9 @@ class Networks:
             self._used.pop(job, None)
 
     async def release(self, job: str) -> None:
-        """Remove the network of a job unless the books know an attempt of it."""
+        """Remove the network of a job unless the register knows an attempt of it."""
         async with self._turn:
-            if job in self._used and not self._books.has_job(job):
+            if job in self._used and not self._register.has_job(job):
                 await self._remove(job, self._name(job))
 
     async def sweep(self) -> None:
@@ -74,7 +83,7 @@ class Networks:
             self._used = {_job(network): _subnet(network) for network in found}
             self._strangers.clear()
             for network in found:
-                if not self._books.has_job(_job(network)):
+                if not self._register.has_job(_job(network)):
                     await self._remove(_job(network), network["Name"])
 
     async def sweep_forever(self, every_s: float) -> None:

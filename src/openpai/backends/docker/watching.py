@@ -7,16 +7,16 @@ connection was lost, everything that is there is compared with everything that i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Final
 
 import structlog
 
-from openpai.backends.docker.attempts import Attempt
-from openpai.backends.docker.books import Books
-from openpai.backends.docker.containers import ROOT_LABEL, attempt_of, verdict
+from openpai.backends.docker.containers import ROOT_LABEL, attempt_of, name_of, verdict
 from openpai.backends.docker.engine import Engine, EngineError, NoContainer
-from openpai.backends.host.directory import TaskDirectory
+from openpai.backends.host.attempts import HostAttempt
+from openpai.backends.host.directory import TaskDirectory, task_directories
+from openpai.backends.host.register import AttemptRegister
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.clock import Clock
 
@@ -24,16 +24,15 @@ log: Final = structlog.get_logger(__name__)
 _LISTEN_AGAIN_S: Final = (0.2, 1.0, 5.0)
 _BEGUN: Final = frozenset({"running", "exited", "dead", "stopped"})
 
-Over = Callable[[Attempt, ExitReport], None]
-
 
 class Watcher:
-    """Keeps the books true to what is there; calls `over` once for each attempt that has ended."""
+    """Keeps the register true to what the Engine runs."""
 
-    def __init__(self, engine: Engine, books: Books, over: Over, *, root: str, scope: str, clock: Clock) -> None:
+    def __init__(
+        self, engine: Engine, register: AttemptRegister[HostAttempt], *, root: str, scope: str, clock: Clock
+    ) -> None:
         self._engine = engine
-        self._books = books
-        self._over = over
+        self._register = register
         self._root = root
         self._label = f"{ROOT_LABEL}={scope}"
         self._clock = clock
@@ -49,7 +48,7 @@ class Watcher:
                 await self._compare_and_tell()
                 tries = 0
                 async for name in self._engine.ends(self._label, since_s):
-                    attempt = self._books.of_container(name)
+                    attempt = self._register.named(name)
                     if attempt is not None and attempt.exit is None:
                         await self.look(attempt)
             except EngineError as error:
@@ -69,13 +68,13 @@ class Watcher:
     async def compare(self) -> None:
         """Learn of containers nobody knows, and look at those that are not as they are known."""
         # Only what had begun before we looked can be missed.
-        begun = {attempt for attempt in self._books if attempt.started_at_ms is not None}
+        begun = {attempt for attempt in self._register if attempt.started_at_ms is not None}
         there = await self._engine.names(self._label)
         for name in there:
-            if self._books.of_container(name) is None and name not in self._books.leaving:
+            if self._register.named(name) is None and not self._register.is_leaving(name):
                 await self._adopt(name)
-        for attempt in self._books:
-            state = there.get(attempt.container)
+        for attempt in self._register:
+            state = there.get(attempt.name)
             has_changed = state != "running" if attempt in begun else state in _BEGUN
             if attempt.exit is None and has_changed:
                 await self.look(attempt)
@@ -91,7 +90,7 @@ class Watcher:
             log.warning("the node takes no tasks now", message=message)
         self.silence = message
 
-    async def look(self, attempt: Attempt) -> None:
+    async def look(self, attempt: HostAttempt) -> None:
         """Learn whether an attempt has begun or ended. What cannot be seen now is looked at again later."""
         try:
             await self._look(attempt)
@@ -99,27 +98,27 @@ class Watcher:
             # Whatever one task did to its files must not leave all the others unwatched.
             log.exception("an attempt could not be looked at", attempt=attempt.key.path())
 
-    async def _look(self, attempt: Attempt) -> None:
+    async def _look(self, attempt: HostAttempt) -> None:
         try:
-            state = await self._engine.inspect(attempt.container)
+            state = await self._engine.inspect(attempt.name)
         except NoContainer:
             if attempt.exit is None:
-                self._over(attempt, attempt.cut_off or attempt.directory.report() or self._lost())
+                self._register.end(attempt, attempt.cut_off or attempt.directory.report() or self._lost())
             return
         except EngineError:
             return
         if attempt.exit is not None or not state.has_begun:
             return
-        is_new = attempt.started_at_ms is None
-        attempt.started_at_ms = attempt.started_at_ms or state.started_at_ms or self._clock.now_ms()
+        started_at_ms = attempt.started_at_ms or state.started_at_ms or self._clock.now_ms()
         if state.has_ended:
-            ticket, is_told = attempt.directory.ticket(), attempt.told_to_end.is_set()
+            attempt.started_at_ms = started_at_ms
+            ticket, was_killed = attempt.directory.ticket(), attempt.kill_requested.is_set()
             has_begun = ticket is not None and ticket.pid is not None
             # Root in a container could put another report in the place of the platform's.
             written = attempt.cut_off or attempt.directory.report()
-            self._over(attempt, verdict(state, written, has_begun=has_begun, is_told_to_end=is_told))
-        elif is_new:
-            self._books.announce(attempt)
+            self._register.end(attempt, verdict(state, written, has_begun=has_begun, was_killed=was_killed))
+        elif attempt.started_at_ms is None:
+            self._register.started(attempt, started_at_ms)
 
     async def _adopt(self, name: str) -> None:
         """Take up a container that an earlier server started."""
@@ -129,12 +128,35 @@ class Watcher:
             return
         owner = attempt_of(state)
         # A container that was made but not started waits for its launch to be told again.
-        if owner is None or owner.key in self._books or not state.has_begun:
+        if owner is None or owner.key in self._register or not state.has_begun:
             return
-        attempt = Attempt(TaskDirectory(self._root, owner.key), owner.grant, owner.devices)
-        self._books.add(attempt)
+        attempt = attempt_in(TaskDirectory(self._root, owner.key), owner.grant, owner.devices)
+        self._register.add(attempt)
         await self.look(attempt)
 
     def _lost(self) -> ExitReport:
         message = "its container vanished: somebody removed it"
         return ExitReport(137, ExitReason.LOST, message, ended_at_ms=self._clock.now_ms())
+
+
+def attempt_in(directory: TaskDirectory, grant: int = 0, devices: tuple[int, ...] = ()) -> HostAttempt:
+    """Return the record of an attempt that has this directory; its container may not be there yet."""
+    return HostAttempt(directory.key, name_of(directory.key), grant, devices, directory=directory)
+
+
+def left_without_container(root: str, known: AttemptRegister[HostAttempt]) -> Iterator[tuple[HostAttempt, ExitReport]]:
+    """Yield every attempt below `root` that is over and not known: refused, or its container was removed.
+
+    A directory without a ticket is no attempt yet: its launch will be repeated.
+    """
+    for directory in task_directories(root):
+        if directory.key in known:
+            continue
+        record, ticket, report = directory.record(), directory.ticket(), directory.report()
+        has_begun = ticket is not None and ticket.pid is not None
+        if report is None and has_begun:
+            report = ExitReport(137, ExitReason.LOST, "its container vanished while no server looked")
+        if report is not None:
+            attempt = attempt_in(directory, *((record.grant, record.devices) if record else ()))
+            attempt.started_at_ms = record.started_at_ms if record and has_begun else None
+            yield attempt, report

@@ -1,55 +1,73 @@
-"""The newest grant number each device has heard, kept over the server's life.
+"""The newest grant number that each device has heard.
 
-A launch that was believed lost may arrive after its device was granted to somebody else; the device must then know
-better. What is heard is appended to a file before it is acted upon. Only launches with devices cost a write.
+A launch that was believed lost may arrive after its device was granted to another task; the device must then refuse
+it. On a host, each new grant is appended to a file before the launch goes on. Only launches with devices cost a write.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from openpai.lifecycle.model import ExitReason, ExitReport
+from openpai.ports.backend import LaunchTask
 
 _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 
 class NewestGrants:
-    """Knows for each device of each node the newest grant heard of."""
+    """Knows the newest grant for each device of each node, in memory."""
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, int], int] = {}
+
+    def hear(self, launch: LaunchTask) -> ExitReport | None:
+        """Remember a launch's grant; return a report if one of its devices has heard a newer grant.
+
+        Its other devices have heard the grant all the same. Raise OSError when it cannot be recorded.
+        """
+        grant, node = launch.grant, launch.node
+        newer = [(device, newest) for device in launch.devices if (newest := self._newest_of(node, device)) > grant]
+        fresh = [device for device in launch.devices if self._newest_of(node, device) < grant]
+        if fresh:
+            self._record(node, fresh, grant)
+            self._newest.update({(node, device): grant for device in fresh})
+        if not newer:
+            return None
+        device, newest = newer[0]
+        message = f"grant {grant} came too late: device {device} was granted again by {newest}"
+        return ExitReport(1, ExitReason.STALE_GRANT, message)
+
+    def _newest_of(self, node: str, device: int) -> int:
+        return self._newest.get((node, device), -1)
+
+    def _record(self, node: str, devices: Sequence[int], grant: int) -> None:
+        """Keep the grant beyond the life of the server, where there is a place for it."""
+
+
+class GrantFile(NewestGrants):
+    """Keeps the newest grants in a file over the server's life."""
 
     def __init__(self, path: Path) -> None:
-        self._newest: dict[tuple[str, int], int] = {}
+        super().__init__()
         for line in path.read_text().splitlines() if path.exists() else ():
             node, _, numbers = line.rpartition("\t")
             words = numbers.split()
             # A line that a dying server could not finish was not acted upon either.
             if node and len(words) == 3 and words[2] == ".":
-                self._learn(node, int(words[0]), int(words[1]))
+                device, grant = int(words[0]), int(words[1])
+                self._newest[node, device] = max(grant, self._newest_of(node, device))
         self._rewrite(path)
         self._file = os.open(path, _FLAGS, 0o600)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
-    def newer_than(self, grant: int, node: str, devices: Iterable[int]) -> tuple[int, int] | None:
-        """Return a device whose newest grant is newer than `grant`, with that grant, or None."""
-        for device in devices:
-            newest = self._newest.get((node, device), grant)
-            if newest > grant:
-                return device, newest
-        return None
-
-    def hear(self, grant: int, node: str, devices: Iterable[int]) -> None:
-        """Remember the grant for these devices. Raise OSError when that cannot be written down."""
-        news = [device for device in devices if self._newest.get((node, device), grant - 1) < grant]
-        if news:
-            os.write(self._file, "".join(_line(node, device, grant) for device in news).encode())
-        for device in news:
-            self._learn(node, device, grant)
-
-    def _learn(self, node: str, device: int, grant: int) -> None:
-        self._newest[node, device] = max(grant, self._newest.get((node, device), grant))
+    def _record(self, node: str, devices: Sequence[int], grant: int) -> None:
+        os.write(self._file, "".join(_line(node, device, grant) for device in devices).encode())
 
     def _rewrite(self, path: Path) -> None:
         fresh = path.with_suffix(".new")

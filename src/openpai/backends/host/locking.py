@@ -1,4 +1,4 @@
-"""Keeps two servers from using one root at once. The lock goes with the server, however that ends."""
+"""Keeps two servers from using one root at once. The lock ends with the server, however that ends."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
+from openpai.backends.host.directory import TRASH
 from openpai.protocol.errors import Unavailable
 
 _TRIES: Final = 100
@@ -17,8 +18,9 @@ _PAUSE_S: Final = 0.02
 
 
 @contextlib.asynccontextmanager
-async def lock(root: Path) -> AsyncIterator[None]:
-    """Hold the root while the context lasts. Raise Unavailable, naming the holder, when somebody else has it."""
+async def lock(root: Path, logs_root: Path) -> AsyncIterator[None]:
+    """Make both directories and hold `root` in this context. Raise Unavailable, naming the process that holds it."""
+    _make(root / TRASH, logs_root)
     file = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not await _is_locked(file):
@@ -34,6 +36,11 @@ async def lock(root: Path) -> AsyncIterator[None]:
         yield
     finally:
         os.close(file)
+
+
+def _make(*directories: Path) -> None:
+    for directory in directories:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 async def _is_locked(file: int) -> bool:

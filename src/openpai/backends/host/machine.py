@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import NodeSeen
 
 log: Final = structlog.get_logger(__name__)
@@ -93,16 +94,16 @@ def parse_gpus(listing: str) -> Gpus:
     return Gpus(len(models), models[0]) if models else Gpus(0)
 
 
-def first_taken(ports: Iterable[int]) -> int | None:
-    """Return the first port that a stranger uses, or None. Costs about ten microseconds a port."""
+def port_taken(ports: Iterable[int]) -> ExitReport | None:
+    """Return a report if another program uses one of the ports. Costs about ten microseconds a port."""
     for port in ports:
         with socket.socket() as probe:
-            # A port whose last connection is only being buried is free for a server, as it is for the task's own.
+            # A port in TIME_WAIT is free for a server, as it is for the task's own.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("", port))
             except OSError:
-                return port
+                return ExitReport(1, ExitReason.PORT_TAKEN, f"port {port} is used by a program that is not a task")
     return None
 
 

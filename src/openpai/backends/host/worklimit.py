@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, Generic
 
 import structlog
 
-from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.backends.host.attempts import H
+from openpai.backends.host.register import AttemptRegister
+from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.system.measuring import taken_by
 from openpai.system.supervision import supervise
 
@@ -25,28 +27,26 @@ REST: Final = 4
 log: Final = structlog.get_logger(__name__)
 
 
-def beyond(most: int, place: str = "its working directory") -> ExitReport:
+def disk_exceeded(most: int, place: str = "its working directory") -> ExitReport:
     """Return how a task ends that took more than `most` bytes in `place`."""
     message = f"it put more than {most >> 20} MiB into {place} and was ended"
     return ExitReport(137, ExitReason.DISK_EXCEEDED, message)
 
 
-class WorkLimit:
-    """Measures the directories that `running` returns; calls `end` for each that takes more than `most` bytes."""
+class WorkLimit(Generic[H]):
+    """Measures the directories of running tasks; cuts off each task that takes more than `most` bytes."""
 
     def __init__(
         self,
         most: int,
-        running: Callable[[], Iterable[tuple[AttemptKey, str]]],
-        end: Callable[[AttemptKey, ExitReport], None],
+        register: AttemptRegister[H],
         every_s: float = MEASURE_EVERY_S,
-        elsewhere: Callable[[AttemptKey], Awaitable[int]] | None = None,
+        elsewhere: Callable[[H], Awaitable[int]] | None = None,
     ) -> None:
-        """`elsewhere` returns what a task has written into its container, outside of its directory."""
+        """`elsewhere` returns how many bytes a task has written outside of its directory."""
         self._most = most
         self._elsewhere = elsewhere
-        self._running = running
-        self._end = end
+        self._register = register
         self._every_s = every_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="measure")
         self._task = supervise("measure working directories", self._forever)
@@ -64,16 +64,25 @@ class WorkLimit:
         while True:
             await asyncio.sleep(max(self._every_s, REST * took_s))
             began_s = loop.time()
-            for key, path in tuple(self._running()):
-                await self._measure(key, path)
+            for attempt in self._register:
+                if attempt.is_running:
+                    await self._measure(attempt)
             took_s = loop.time() - began_s
 
-    async def _measure(self, key: AttemptKey, path: str) -> None:
+    async def _measure(self, attempt: H) -> None:
         loop = asyncio.get_running_loop()
-        taken = await loop.run_in_executor(self._thread, taken_by, path, self._most)
+        taken = await loop.run_in_executor(self._thread, taken_by, attempt.directory.path, self._most)
         if taken <= self._most and self._elsewhere is not None:
-            taken += await self._elsewhere(key)
-        if taken > self._most:
-            log.info("a task is ended: it wrote more than a task may", attempt=key.path(), bytes_max=self._most)
+            taken += await self._elsewhere(attempt)
+        if taken > self._most and attempt.exit is None:
+            log.info("a task is ended: it wrote more than a task may", attempt=attempt.key.path(), bytes_max=self._most)
             place = "its working directory" if self._elsewhere is None else "its working directory and its container"
-            self._end(key, beyond(self._most, place))
+            self._cut_off(attempt, disk_exceeded(self._most, place))
+
+    def _cut_off(self, attempt: H, report: ExitReport) -> None:
+        if attempt.directory.report() is not None:
+            self._register.cut_off(attempt, None)
+            return
+        with contextlib.suppress(OSError):
+            attempt.directory.write_report(report)
+        self._register.cut_off(attempt, report)

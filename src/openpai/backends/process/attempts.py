@@ -1,54 +1,29 @@
-"""One task attempt as this backend remembers it, and what its files say about how it ended."""
+"""One task attempt as this backend knows it, and what its files say about how it ended."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
+from openpai.backends.host.attempts import HostAttempt
 from openpai.backends.host.directory import TaskDirectory
-from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import TaskSeen
+from openpai.backends.host.register import KILLED_BEFORE_START
+from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.runtime.script import Ticket
 
-KILLED: Final = ExitReport(137, ExitReason.EXITED, "killed: it had not ended within its grace period")
-"""How an attempt ends that did not listen to SIGTERM."""
 OUT_OF_MEMORY: Final = "it used more memory than it asked for and was killed"
 
 
-@dataclass(slots=True)
-class Attempt:
-    """A task attempt: running while `exit` is None. Its wrapper is `pid`, held by the pidfd `held`."""
+@dataclass(slots=True, eq=False)
+class ProcessAttempt(HostAttempt):
+    """A task attempt whose wrapper is the process `pid`; while that lives, the pidfd `held` holds it."""
 
-    directory: TaskDirectory
-    grant: int = 0
-    devices: tuple[int, ...] = ()
     cgroup: str = ""
     """Path of the cgroup that limits its memory, empty where there is none."""
-    started_at_ms: int | None = None
     pid: int | None = None
     held: int | None = None
-    exit: ExitReport | None = None
-    cut_off: ExitReport | None = None
-    """Why we ended it, when nobody had asked for that."""
-    is_told_to_end: bool = False
-    is_to_be_forgotten: bool = False
-    deadline: asyncio.TimerHandle | None = field(default=None, repr=False)
-
-    @property
-    def key(self) -> AttemptKey:
-        """Return which attempt this is."""
-        return self.directory.key
-
-    def seen(self) -> TaskSeen:
-        """Return what the platform is told about the attempt."""
-        return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit)
-
-    def end(self, report: ExitReport) -> None:
-        """Settle how the attempt ended."""
-        self.exit = replace(report, started_at_ms=self.started_at_ms)
 
 
 def blamed(report: ExitReport, has_run_out: bool) -> ExitReport:
@@ -67,23 +42,24 @@ def reap(pid: int) -> int | None:
     return None
 
 
-def verdict(attempt: Attempt, ticket: Ticket | None, status: int | None, now_ms: int) -> ExitReport:
-    """Return how an attempt ended whose wrapper is no more and left no report.
+def verdict(attempt: ProcessAttempt, ticket: Ticket | None, status: int | None, now_ms: int) -> ExitReport:
+    """Return how an attempt ended whose wrapper is gone and left no report.
 
-    `status` is the wrapper's exit code when it was our child; nobody else can ask for it.
+    `status` is the wrapper's exit code if it was our child; the system passes it to the parent only.
     """
     has_begun = ticket is not None and ticket.pid is not None
-    # No wrapper starts before there is a record, and nobody but a task removes one before it ended.
+    # No wrapper starts before there is a record, and only a task removes one before it ended.
     if ticket is None and status is not None and attempt.directory.record() is None:
         message = "its task directory was removed while it ran, and its exit report with it"
-        return ExitReport(status, ExitReason.EXITED, message, ended_at_ms=now_ms)
-    code, reason, message = _verdict(attempt.is_told_to_end, has_begun, status)
-    return ExitReport(code, reason, message, ended_at_ms=now_ms)
+        report = ExitReport(status, ExitReason.EXITED, message)
+    elif not has_begun and attempt.kill_requested.is_set():
+        report = KILLED_BEFORE_START
+    else:
+        report = ExitReport(*_verdict(has_begun, status))
+    return replace(report, ended_at_ms=now_ms)
 
 
-def _verdict(is_told_to_end: bool, has_begun: bool, status: int | None) -> tuple[int, ExitReason, str]:
-    if not has_begun and is_told_to_end:
-        return 143, ExitReason.EXITED, "told to end before it began"
+def _verdict(has_begun: bool, status: int | None) -> tuple[int, ExitReason, str]:
     if not has_begun:
         why = "the server died before it began" if status is None else "its files cannot be written; is the disk full?"
         return 1, ExitReason.LAUNCH_FAILED, f"the task never began: {why}"
@@ -93,3 +69,8 @@ def _verdict(is_told_to_end: bool, has_begun: bool, status: int | None) -> tuple
     if status > 128:
         return status, ExitReason.EXITED, f"ended together with its wrapper by signal {status - 128}"
     return status, ExitReason.EXITED, "its exit report could not be written; is the disk full?"
+
+
+def attempt_in(directory: TaskDirectory, grant: int = 0, devices: tuple[int, ...] = ()) -> ProcessAttempt:
+    """Return the record of an attempt that has this directory."""
+    return ProcessAttempt(directory.key, directory.path, grant, devices, directory=directory)

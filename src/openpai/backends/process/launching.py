@@ -19,7 +19,7 @@ from openpai.backends.host.directory import (
     make_directory,
 )
 from openpai.backends.host.hosts import SharedHosts
-from openpai.backends.process.attempts import Attempt
+from openpai.backends.process.attempts import ProcessAttempt
 from openpai.backends.process.confining import Namespaces
 from openpai.backends.process.dropping import TaskUser, group_of
 from openpai.backends.process.memory import entry_of
@@ -91,7 +91,7 @@ class Launcher:
         os.close(self._silence)
 
     def launch(
-        self, attempt: Attempt, action: LaunchTask, now_ms: int, *, user: TaskUser | None, spare: str | None
+        self, attempt: ProcessAttempt, action: LaunchTask, now_ms: int, *, user: TaskUser | None, spare: str | None
     ) -> tuple[int, int]:
         """Start a task attempt and return its wrapper's process number and a pidfd that holds it.
 
@@ -159,7 +159,7 @@ def _require_harmless(environment: Mapping[str, str]) -> None:
             raise ValueError(message)
 
 
-def _write_entry(attempt: Attempt, user: TaskUser, entry: str) -> None:
+def _write_entry(attempt: ProcessAttempt, user: TaskUser, entry: str) -> None:
     """Write how the namespaces of a task are made ready, and who is known in there."""
     directory = attempt.directory
     directory.write(ENTRY_FILE, entry)
@@ -167,7 +167,7 @@ def _write_entry(attempt: Attempt, user: TaskUser, entry: str) -> None:
     os.chmod(f"{directory.path}/{USERS_FILE}", 0o644)  # noqa: PTH101  # as its like in /etc
 
 
-def _hand_over(attempt: Attempt, logs: str, user: TaskUser) -> None:
+def _hand_over(attempt: ProcessAttempt, logs: str, user: TaskUser) -> None:
     """Make a task's directory that of its user, and its streams files that the user may open anew."""
     for name in _STREAMS:
         file = os.open(f"{logs}/{name}.log", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)

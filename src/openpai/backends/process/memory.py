@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from openpai.backends.process.attempts import Attempt
+from openpai.backends.process.attempts import ProcessAttempt
 from openpai.backends.process.cgroups import FIRST, SECOND, Generation, Home, processes_in, read, write
 from openpai.backends.process.processes import signal_held
 
@@ -140,7 +140,7 @@ class MemoryLimits:
             Path(cgroup).rmdir()
 
 
-def limit_memory(home: Home | None, attempts: Collection[Attempt]) -> MemoryLimits:
+def limit_memory(home: Home | None, attempts: Collection[ProcessAttempt]) -> MemoryLimits:
     """Return the limits of a server that took up `attempts`, and say once whether there are any."""
     if home is None:
         log.info("tasks may use more memory than they ask for: no cgroup can be made here that limits it")

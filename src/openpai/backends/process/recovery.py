@@ -1,30 +1,34 @@
 """Takes up the task attempts that an earlier server left: running, over, or never begun.
 
 An attempt runs while the process its ticket names is alive, and that process is recognised by its time of birth within
-the same start of the system. An attempt nobody claimed is fenced, so that a wrapper which is late finds the door shut.
+the same start of the system. An attempt without a ticket is fenced, so that a wrapper that starts late ends at once.
 """
 
 from __future__ import annotations
 
 import contextlib
+from typing import Final
 
 from openpai.backends.host.directory import LaunchRecord, TaskDirectory, task_directories
-from openpai.backends.process.attempts import Attempt, blamed, verdict
+from openpai.backends.process.attempts import ProcessAttempt, attempt_in, blamed, verdict
 from openpai.backends.process.memory import has_run_out
 from openpai.backends.process.processes import hold, kill_group
+from openpai.lifecycle.model import ExitReport
 from openpai.runtime.script import Ticket
 
-_UNKNOWN = LaunchRecord(0, "", (), 0, "")
+_UNKNOWN: Final = LaunchRecord(0, "", (), 0, "")
+Left = tuple[ProcessAttempt, ExitReport | None]
 
 
-def take_up(root: str, boot: str, now_ms: int) -> list[Attempt]:
+def take_up(root: str, boot: str, now_ms: int) -> list[Left]:
     """Return every attempt below `root`: those that run are held, the others have an exit report."""
     return [_take_up(directory, boot, now_ms) for directory in task_directories(root)]
 
 
-def _take_up(directory: TaskDirectory, boot: str, now_ms: int) -> Attempt:
+def _take_up(directory: TaskDirectory, boot: str, now_ms: int) -> Left:
     record = directory.record() or _UNKNOWN
-    attempt = Attempt(directory, record.grant, record.devices, record.cgroup, record.started_at_ms or None)
+    attempt = attempt_in(directory, record.grant, record.devices)
+    attempt.cgroup, attempt.started_at_ms = record.cgroup, record.started_at_ms or None
     ticket = directory.ticket()
     if ticket is None:
         with contextlib.suppress(OSError):
@@ -32,17 +36,16 @@ def _take_up(directory: TaskDirectory, boot: str, now_ms: int) -> Attempt:
         # A wrapper may have been quicker with the ticket; then this is its name.
         ticket = directory.ticket()
     if record.boot == boot and _is_taken_up(attempt, ticket):
-        return attempt
+        return attempt, None
     report = directory.report()
     if report is None:
         report = blamed(verdict(attempt, ticket, None, now_ms), has_run_out(attempt.cgroup))
         with contextlib.suppress(OSError):
             directory.write_report(report)
-    attempt.end(blamed(report, has_run_out(attempt.cgroup)))
-    return attempt
+    return attempt, blamed(report, has_run_out(attempt.cgroup))
 
 
-def _is_taken_up(attempt: Attempt, ticket: Ticket | None) -> bool:
+def _is_taken_up(attempt: ProcessAttempt, ticket: Ticket | None) -> bool:
     if ticket is None or ticket.pid is None:
         return False
     held = hold(ticket.pid, ticket.claimed)
@@ -50,6 +53,6 @@ def _is_taken_up(attempt: Attempt, ticket: Ticket | None) -> bool:
         return False
     attempt.held, attempt.pid = held, ticket.pid
     if attempt.directory.report() is not None:
-        # The report is the last thing before the group is killed, and whoever wrote it may have died in between.
+        # The report is written just before the group is killed, and its writer may have died in between.
         kill_group(ticket.pid)
     return True

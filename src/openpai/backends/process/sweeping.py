@@ -13,18 +13,19 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from openpai.backends.process.processes import kill_strays, marked
+from openpai.lifecycle.model import ExitReport
 from openpai.system.supervision import note_failure, supervise
 
 _ROUNDS_MAX: Final = 100
 _PAUSE_S: Final = 0.02
 """Between two looks: what was killed takes a moment to die. What cannot die is given up after two seconds."""
-Waiting = TypeVar("Waiting")
+A = TypeVar("A")
 
 
-class Sweeper(Generic[Waiting]):
-    """Sweeps every `every_s`, and at once for whoever waits; calls `on_clean` for each when nothing is left.
+class Sweeper(Generic[A]):
+    """Sweeps every `every_s`, and at once for ended attempts; calls `on_clean` for each when nothing is left.
 
-    `vacate` kills what is left in the cgroups of ended attempts and says whether that was nothing.
+    `vacate` kills what is left in the cgroups of ended attempts and returns whether that was nothing.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class Sweeper(Generic[Waiting]):
         root: str,
         is_running: Callable[[str], bool],
         vacate: Callable[[], bool],
-        on_clean: Callable[[Waiting], None],
+        on_clean: Callable[[A, ExitReport], None],
         every_s: float,
     ) -> None:
         self._root = root
@@ -40,17 +41,17 @@ class Sweeper(Generic[Waiting]):
         self._vacate = vacate
         self._on_clean = on_clean
         self._every_s = every_s
-        self._waiting: list[Waiting] = []
+        self._waiting: list[tuple[A, ExitReport]] = []
         self._wanted = asyncio.Event()
         self._task = supervise("sweep stray processes", self._forever)
 
-    def soon(self, waiting: Waiting) -> None:
-        """Have `on_clean` called for `waiting` after a sweep that began later than now."""
-        self._waiting.append(waiting)
+    def soon(self, attempt: A, report: ExitReport) -> None:
+        """Call `on_clean` with an ended attempt after a sweep that began later than now."""
+        self._waiting.append((attempt, report))
         self._wanted.set()
 
     async def close(self) -> None:
-        """Stop sweeping; who still waits is not called."""
+        """Stop sweeping; `on_clean` is not called any more."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -81,8 +82,8 @@ class Sweeper(Generic[Waiting]):
                 self._waiting += waiting
                 self._wanted.set()
                 raise
-            for one in waiting:
+            for attempt, report in waiting:
                 try:
-                    self._on_clean(one)
+                    self._on_clean(attempt, report)
                 except Exception as error:
                     note_failure("sweep stray processes", error)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any, Final
 
+from openpai.backends.host.grants import NewestGrants
+from openpai.backends.host.register import KILLED, NOTHING_TO_KILL
 from openpai.backends.simulated.faults import Faults
 from openpai.backends.simulated.programs import TERMINATED, Program, program_of
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
@@ -76,7 +78,7 @@ class SimulatedCluster:
         self._say = say
         self._tasks: dict[AttemptKey, Task] = {}
         self._forgotten: OrderedDict[AttemptKey, None] = OrderedDict()
-        self._newest_grant: dict[tuple[str, int], int] = {}
+        self._grants = NewestGrants()
         self._feeds: list[Feed] = []
         self._now_ms = 0
         self._plans: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -195,21 +197,17 @@ class SimulatedCluster:
         self._follow(task, program_of(launch.commands, launch.env, self._default_run_ms, launch.shared_env))
 
     def _why_not(self, launch: LaunchTask) -> ExitReport | None:
-        """Return why a task may not start; remember its grant if nothing newer is known."""
+        """Return why a task may not start; remember its grant."""
         node = self._nodes.get(launch.node)
         if node is None:
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"there is no node {launch.node!r}")
         if any(not 0 <= device < node.gpus for device in launch.devices):
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"node {node.name} has {node.gpus} devices")
-        for device in launch.devices:
-            newest = self._newest_grant.get((node.name, device), launch.grant)
-            if newest > launch.grant:
-                message = f"grant {launch.grant} came too late: device {device} was granted again by {newest}"
-                return ExitReport(1, ExitReason.STALE_GRANT, message)
-        for device in launch.devices:
-            self._newest_grant[node.name, device] = launch.grant
+        stale = self._grants.hear(launch)
+        if stale is not None:
+            return stale
         if launch.key in self._forgotten:
-            return ExitReport(1, ExitReason.ABSENT, "it was over and forgotten before this launch arrived")
+            return replace(NOTHING_TO_KILL, message="it was over and forgotten before this launch arrived")
         if not node.is_healthy:
             return ExitReport(1, ExitReason.LAUNCH_FAILED, node.message)
         return self._faults.launch_failure(launch)
@@ -239,7 +237,7 @@ class SimulatedCluster:
         task = self._tasks.get(kill.key)
         if task is None:
             task = self._tasks[kill.key] = Task(kill.key, 0, "", (), Program())
-            self._end(task, ExitReport(0, ExitReason.ABSENT, "there was nothing to end"))
+            self._end(task, NOTHING_TO_KILL)
         elif task.exit is not None:
             self._tell(task)
         else:
@@ -255,7 +253,7 @@ class SimulatedCluster:
         self._plan(round(grace_s * 1000), self._destroy, task)
 
     def _destroy(self, task: Task) -> None:
-        self._end(task, ExitReport(137, ExitReason.EXITED, "killed: it had not ended within its grace period"))
+        self._end(task, KILLED)
 
     def _forget(self, key: AttemptKey) -> None:
         task = self._tasks.get(key)
