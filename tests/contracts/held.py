@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from openpai.access.quotas import Quota
 from openpai.lifecycle.diagnosis import diagnose
@@ -21,6 +22,7 @@ from openpai.lifecycle.model import (
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.changes import build_change
 from openpai.ports.store import Event, JobRecord, NewJob, Saved, Slot
+from openpai.protocol.job import JobSpec, Resources, TaskRole
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 
@@ -40,11 +42,14 @@ class Held:
     memory_mb: int = 1024
 
 
+SPEC: Final = JobSpec("train", (TaskRole("worker", "image", Resources(1, 1024, 1), ("true",)),))
+
+
 def new(number: int, held: Held, *quotas: Quota) -> NewJob:
     """Return a submission."""
     id_ = f"{number:032x}"
     job = new_job(id_, Plan((RolePlan("worker", 1, 1, -1, 0),), 0, True), held.from_ms)
-    record = JobRecord(job, held.user, f"job-{number}", held.virtual_cluster, 10, "{}")
+    record = JobRecord(job, held.user, f"job-{number}", held.virtual_cluster, 10, SPEC)
     return NewJob(record, "config", held.gpus, Event(id_, held.from_ms, "Submitted", "message", 0), quotas=quotas)
 
 

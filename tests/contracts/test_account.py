@@ -41,6 +41,7 @@ from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
 from openpai.store.usage import SqlUsageStore
+from tests.contracts.held import SPEC
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -110,7 +111,7 @@ class Lives:
             RolePlan(name, chance.randint(1, 2), 1, -1, 2) for name in ("ps", "worker")[: chance.randint(1, 2)]
         )
         job = new_job(id_, Plan(roles, 2, chance.random() < 0.5), self.now_ms)
-        record = JobRecord(job, chance.choice(("ann", "bob")), f"job-{number}", chance.choice("xy"), 10, "{}")
+        record = JobRecord(job, chance.choice(("ann", "bob")), f"job-{number}", chance.choice("xy"), 10, SPEC)
         event = Event(id_, self.now_ms, "Submitted", "message", 0)
         await self.store.add_job(NewJob(record, "config", 1, event), None)
         return record

@@ -20,6 +20,7 @@ from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
 from openpai.store.schema import events, jobs, tags, task_attempts
 from openpai.store.totals import Totals
+from tests.contracts.held import SPEC
 
 PLAN = Plan((RolePlan("worker", 1, 1, 1, 0),), 0, True)
 ORDERS = (
@@ -40,7 +41,7 @@ async def queries(database: Database) -> SqlJobQueries:
     for number in range(COUNT):
         id_ = id_of(number)
         job = new_job(id_, PLAN, 1000 + number // 2)
-        record = JobRecord(job, f"user{number % 4}", f"job-{number}", ("a", "b")[number % 2], 0, "{}")
+        record = JobRecord(job, f"user{number % 4}", f"job-{number}", ("a", "b")[number % 2], 0, SPEC)
         record = replace(record, priority_class=(None, "prod", "oppo")[number % 3])
         await store.add_job(NewJob(record, "", number % 5, Event(id_, 1000, "Submitted", "it was", 0)), None)
         ended = {"phase": "succeeded", "ended_at_ms": 5000 + number % 7} if number % 3 else {}
@@ -161,7 +162,7 @@ async def test_an_archived_job_leaves_its_name_to_another(database: Database, qu
     assert await queries.job_of_id(old.id) == replace(old, archived_at_ms=9000)
     assert [row.id for row in (await queries.jobs(JobFilter(is_archived=True), count=True)).jobs] == [old.id]
     assert (await queries.jobs(JobFilter(), count=True)).total == COUNT - 1
-    record = JobRecord(new_job("f" * 32, PLAN, 9000), "user1", "job-1", "a", 0, "{}")
+    record = JobRecord(new_job("f" * 32, PLAN, 9000), "user1", "job-1", "a", 0, SPEC)
     await SqlJobStore(database).add_job(NewJob(record, "", 0, Event("f" * 32, 9000, "Submitted", "it was", 0)), None)
     with pytest.raises(Refused, match="name"):
         await queries.unarchive(old.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 
 import pytest
@@ -12,12 +13,14 @@ from alembic.config import Config
 from openpai.lifecycle.model import Outcome, Plan, RolePlan, TaskId, Verdict
 from openpai.ports.queries import JobFilter
 from openpai.protocol.errors import Refused
+from openpai.protocol.writing import dump_spec
 from openpai.store import rows
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.usage import SqlUsageStore
+from tests.contracts.held import SPEC
 from tests.postgres import fresh_database
 
 PLAN = Plan((RolePlan("worker", 2, 1, 2, 0),), 3, True)
@@ -38,7 +41,8 @@ def old_row(number: int, revision: str) -> dict[str, object]:
     row: dict[str, object] = {
         "id": f"{number:032x}", "owner": "ann", "name": NAMES[number], "phase": "failed", "virtual_cluster": "default",
         "is_stop_requested": False, "tasks_total": 2, "roles_total": 1, "submitted_at_ms": 1000 - number,
-        "plan": rows.plan_text(PLAN), "spec": f'{{"spec":{number}}}', "config": f"config {number}",
+        "plan": rows.plan_text(PLAN), "spec": dump_spec(replace(SPEC, name=f"job-{number}")),
+        "config": f"config {number}",
         "sealed": b"sealed" if number else None, "outcome": rows.outcome_text(OUTCOME), **dict.fromkeys(zeros, number),
     }  # fmt: skip
     if revision == "0001":
@@ -66,7 +70,7 @@ async def test_jobs_of_an_older_database_are_all_there(empty_url: str, revision:
         record = await store.load(row.id)
         assert record is not None
         assert (record.job.plan, record.job.outcome, record.version) == (PLAN, OUTCOME, number)
-        assert (record.spec_text, await queries.config(row.id)) == (f'{{"spec":{number}}}', f"config {number}")
+        assert (record.spec, await queries.config(row.id)) == (replace(SPEC, name=f"job-{number}"), f"config {number}")
         assert (record.sealed.data if record.sealed else None) == (b"sealed" if number else None)
     tagged = await queries.jobs(JobFilter(tags_any=("paper",)), count=False)
     assert [row.name for row in tagged.jobs] == ["second"]

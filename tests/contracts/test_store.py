@@ -37,6 +37,7 @@ from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
 from openpai.store.schema import metadata
 from openpai.store.vault import Vault, key_from
+from tests.contracts.held import SPEC
 
 PLAN = Plan((RolePlan("ps", 1, 1, -1, 0), RolePlan("worker", 2, 1, 2, 1)), 1, True)
 
@@ -44,7 +45,7 @@ PLAN = Plan((RolePlan("ps", 1, 1, -1, 0), RolePlan("worker", 2, 1, 2, 1)), 1, Tr
 def new(name: str, *, user: str = "ann", at_ms: int = 1000, gpus: int = 0, priority_class: str | None = None) -> NewJob:
     id_ = f"{abs(hash((user, name))):032x}"[:32]
     job = new_job(id_, PLAN, at_ms)
-    record = JobRecord(job, user, name, "default", 10, '{"spec":1}', priority_class=priority_class)
+    record = JobRecord(job, user, name, "default", 10, SPEC, priority_class=priority_class)
     return NewJob(record, "config: masked\n", gpus, Event(id_, at_ms, "Submitted", "ann submitted the job", 0))
 
 

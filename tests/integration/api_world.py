@@ -38,7 +38,6 @@ from openpai.orchestrator.changes import build_change
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.ports.platform import Holding, NodeView
 from openpai.ports.store import Saved, Slot
-from openpai.protocol.writing import load_spec
 from openpai.scheduler.model import Wait, Why
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
@@ -165,7 +164,7 @@ class World:
         for found in await self.store.active():
             if found.job.phase is not JobPhase.QUEUED:
                 continue
-            roles = {role.name: role.resources for role in load_spec(found.spec_text, {}).task_roles}
+            roles = {role.name: role.resources for role in found.spec.task_roles}
             slots = {id_: self._slot(roles[id_.role].gpus, roles[id_.role].ports) for id_ in found.job.tasks}
             grants = {id_: slot.grant for id_, slot in slots.items()}
             await self._save(found.job.id, TasksGranted(found.job.attempt, grants, self.clock.at_ms), slots=slots)

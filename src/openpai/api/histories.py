@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 from fastapi import Request
 
@@ -16,7 +15,6 @@ from openpai.lifecycle.model import TaskId
 from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Broken, Refused
 from openpai.protocol.job import JobSpec
-from openpai.protocol.writing import load_spec
 from openpai.runtime.environment import SSH_LABEL
 
 
@@ -85,12 +83,7 @@ async def task_attempt_of(
 
 async def spec_of(context: ApiContext, row: JobRow) -> JobSpec:
     """Return what a job file asked for, without anything secret."""
-    text = await context.services.jobs.spec_text(row.id)
-    if text is None:
+    spec = await context.services.jobs.spec(row.id)
+    if spec is None:
         raise Broken(f"job {row.id} has no specification")
-    return _read(text)
-
-
-@lru_cache(maxsize=256)
-def _read(text: str) -> JobSpec:
-    return load_spec(text, {})
+    return spec

@@ -19,8 +19,8 @@ def adopt(leader: Leader, record: JobRecord) -> None:
     leader.active.records[job.id] = record
     leader.active.act_on(job)
     leader.nudges.work.set()
-    for members in gangs.waiting(job):
-        leader.scheduler.add(leader.describe(record, members))
+    for gang in leader.describe(record, gangs.waiting(job)):
+        leader.scheduler.add(gang)
     for slot in record.slots.values():
         leader.ports.mark(slot.address, [port for ports in slot.ports.values() for port in ports])
     is_backing_off = any(task.phase is TaskPhase.BACKING_OFF for task in job.tasks.values())
@@ -109,23 +109,22 @@ def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Colle
     if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
         for members in gangs.holding(after):
             leader.scheduler.checkpointed(members.gang, leader.steady.now_ms())
-    for members in gangs.waiting(after.job, changed):
-        if members.gang in waited:
-            waited.discard(members.gang)
-            continue
-        leader.scheduler.add(leader.describe(after, members))
+    waits = list(gangs.waiting(after.job, changed))
+    for gang in leader.describe(after, [members for members in waits if members.gang not in waited]):
+        leader.scheduler.add(gang)
         leader.nudges.work.set()
+    waited -= {members.gang for members in waits}
     if not waited:
         return
     held = after.slots if changed is None else [id_ for id_ in changed if id_ in after.slots]
     is_granted = {gangs.gang_of(after.job, after.job.tasks[id_])[0] for id_ in held}
-    for gang in sorted(waited - is_granted):
-        leader.scheduler.cancel(gang)
-        # Whoever waited behind it may be next.
+    for name in sorted(waited - is_granted):
+        leader.scheduler.cancel(name)
+        # A gang that waited behind it may be next.
         leader.nudges.work.set()
 
 
 def _describe_anew(leader: Leader, record_: JobRecord) -> None:
-    for members in (*gangs.waiting(record_.job), *gangs.holding(record_)):
-        leader.scheduler.change(leader.describe(record_, members))
+    for gang in leader.describe(record_, (*gangs.waiting(record_.job), *gangs.holding(record_))):
+        leader.scheduler.change(gang)
     leader.nudges.work.set()

@@ -27,7 +27,6 @@ from openpai.orchestrator.mounting import with_storages
 from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.secrets import hidden
 from openpai.orchestrator.sharing import SharingCommands
-from openpai.orchestrator.specs import spec_of
 from openpai.orchestrator.submitting import (
     check_again,
     check_hardware,
@@ -46,7 +45,7 @@ from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import PRIORITY_OF, asked_class, is_private, placement_of, priority, time_limit_ms
 from openpai.protocol.reading import LONG_JOB_BYTES, read_job
-from openpai.protocol.writing import dump_masked, dump_spec
+from openpai.protocol.writing import dump_masked
 from openpai.scheduler.model import Wait, Why
 
 WAITS_OF_A_ROLE: Final = 20
@@ -174,7 +173,7 @@ class PlatformCommands(SharingCommands):
 
         def change(found: JobRecord) -> JobRecord:
             _refuse_over(found)
-            if priority_class == "oppo" and any(w.pinned_cell for w in placement_of(spec_of(found)).roles.values()):
+            if priority_class == "oppo" and any(w.pinned_cell for w in placement_of(found.spec).roles.values()):
                 message = f"job {found.full_name} asks for a pinned cell, in which an opportunistic job has no part"
                 raise Refused("InvalidParametersError", message, "use another priority class")
             return replace(found, priority=PRIORITY_OF[priority_class], priority_class=priority_class)
@@ -243,7 +242,7 @@ class PlatformCommands(SharingCommands):
             name=spec.name,
             virtual_cluster=spec.virtual_cluster,
             priority=priority(spec.extras),
-            spec_text=dump_spec(bare),
+            spec=bare,
             sealed=self._secrets.seal(taken),
             priority_class=asked_class(spec.extras),
             time_limit_ms=time_limit_ms(spec.extras),

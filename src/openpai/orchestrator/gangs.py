@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase, Tasks
-from openpai.orchestrator.specs import KEPT_MAX, read_spec
 from openpai.ports.store import JobRecord
-from openpai.protocol.job import JobSpec
-from openpai.protocol.placement import NO_WISH, Placement, RolePlacement, placement_of
+from openpai.protocol.placement import ANYWHERE, NO_WISH, Placement, RolePlacement, placement_of
 from openpai.scheduler.model import Ask, Gang, Group, Spot, Topology
 
 
@@ -25,14 +22,6 @@ class Members:
 
     gang: str
     tasks: tuple[TaskId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Needs:
-    """What the scheduler must know of a specification."""
-
-    asks: dict[str, Ask]
-    placement: Placement
 
 
 def gang_of(job: Job, task: Task) -> tuple[str, int]:
@@ -91,26 +80,38 @@ def holding(record: JobRecord) -> dict[Members, list[Spot | None]]:
     return {Members(gang_of(job, job.tasks[id_])[0], (id_,)): [spot] for id_, spot in spots.items()}
 
 
-def describe(record: JobRecord, members: Members, spec: JobSpec | None = None) -> Gang:
-    """Return a gang as the scheduler wants to know it."""
-    needs = _needs_of(record.spec_text) if spec is None else _needs(spec)
-    wanted = needs.placement
-    groups = _groups(wanted, members.tasks)
+def describe(record: JobRecord, several: Iterable[Members], submitted_at_ms: int) -> Iterator[Gang]:
+    """Yield gangs of a job as the scheduler knows them."""
+    asks: dict[str, Ask] = {}
+    placement = ANYWHERE
+    for members in several:
+        if not asks:
+            # Once for all of them, and only if there is one: a job may have thousands.
+            roles = ((role.name, role.resources) for role in record.spec.task_roles)
+            asks = {name: Ask(need.cpus, need.memory_mb, need.gpus) for name, need in roles}
+            placement = placement_of(record.spec)
+        yield _gang(record, members, asks, placement, submitted_at_ms)
+
+
+def _gang(
+    record: JobRecord, members: Members, asks: Mapping[str, Ask], placement: Placement, submitted_at_ms: int
+) -> Gang:
+    groups = _groups(placement, members.tasks)
     alone = groups[0] if len(groups) == 1 else Group(())
     return Gang(
         id=members.gang,
-        asks=tuple([needs.asks[task.role] for task in members.tasks]),
+        asks=tuple([asks[task.role] for task in members.tasks]),
         virtual_cluster=record.virtual_cluster,
         priority=record.priority,
-        submitted_at_ms=record.job.submitted_at_ms,
+        submitted_at_ms=submitted_at_ms,
         user=record.user,
         job=record.full_name,
         sku_type=alone.sku_type,
         pinned_cell=alone.pinned_cell,
-        is_lazily_preemptible=wanted.is_lazily_preemptible,
+        is_lazily_preemptible=placement.is_lazily_preemptible,
         groups=groups if len(groups) > 1 or alone.cell_type or alone.cell_types else (),
-        is_interruptible=wanted.is_interruptible,
-        topology=Topology(wanted.cell_type, wanted.is_cell_required) if wanted.cell_type else None,
+        is_interruptible=placement.is_interruptible,
+        topology=Topology(placement.cell_type, placement.is_cell_required) if placement.cell_type else None,
         rank=record.rank,
         time_limit_ms=record.time_limit_ms,
     )
@@ -143,15 +144,3 @@ def _groups(placement: Placement, tasks: tuple[TaskId, ...]) -> tuple[Group, ...
 def _cell_types(roles: Sequence[str], types: Mapping[str, str]) -> tuple[str | None, ...]:
     """Return the type of cell each member of a group must be inside of; nothing if none has such a wish."""
     return tuple([types.get(role) for role in roles]) if any(role in types for role in roles) else ()
-
-
-@lru_cache(maxsize=KEPT_MAX)
-def _needs_of(text: str) -> _Needs:
-    return _needs(read_spec(text))
-
-
-def _needs(spec: JobSpec) -> _Needs:
-    asks = {
-        role.name: Ask(role.resources.cpus, role.resources.memory_mb, role.resources.gpus) for role in spec.task_roles
-    }
-    return _Needs(asks, placement_of(spec))

@@ -22,19 +22,15 @@ def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Secret
     """Raise ConflictJobError unless a file is the one that was submitted under its key `first`."""
     taken = secrets.open(first.sealed)
     spec = read_job(text, taken if by.clone_of else None).spec
-    if _as_text(taken) == _as_text(hidden(spec)[1]) and _asked(first.spec_text) == _asked(_bare(spec)):
+    if _as_text(taken) == _as_text(hidden(spec)[1]) and _asked(first.spec) == _asked(hidden(spec)[0]):
         return
     message = f"{by.user} used this idempotency key for another file, which became job {first.full_name}"
     raise Refused("ConflictJobError", message, "give each submission a key of its own")
 
 
-def _bare(spec: JobSpec) -> str:
-    return dump_spec(hidden(spec)[0])
-
-
-def _asked(text: str) -> str:
-    document = json.loads(text)
-    # Storages were made complete when the job was remembered, and what completes them may have changed since.
+def _asked(spec: JobSpec) -> str:
+    document = json.loads(dump_spec(spec))
+    # The storages of a stored job are complete, and the defaults that complete them may have changed since.
     extras = {key: value for key, value in document.pop("extras", {}).items() if key != "storages"}
     return _as_text({**document, "extras": extras})
 

@@ -12,7 +12,6 @@ from openpai.lifecycle.model import Task
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.mounting import mounts
 from openpai.orchestrator.secrets import restored
-from openpai.orchestrator.specs import spec_of
 from openpai.ports.backend import LaunchTask, RegistryAuth
 from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
@@ -44,7 +43,7 @@ class Launcher:
     def __init__(self, leader: Leader, record: JobRecord, storages: Mapping[str, Storage]) -> None:
         self._attempt = record.job.attempt
         self._slots = record.slots
-        self._spec = restored(spec_of(record), leader.secrets.open(record.sealed))
+        self._spec = restored(record.spec, leader.secrets.open(record.sealed))
         self._environment = JobEnvironment(_view(record, self._spec))
         self._mounts = mounts(self._spec, record.user, storages, leader.secrets)
         self._parts: dict[str, _RoleParts] = {}

@@ -7,8 +7,8 @@ was just saved or just loaded, so losing it costs a reload and nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from openpai.lifecycle.actions import wanted
@@ -146,9 +146,9 @@ class Leader:
     def __post_init__(self) -> None:
         self.steady = SteadyClock(self.clock)
 
-    def describe(self, record: JobRecord, members: gangs.Members) -> Gang:
-        """Return a gang as the scheduler wants to know it, with its age by the scheduler's clock."""
-        return replace(gangs.describe(record, members), submitted_at_ms=self.steady.submitted_ms(record.job))
+    def describe(self, record: JobRecord, several: Iterable[gangs.Members]) -> Iterator[Gang]:
+        """Yield gangs of a job as the scheduler knows them, with their age by the scheduler's clock."""
+        return gangs.describe(record, several, self.steady.submitted_ms(record.job))
 
     def next_grant(self) -> int:
         """Return a number larger than that of every grant before, under this or any earlier lease."""

@@ -46,8 +46,8 @@ def _is_without_devices(record: JobRecord) -> bool:
 
 def _take_up(leader: Leader, record: JobRecord) -> None:
     """Tell the scheduler what a job holds."""
-    for members, spots in gangs.holding(record).items():
-        gang = leader.describe(record, members)
+    holding = gangs.holding(record)
+    for gang, (members, spots) in zip(leader.describe(record, holding), holding.items(), strict=True):
         try:
             leader.scheduler.restore(gang, with_hints(leader, gang.id, spots), _since_ms(record, members))
         except Refused as error:

@@ -75,8 +75,8 @@ async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None
 
 
 async def known_storages(store: StorageStore | None, records: Iterable[JobRecord]) -> Mapping[str, Storage]:
-    """Return the storages there are if one of these jobs may ask for some."""
-    if store is None or not any('"storages"' in record.spec_text for record in records):
+    """Return every storage if one of these jobs uses any, else nothing."""
+    if store is None or not any(uses(record.spec) for record in records):
         return {}
     return {storage.name: storage for storage in await store.storages()}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.specs import spec_of
 from openpai.ports.backend import NodeSeen
 from openpai.ports.platform import NodeView
 from openpai.ports.settings import NodeNote
@@ -45,7 +44,7 @@ def _used(leader: Leader) -> dict[str, _Used]:
     for found in leader.active.records.values():
         if not found.slots:
             continue
-        roles = {role.name: role.resources for role in spec_of(found).task_roles}
+        roles = {role.name: role.resources for role in found.spec.task_roles}
         for id_, slot in found.slots.items():
             need = roles[id_.role]
             sums = used.setdefault(slot.node, _Used())

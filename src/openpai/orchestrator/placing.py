@@ -15,7 +15,6 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import TASKS_AT_ONCE
-from openpai.orchestrator.specs import spec_of
 from openpai.ports.store import JobRecord, Slot
 from openpai.runtime.environment import port_labels
 from openpai.scheduler.model import Place, Preempt
@@ -108,7 +107,7 @@ async def _slots(leader: Leader, decision: Place) -> dict[TaskId, Slot] | None:
     members = gangs.waiting_as(found.job, decision.gang) if found else None
     if found is None or members is None:
         return None
-    needs = {role.name: role.resources for role in spec_of(found).task_roles}
+    needs = {role.name: role.resources for role in found.spec.task_roles}
     labels = {name: port_labels(need) for name, need in needs.items()}
     slots: dict[TaskId, Slot] = {}
     for number, (task, spot) in enumerate(zip(members.tasks, decision.spots, strict=True), 1):

@@ -10,7 +10,6 @@ from openpai.access.model import Principal, Role
 from openpai.access.quotas import Quota, quotas_for
 from openpai.orchestrator import gangs
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.specs import spec_of
 from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord
 from openpai.ports.usage import BeyondQuota, UsageStore
@@ -61,7 +60,7 @@ async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
     """Check the size of a job that shall run again; return the quotas that hold for it."""
     held = quotas_for(found.user, await usage.quotas(), found.virtual_cluster)
     if held and found.job.is_final:
-        check_size(found.user, held, spec_of(found).gpus_total)
+        check_size(found.user, held, found.spec.gpus_total)
     return held
 
 
@@ -112,8 +111,8 @@ def check_hardware(leader: Leader, record: JobRecord, read: Read, usable: Collec
         faults = in_version_1(faults, read.gpu_type_line)
     if faults:
         raise InvalidProtocol(faults)
-    for members in _different(record):
-        refused = leader.scheduler.refusal(gangs.describe(record, members, spec), usable)
+    for gang in gangs.describe(record, _different(record), record.job.submitted_at_ms):
+        refused = leader.scheduler.refusal(gang, usable)
         if refused is not None:
             raise Refused("InvalidProtocolError", refused.message, refused.remedy)
 

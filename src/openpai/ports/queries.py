@@ -10,6 +10,7 @@ from typing import Protocol
 
 from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReport, Outcome, TaskId
 from openpai.ports.store import Event, Slot
+from openpai.protocol.job import JobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,8 @@ class JobQueries(Protocol):
         """Return the job file with secrets masked, for `protocol.writing.masked_yaml`."""
         ...
 
-    async def spec_text(self, job: str) -> str | None:
-        """Return the specification without its secrets, as `protocol.writing.load_spec` reads it."""
+    async def spec(self, job: str) -> JobSpec | None:
+        """Return the specification without its secrets, None for a job that does not exist."""
         ...
 
     async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from openpai.access.quotas import Quota
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.ports.usage import AuditEntry
+from openpai.protocol.job import JobSpec
 
 LEASE_MS: Final = 15_000
 """How long the right to lead lasts after its last renewal."""
@@ -52,8 +53,8 @@ class JobRecord:
     name: str
     virtual_cluster: str
     priority: int
-    spec_text: str
-    """The specification as `protocol.writing.dump_spec` wrote it; secrets are in `sealed`."""
+    spec: JobSpec
+    """The specification without its secrets, which are in `sealed`."""
     sealed: Sealed | None = None
     priority_class: str | None = None
     slots: Mapping[TaskId, Slot] = field(default_factory=dict)

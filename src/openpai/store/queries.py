@@ -13,6 +13,7 @@ from sqlalchemy import exc
 from openpai.lifecycle.model import JOB_FINAL, AttemptKey, TaskId
 from openpai.ports.queries import Cursor, EventRow, JobAttemptRow, JobFilter, JobPage, JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
+from openpai.protocol.job import JobSpec
 from openpai.store import job_lists, rows
 from openpai.store.accounting import keep_use
 from openpai.store.database import Database
@@ -153,9 +154,10 @@ class SqlJobQueries:
             lambda connection: connection.execute(_CONFIG, {"of_job": job}).scalar()
         )
 
-    async def spec_text(self, job: str) -> str | None:
-        """Return the specification; see `JobQueries.spec_text`."""
-        return await self._database.read_inline(lambda connection: connection.execute(_SPEC, {"of_job": job}).scalar())
+    async def spec(self, job: str) -> JobSpec | None:
+        """Return the specification; see `JobQueries.spec`."""
+        text = await self._database.read_inline(lambda connection: connection.execute(_SPEC, {"of_job": job}).scalar())
+        return rows.spec_from(text) if text is not None else None
 
     async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:
         """Return the finished attempts of a job; see `JobQueries.job_attempts`."""

@@ -30,6 +30,8 @@ from openpai.lifecycle.model import (
     Verdict,
 )
 from openpai.ports.store import Event, JobRecord, NewJob, Sealed, Slot
+from openpai.protocol.job import JobSpec
+from openpai.protocol.writing import dump_spec, load_spec
 
 Row = Mapping[str, Any]
 
@@ -47,6 +49,12 @@ def plan_from(text: str) -> Plan:
     """Return the plan that `plan_text` wrote."""
     data = json.loads(text)
     return Plan(tuple(RolePlan(*role) for role in data["roles"]), data["jobRetryCount"], data["gang"])
+
+
+@lru_cache(maxsize=512)
+def spec_from(text: str) -> JobSpec:
+    """Return the specification that `dump_spec` wrote; the same text gives the same value, which callers share."""
+    return load_spec(text, {})
 
 
 def _diagnosis_data(diagnosis: Diagnosis | None) -> list[Any] | None:
@@ -142,7 +150,7 @@ def detail_columns(new: NewJob) -> dict[str, Any]:
     return {
         "job": record.job.id,
         "plan": plan_text(record.job.plan),
-        "spec": record.spec_text,
+        "spec": dump_spec(record.spec),
         "config": new.config_text,
         "sealed": record.sealed.data if record.sealed else None,
         "outcome": outcome_text(record.job.outcome),
@@ -187,7 +195,7 @@ def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
         name=row["name"],
         virtual_cluster=row["virtual_cluster"],
         priority=row["priority"],
-        spec_text=row["spec"],
+        spec=spec_from(row["spec"]),
         sealed=Sealed(bytes(row["sealed"])) if row["sealed"] is not None else None,
         priority_class=row["priority_class"],
         slots=slots,

@@ -129,6 +129,6 @@ async def test_jobs_without_storages_cost_no_question() -> None:
             raise AssertionError
 
     class Record:
-        spec_text = '{"spec":1}'
+        spec = job({})
 
     assert await known_storages(Never(), [Record()]) == {}  # type: ignore[arg-type, list-item]
