@@ -148,7 +148,9 @@ class Leader:
 
     def describe(self, record: JobRecord, several: Iterable[gangs.Members]) -> Iterator[Gang]:
         """Yield gangs of a job as the scheduler knows them, with their age by the scheduler's clock."""
-        return gangs.describe(record, several, self.steady.submitted_ms(record.job))
+        members = tuple(several)
+        # Without any, the job may be over and its time forgotten.
+        return gangs.describe(record, members, self.steady.submitted_ms(record.job) if members else 0)
 
     def next_grant(self) -> int:
         """Return a number larger than that of every grant before, under this or any earlier lease."""
