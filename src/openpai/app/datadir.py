@@ -227,12 +227,25 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
     lock.flush()
     data = DataDir(root, lock)
     try:
+        _refuse_directories(root)
         _shut(data, may_pass=may_pass)
+    except Refused:
+        data.close()
+        raise
     except OSError as error:
         data.close()
         message = f"the data directory {root} cannot be used: {error.filename}: {error.strerror}"
         raise Refused("BadConfigurationError", message, "mend that, or give another one with --data-dir") from error
     return data
+
+
+def _refuse_directories(root: Path) -> None:
+    """Raise Refused where there is something else in the place of a file, such as a directory."""
+    for path in (root / "secret.key", root / "openpai.db", root / "database", root / "task-uids"):
+        if path.exists() and not path.is_file():
+            kind = "a directory" if path.is_dir() else "a device or a socket"
+            message = f"{path} is {kind}, and must be a file"
+            raise Refused("BadConfigurationError", message, "put back the file that belongs there, from a backup")
 
 
 def _shared_file(path: Path) -> IO[str]:

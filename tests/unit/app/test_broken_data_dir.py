@@ -19,6 +19,15 @@ def test_a_file_in_the_place_of_a_directory(tmp_path: Path, name: str) -> None:
     open_data_dir(tmp_path).close()
 
 
+@pytest.mark.parametrize("name", ["secret.key", "openpai.db", "database", "task-uids"])
+def test_a_directory_in_the_place_of_a_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(Refused, match=f"{name} is a directory, and must be a file"):
+        open_data_dir(tmp_path)
+    (tmp_path / name).rmdir()
+    open_data_dir(tmp_path).close()
+
+
 def test_a_note_of_the_database_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "database").write_bytes(b"\xb5\x00\xff")
     data = open_data_dir(tmp_path)
