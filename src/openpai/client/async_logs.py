@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import httpx
@@ -42,12 +43,17 @@ class AsyncAttemptLogs:
 
     async def follow(self, stream: str = "all") -> AsyncIterator[LogPiece]:
         """Yield what the task writes until its attempt is over, beginning with what it wrote so far."""
+        from httpx_sse import EventSource
+
         follower = Follower(self.transport.url, self.places.uri(stream))
         while True:
             try:
-                async with self.transport.stream(**follower.request()) as response:
-                    async for arrived in response.aiter_bytes():
-                        for piece in follower.take(arrived):
+                async with (
+                    self.transport.stream(**follower.request()) as response,
+                    aclosing(EventSource(response).aiter_sse()) as events,
+                ):
+                    async for event in events:
+                        if (piece := follower.take(event)) is not None:
                             yield piece
                         if follower.is_over:
                             return

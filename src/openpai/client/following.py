@@ -6,16 +6,17 @@ It asks nothing itself, so that both clients follow in the same way.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
 from openpai.client.model.logs import LogPiece
 from openpai.client.retry import pause_s, unreachable
-from openpai.client.sse import EventReader
 from openpai.protocol.errors import Unavailable
+
+if TYPE_CHECKING:
+    from httpx_sse import ServerSentEvent
 
 TRIES_IN_A_ROW: Final = 8
 
@@ -29,24 +30,18 @@ class Follower:
     is_over: bool = False
     _last_id: str | None = None
     _failures: int = 0
-    _reader: EventReader = field(default_factory=EventReader)
 
     def request(self) -> dict[str, Any]:
         """Return what to send to go on where we are."""
-        self._reader = EventReader()
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last_id} if self._last_id else {})
         return {"url": self.uri, "params": {"follow": "true"}, "headers": headers}
 
-    def take(self, arrived: bytes) -> Iterator[LogPiece]:
-        """Yield each piece of the log that is complete with what arrived, until the log is over."""
-        for event in self._reader.feed(arrived):
-            self._failures = 0
-            self._last_id = event.id or self._last_id
-            if event.event == "end":
-                self.is_over = True
-                return
-            if event.event == "log":
-                yield _piece(event.data)
+    def take(self, event: ServerSentEvent) -> LogPiece | None:
+        """Return the piece of the log that an event holds, None for one that holds none, such as the end of the log."""
+        self._failures = 0
+        self._last_id = event.id or self._last_id
+        self.is_over = event.event == "end"
+        return _piece(event.data) if event.event == "log" else None
 
     def ended_early(self) -> float:
         """Return how long to wait after a stream ended in good order without the event `end`."""

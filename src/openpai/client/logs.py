@@ -48,12 +48,16 @@ class AttemptLogs:
 
     def follow(self, stream: str = "all") -> Iterator[LogPiece]:
         """Yield what the task writes until its attempt is over, beginning with what it wrote so far."""
+        # Most commands follow no log, and need not load this.
+        from httpx_sse import EventSource
+
         follower = Follower(self.transport.url, self.places.uri(stream))
         while True:
             try:
                 with self.transport.stream(**follower.request()) as response:
-                    for arrived in response.iter_bytes():
-                        yield from follower.take(arrived)
+                    for event in EventSource(response).iter_sse():
+                        if (piece := follower.take(event)) is not None:
+                            yield piece
                         if follower.is_over:
                             return
                 pause_s = follower.ended_early()

@@ -1,4 +1,4 @@
-"""Requests to one server over kept connections, tried again as `trying` says; this one blocks."""
+"""Requests to one server over kept connections, tried again as `retry` says; this one blocks."""
 
 from __future__ import annotations
 

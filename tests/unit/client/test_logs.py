@@ -7,7 +7,6 @@ import pytest
 
 from openpai.client import Client
 from openpai.client.following import TRIES_IN_A_ROW
-from openpai.client.sse import EventReader
 from openpai.protocol.errors import Refused, Unavailable
 
 BASE = "/api/v2/jobs/ann~hello/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs"
@@ -102,11 +101,18 @@ def test_the_token_goes_nowhere_else(scripted):
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_events_are_read_as_the_format_says_however_they_arrive(size):
-    sent = b"id: 1\r\ndata: a\ndata: \xc3\xa4\n\n: comment\n\nevent: end\ndata:\n\ndata: unfinished"
-    reader = EventReader()
-    events = [event for at in range(0, len(sent), size) for event in reader.feed(sent[at : at + size])]
-    assert [(event.event, event.data, event.id) for event in events] == [("message", "a\nä", "1"), ("end", "", "1")]
+def test_pieces_are_read_as_the_format_says_however_they_arrive(scripted, size):
+    sent = (log(0, "\u00e4").replace("\n", "\r\n") + ": comment\n\n" + log(1, "b") + END + "data: unfinished").encode()
+    parts = (sent[at : at + size] for at in range(0, len(sent), size))
+    arriving = httpx.Response(200, headers={"Content-Type": "text/event-stream"}, content=parts)
+    assert follow(scripted(PLACES, arriving)) == ["\u00e4", "b"]
+
+
+def test_a_page_of_a_proxy_is_no_log(scripted):
+    server = scripted(PLACES, httpx.Response(200, html="<p>back soon</p>"))
+    with pytest.raises(Unavailable):
+        follow(server)
+    assert len(server.requests) == 1 + TRIES_IN_A_ROW
 
 
 def test_a_log_may_hold_every_character_at_which_some_split_lines(scripted):
