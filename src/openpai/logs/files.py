@@ -47,7 +47,7 @@ class FileLogs:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether nobody follows anything, so that nothing runs."""
+        """Return whether there is no follower, so that nothing runs."""
         return self._watcher.is_idle
 
     async def streams(self, key: AttemptKey) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class FileLogs:
         return await self._in_thread(read_moments, directory_of(self._root, key))
 
     async def remove(self, keys: Sequence[AttemptKey]) -> None:
-        """Let go of the logs of these attempts; see `LogReader.remove`."""
+        """Remove the logs of these attempts; see `LogReader.remove`."""
         for start in range(0, len(keys), _REMOVED_AT_ONCE):
             some = [directory_of(self._root, key) for key in keys[start : start + _REMOVED_AT_ONCE]]
             await self._in_thread(_remove, some)
@@ -110,7 +110,7 @@ class FileLogs:
         self._watcher.hang_up()
 
     async def close(self) -> None:
-        """Break off every followed stream and let go of the threads."""
+        """End every followed stream and the threads."""
         await self._watcher.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -130,7 +130,7 @@ class FileLogs:
                     yield LogChunk(stream, piece.offset, piece.data, piece.size)
 
     async def _shared_read(self, watch: Watch, stream: str, offset: int) -> Piece:
-        """Read once for all who ask for the same piece at the same moment."""
+        """Read once for all requests of the same piece at the same moment."""
         wanted = (watch.paths[stream], offset)
         pending = self._reads.get(wanted)
         if pending is None:

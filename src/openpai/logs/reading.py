@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 
 
 class Look(NamedTuple):
-    """One file to look at: `known` is how long it was when somebody looked last."""
+    """One file to look at: `known` is how long it was at the last look."""
 
     path: str
     known: int

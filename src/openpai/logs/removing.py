@@ -17,7 +17,7 @@ from openpai.system.removal import TreeRemoval, remove_tree
 
 _PREFIX: Final = ".removed-"
 _AT_ONCE: Final = 50_000
-"""How many entries somebody waits for: about a second."""
+"""How many entries a request waits for: about a second."""
 _log: Final = structlog.get_logger(__name__)
 
 

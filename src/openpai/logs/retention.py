@@ -1,4 +1,4 @@
-"""Which logs to let go of, and a bounded round that does it.
+"""Chooses the logs to remove, and removes them in bounded rounds.
 
 Logs of attempts that ended longest ago go first: those older than a limit, and then as many more as it takes to
 bring what is kept below a size. The logs of an attempt that still runs are never touched. Deciding is pure; the
@@ -120,7 +120,7 @@ def scan(root: Path) -> tuple[Kept, ...]:
     kept: list[Kept] = []
     with contextlib.suppress(FileNotFoundError):
         for path in root.iterdir():
-            # What is not named like an attempt's logs is somebody else's.
+            # What is not named like an attempt's logs is not ours.
             # One that its task locked must not keep the others from being looked at.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
                 kept.append(_measure(AttemptKey.parse(path.name), path))

@@ -1,7 +1,7 @@
-"""One pair of eyes for all who follow logs.
+"""Watches log files for all followers together.
 
 However many people follow however many logs, one loop looks at each followed file a few times a second, reads
-what is new once, and wakes those who wait for it. While nobody follows anything, nothing runs.
+what is new once, and wakes the followers of it. Without followers nothing runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Watch:
         self.news = asyncio.Event()
 
     def tell(self) -> None:
-        """Wake everyone who waits for this attempt."""
+        """Wake every follower of this attempt."""
         news, self.news = self.news, asyncio.Event()
         news.set()
 

@@ -1,7 +1,7 @@
 """What the platform asks of anything that can run tasks, and what it promises in return.
 
-A backend holds no opinions: it makes the world agree with the actions it is told and reports what it sees.
-Actions are idempotent. Everything it reports it can report again until it is told to forget, so a server that
+A backend decides nothing: it makes the world agree with its actions and reports what it sees.
+Actions are idempotent. Everything it reports it can report again until a `ForgetTask` arrives, so a server that
 dies between hearing and writing loses nothing. Tasks outlive the server: after a restart `observe` lists what is
 still there, with the real exit code of whatever ended in between.
 """
@@ -71,11 +71,11 @@ class LaunchTask:
     grace_s: float = 30.0
     """How long the task may take to end after SIGTERM before it is killed."""
     hosts: str = field(default="", repr=False)
-    """Text of the file that PAI_HOSTS_FILE shall name inside the task; the backend sets both unless it is empty."""
+    """Text of the file that PAI_HOSTS_FILE names inside the task; the backend sets both unless it is empty."""
     submitted_at_ms: int = 0
-    """When the job was submitted: an account of its owner's name that is younger is somebody else's."""
+    """When the job was submitted: an account of its owner's name that is younger belongs to another user."""
     mounts: tuple[Mount, ...] = ()
-    """Storages; each is also told to the task as PAI_STORAGE_ and its name."""
+    """Storages; the variable PAI_STORAGE_ and its name gives the task the path of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Backend(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of everything but the tasks."""
+        """Release everything but the tasks."""
         ...
 
     async def nodes(self) -> tuple[NodeSeen, ...]:

@@ -1,4 +1,4 @@
-"""The environment a task starts with: who it is, who its peers are, and where they listen.
+"""The environment a task starts with: its own name, its peers, and where they listen.
 
 Everything is decided at placement, before any task starts, so a task needs no barrier to learn its peers' addresses.
 Variables carry the task role's name as the job file spells it. OpenPAI's own runtime spelled it in lower case without
@@ -123,7 +123,7 @@ class JobEnvironment:
 
 
 def _spellings(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return how each role is spelled: as written, and as OpenPAI normalised it where that is nobody else's name."""
+    """Return how each role is spelled: as written, and as OpenPAI normalised it where no other role has that name."""
     written = list(names)
     normalised = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in written]
     return {

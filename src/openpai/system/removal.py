@@ -1,4 +1,4 @@
-"""Removes directory trees that an enemy has made: of any depth and width, and while somebody changes them.
+"""Removes directory trees that an attacker has made: of any depth and width, also while they change.
 
 The tree is walked by open directories and single names, so no path is ever too long, and a name that is swapped for a
 link leads nowhere: a link is removed and never followed. At most `LEVELS_MAX` directories are open at a time. A
@@ -44,7 +44,7 @@ class _Level:
 
 
 class TreeRemoval:
-    """The removal of one tree, in slices, so that a large one keeps nobody waiting.
+    """The removal of one tree, in slices, so that a large one blocks nothing else.
 
     `opens_closed` gives the owner the rights to directories that somebody has locked; for trees that nobody needs.
     """

@@ -39,7 +39,7 @@ def punch_hole(file: int, start: int, end: int) -> None:
 
 
 def keep_room(file: int, start: int, size: int) -> None:
-    """Take `size` bytes of room for an open file from `start` on without making it longer: nobody else can have them.
+    """Take `size` bytes of room for an open file from `start` on without making it longer; no other file gets it.
 
     Raise OSError where there is no room, or the file system cannot.
     """

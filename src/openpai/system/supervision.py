@@ -1,7 +1,7 @@
 """Keeps the server's endless loops alive: an error in one is logged and counted, and the loop goes on.
 
-Every task that is to live as long as the server is started by `supervise`, and work that nobody awaits by `background`.
-Without them an error would stay in a task object that nobody looks at, and the work would silently stop.
+Every task that is to live as long as the server is started by `supervise`, and unawaited work by `background`.
+Without them an error would stay in a task object that is never read, and the work would silently stop.
 
 Caught is everything but what asks a task or the process to end. That includes RecursionError and MemoryError, after
 which the stack is unwound and memory is free again, and errors outside `Exception`: the panics of extension modules
@@ -53,12 +53,12 @@ def supervise(
 
 
 def background(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Run `work`, whose outcome nobody awaits, as a task; log and count an error in it."""
+    """Run `work`, which is not awaited, as a task; log and count an error in it."""
     return asyncio.create_task(_noted(name, work), name=name)
 
 
 def count_what_nobody_catches(loop: asyncio.AbstractEventLoop) -> None:
-    """Log and count errors of callbacks, and of tasks that nobody awaits, in the event loop of a server."""
+    """Log and count errors of callbacks, and of tasks that are not awaited, in the event loop of a server."""
 
     def on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -6,7 +6,7 @@ it is; its logs and its exit report are files here, so container, Engine and ser
 them along.
 
 Enforced are memory, processors, shared memory, the number of processes, and what `security` takes away. GPUs are asked
-of the Engine when the driver is there; a task told to use fewer sees no others. The server needs the rights to use the
+of the Engine when the driver is there; a task sees only those of its grant. The server needs the rights to use the
 Engine, which are those of root.
 """
 
@@ -49,7 +49,7 @@ from openpai.system.supervision import background, note_failure, supervise
 log: Final = structlog.get_logger(__name__)
 COMPARE_EVERY_S: Final = 30.0
 QUOTA_PART: Final = 2
-"""How many times the limit the Engine's own quota is: who meets it first gets an error of the system, not a reason."""
+"""How many times the limit the Engine's own quota is: a task that meets it first gets an error without a reason."""
 _SIGNAL_AGAIN_S: Final = 1.0
 _REMOVAL_PATIENCE_S: Final = 10.0
 """How long closing waits for the removal of what was forgotten."""
@@ -158,7 +158,7 @@ class DockerBackend:
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
-        """Let go of everything but the tasks."""
+        """Release everything but the tasks."""
         if self._removals:
             await asyncio.wait(self._removals, timeout=_REMOVAL_PATIENCE_S)
         await self._opened.aclose()

@@ -114,7 +114,7 @@ class Engine:
         self._events: Any = self._docker.events
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         with contextlib.suppress(Exception):
             await self._events.stop()
         await self._docker.close()
@@ -165,7 +165,7 @@ class Engine:
             async with _Sorted():
                 await self._docker.containers.container(name).delete(force=True, v=True)
         except (Conflict, NoContainer):
-            return  # gone, or somebody is removing it already
+            return  # gone, or being removed already
 
     async def inspect(self, name: str) -> ContainerState:
         """Return how a container is. Raises NoContainer."""

@@ -1,4 +1,4 @@
-"""Gets images onto this machine: each at most once at a time, with its progress told to everybody who waits for it."""
+"""Gets images onto this machine: each at most once at a time, with its progress for each task that waits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SILENCE_S: Final = 600.0
 """How long the Engine may say nothing of a pull that goes on: longer than checking the largest layers takes."""
 _TELL_EVERY_S: Final = 5.0
 _NOTE_EVERY_S: Final = 60.0
-"""How often the progress of a pull is told in the events of jobs."""
+"""How often the progress of a pull is reported in the events of jobs."""
 _HUB: Final = "docker.io"
 # What the Engine would take for another address is no name; the rest it judges itself.
 _NAME: Final = re.compile(r"(?!.*/\.)[\w\[][\w.:/@\[\]-]*", re.ASCII)
@@ -45,7 +45,7 @@ class _Pull:
     task: asyncio.Task[None]
     notes: list[Note] = field(default_factory=list)
     message: tuple[str, str] | None = None
-    """What was said last, for those who come later."""
+    """The last report, for tasks that join later."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Images:
         if pull.message is not None:
             note(*pull.message)
         try:
-            # Others may wait for the same image when this attempt is told to end.
+            # Others may wait for the same image when this attempt is killed.
             await asyncio.shield(pull.task)
         finally:
             pull.notes.remove(note)

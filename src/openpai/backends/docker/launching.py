@@ -102,7 +102,7 @@ class Launcher:
                 if tries == SILENCE_TRIES:
                     raise
             except (NoImage, NoNetwork):
-                # Somebody removed it between our look and our use.
+                # It was removed between our look and our use.
                 if tries == SILENCE_TRIES:
                     raise
                 if self._networks is not None:
@@ -113,7 +113,7 @@ class Launcher:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def _get_image(self, attempt: HostAttempt, action: LaunchTask, note: Note) -> bool:
-        """Return whether the attempt may go on, its image being there, or was told to end meanwhile."""
+        """Return True once the image is there, and False if the attempt was killed meanwhile."""
         getting = asyncio.create_task(self._images.ensure(action.image, action.auth, note))
         ending = asyncio.create_task(attempt.kill_requested.wait())
         try:
@@ -148,7 +148,7 @@ class Launcher:
         return None
 
     def _notes(self, attempt: HostAttempt, action: LaunchTask, logs: str) -> Note:
-        """Return a way to say how far the attempt is: in its log, to who asks why it waits, and as an event."""
+        """Return a function that reports a step: in the attempt's log, in its state, and as an event."""
         write = _writing(logs)
 
         def note(message: str, step: str) -> None:
@@ -168,11 +168,11 @@ class Launcher:
         directory.prepare(record, user_script(action.commands), action.hosts, shared_hosts=shared)
         make_directory(f"{directory.path}/{LOGS}")
         directory.write(WRAPPER_FILE, wrapper())
-        # The image's user may be anybody. Nobody else on this machine gets past the root, which is the server's own.
+        # The image's user may be any user. No other user of this machine can enter the root, which is the server's.
         logs = self._mount_of_logs(action)
         os.chmod(logs, 0o777)  # noqa: PTH101, S103  # see above
         for name in _STREAMS:
-            # Ours, whoever the image's user is: a server that is not root could not cut a stranger's log.
+            # Owned by the server: one that is not root could not truncate a log of the image's user.
             file = os.open(f"{logs}/{name}.log", _APPEND, 0o666)
             try:
                 os.fchmod(file, 0o666)
@@ -222,7 +222,7 @@ def _writing(logs: str) -> Callable[[str], None]:
         with contextlib.suppress(OSError):
             file = os.open(f"{logs}/runtime.log", _APPEND, 0o666)
             with open(file, "a") as log:  # noqa: PTH123  # what is opened is a number
-                # The wrapper goes on writing here as the image's user, who is somebody else.
+                # The wrapper goes on writing here as the image's user, who is another user.
                 os.fchmod(file, 0o666)
                 log.write(f"[openpai-runtime] {message}\n")
 

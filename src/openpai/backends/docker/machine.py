@@ -61,7 +61,7 @@ def connect(url: str | None) -> Engine:
 
 
 def unavailable(url: str | None, message: str) -> Unavailable:
-    """Return what an administrator is told when an Engine cannot be used."""
+    """Return the error for an Engine that cannot be used."""
     advice = "start Docker or Podman, or name it with --docker-url or DOCKER_HOST"
     if "Permission denied" in message:
         advice = "let the server's user use its socket: sudo usermod --append --groups docker USER, and log in anew"

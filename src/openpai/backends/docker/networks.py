@@ -66,7 +66,7 @@ class Networks:
         return name
 
     async def forget(self, job: str) -> None:
-        """Look anew for the network of a job when it is wanted next: somebody removed it."""
+        """Look up the network of a job again when it is needed next: it was removed."""
         async with self._turn:
             self._used.pop(job, None)
 
@@ -77,7 +77,7 @@ class Networks:
                 await self._remove(job, self._name(job))
 
     async def sweep(self) -> None:
-        """Learn anew which networks there are, and remove those of jobs without attempts."""
+        """List the networks again, and remove those of jobs without attempts."""
         async with self._turn:
             found = await self._engine.networks(f"{ROOT_LABEL}={self._scope}")
             self._used = {_job(network): _subnet(network) for network in found}

@@ -40,7 +40,7 @@ class Watcher:
         """Why nothing can be seen now; empty while the Engine answers."""
 
     async def listen_forever(self) -> None:
-        """Hear of every end as it happens; while the Engine is silent, try again and again."""
+        """Follow the Engine's events of ended containers; reconnect while it does not answer."""
         tries = 0
         while True:
             since_s = self._clock.now_ms() / 1000 - 1
@@ -66,7 +66,7 @@ class Watcher:
                 self._is_silent(f"the container Engine does not answer: {error}")
 
     async def compare(self) -> None:
-        """Learn of containers nobody knows, and look at those that are not as they are known."""
+        """Adopt containers that are not registered, and look at those whose state differs from the register."""
         # Only what had begun before we looked can be missed.
         begun = {attempt for attempt in self._register if attempt.started_at_ms is not None}
         there = await self._engine.names(self._label)
@@ -127,7 +127,7 @@ class Watcher:
         except NoContainer:
             return
         owner = attempt_of(state)
-        # A container that was made but not started waits for its launch to be told again.
+        # A container that was made but not started waits for its launch to be repeated.
         if owner is None or owner.key in self._register or not state.has_begun:
             return
         attempt = attempt_in(TaskDirectory(self._root, owner.key), owner.grant, owner.devices)

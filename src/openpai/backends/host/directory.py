@@ -108,7 +108,7 @@ class TaskDirectory:
             _write(self._file(EXIT_FILE), text, _NEW)
 
     def write_grace(self, grace_s: float) -> None:
-        """Tell the wrapper how long the task may take to end once it hears SIGTERM."""
+        """Write for the wrapper how long the task may take to end after SIGTERM."""
         _write(self._file(GRACE_FILE), f"{grace_s:g}\n", _OVER)
 
     def record(self) -> LaunchRecord | None:
@@ -121,11 +121,11 @@ class TaskDirectory:
             return None
 
     def ticket(self) -> Ticket | None:
-        """Return who owns the attempt, or None when nobody does."""
+        """Return the owner of the attempt, or None when there is none."""
         return Ticket.parse(_read(self._file(TICKET_FILE)))
 
     def report(self) -> ExitReport | None:
-        """Return how the attempt ended, or None when nobody has said so completely."""
+        """Return how the attempt ended, or None when there is no complete report."""
         text, written_at_ms = _found(self._file(EXIT_FILE))
         message = ExitText.parse(text)
         if message is None:
@@ -148,7 +148,7 @@ class TaskDirectory:
         for name in (SCRIPT_FILE, HOSTS_FILE):
             os.chown(self._file(name), -1, group)
             os.chmod(self._file(name), 0o640)  # noqa: PTH101
-        # Last: until now nobody else gets here.
+        # Last: until now no other user can enter.
         os.chown(self.path, -1, group)
         os.chmod(self.path, 0o710)  # noqa: PTH101, S103  # no way in but for that group
 
@@ -157,7 +157,7 @@ class TaskDirectory:
 
         With `is_work_open` they may write to the working directory too.
         """
-        os.chmod(self.path, 0o777)  # noqa: PTH101, S103  # its root lets nobody else in
+        os.chmod(self.path, 0o777)  # noqa: PTH101, S103  # no other user can enter its root
         for name in os.listdir(self.path):  # noqa: PTH208  # only names are needed
             file = os.open(self._file(name), os.O_RDONLY | _WARY)
             try:

@@ -1,8 +1,8 @@
 """The lists of hosts that tasks of large jobs share: written once, and given to each task as another name of one file.
 
 Ten thousand tasks have a list of 700 KB, and ten thousand copies of it would be 7 GB on the disk. The first name is in
-a directory that only the server enters; a task that changes its file changes it for its own job and for nobody else.
-The file goes with its last name, so nobody has to clean up after a job.
+a directory that only the server enters; a task that changes its file changes it for its own job only.
+The file goes with its last name, so no clean-up after a job is needed.
 """
 
 from __future__ import annotations

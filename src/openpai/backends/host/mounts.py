@@ -19,7 +19,7 @@ def variable(mount: Mount) -> str:
 
 
 def local_source(mount: Mount, owner: int = -1) -> str:
-    """Return the directory that a task shall see, its user's folder made if need be; raise OSError when there is none.
+    """Return the directory that a task sees, its user's folder made if need be; raise OSError when there is none.
 
     A folder that the server made, now or for an upload, becomes that of the user `owner` and closed to other users; -1
     leaves it.

@@ -1,4 +1,4 @@
-"""Removes the directories of forgotten attempts without keeping anybody waiting.
+"""Removes the directories of forgotten attempts in the background.
 
 A directory leaves the tree at once, by renaming; its contents, which may be large, go some time later, many together.
 A large one goes in slices, and small ones are removed in between. What cannot be removed is logged once and stays for
@@ -39,7 +39,7 @@ class Trash:
         self._spares_max = spares_max
         self._spares: list[str] = []
         self._make_places()
-        # Nobody knows in what state an earlier server left these.
+        # The state in which an earlier server left these is not known.
         for left in Path(root, SPARE).iterdir():
             left.rename(Path(root, TRASH, left.name))
         self._prefix = secrets.token_hex(8)
@@ -88,7 +88,7 @@ class Trash:
                 raise
 
     def _make_places(self) -> None:
-        """Make the directories we move things to; whoever removed them must not keep us from going on."""
+        """Make the directories we move things to, also if they were removed meanwhile."""
         Path(self._root).mkdir(mode=0o700, parents=True, exist_ok=True)
         for directory in (TRASH, SPARE):
             make_directory(f"{self._root}/{directory}")

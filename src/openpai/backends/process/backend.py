@@ -7,7 +7,7 @@ one takes up what it finds. Ends are heard through pidfds, for children and for 
 A task is kept within the memory it asked for where this machine lets the server make cgroups that limit memory: as
 an administrator, or in a cgroup of its own that was delegated to it. Elsewhere nothing keeps it, which is said at the
 start. What is never enforced: a task may use more processors than it asked for. It runs with the rights of the server,
-or, where that is root and was told so, as a user without rights.
+or, where that is root and an option says so, as a user without rights.
 Its process group ends with it; whatever left the group is found in its cgroup, or without one by its environment.
 """
 
@@ -100,7 +100,7 @@ class ProcessBackend:
             self._register = AttemptRegister(self, grants, self._nodes, self._clock)
             namespaces = None
             if self._task_users is not None:
-                # Who knows a name gets there, and nobody can ask for names.
+                # A task that knows a path may enter it, and no task can list the names.
                 self._root.chmod(0o711)
                 self._task_users.require_way_to(root)
                 namespaces = self._find_namespaces()
@@ -129,7 +129,7 @@ class ProcessBackend:
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
-        """Let go of everything but the tasks."""
+        """Release everything but the tasks."""
         await self._opened.aclose()
 
     async def nodes(self) -> tuple[NodeSeen, ...]:

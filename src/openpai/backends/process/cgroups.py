@@ -29,7 +29,7 @@ class Generation:
 
     number: int
     entry: str
-    """Whoever writes 0 here moves in."""
+    """A process that writes 0 here moves in."""
     limit: str
     limit_with_swap: str
     """Empty where swap has a limit of its own."""
@@ -99,7 +99,7 @@ def find_home(root: str, proc: Path = Path("/proc/self")) -> Home | None:
 def processes_in(cgroup: str) -> frozenset[int]:
     """Return the numbers of the processes in a cgroup; none when there is no such cgroup.
 
-    A process that this namespace does not see is listed as 0, and nobody here can do anything about it.
+    A process that this namespace does not see is listed as 0, and cannot be killed from here.
     """
     return frozenset(int(line) for line in read(f"{cgroup}/{_PROCESSES}").split() if line != "0")
 

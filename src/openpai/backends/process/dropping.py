@@ -46,14 +46,14 @@ class TaskUser:
     change: str
 
     def prefix(self, job: str) -> str:
-        """Return what to put before a command that a job's task shall run; without spaces in its words."""
+        """Return what to put before a command that a job's task runs; without spaces in its words."""
         groups = f"--groups={','.join(map(str, self.groups))}" if self.groups else "--clear-groups"
         who = f"--reuid={self.uid} --regid={group_of(job)} {groups}"
-        # Without new privileges a program with a setuid bit gives none, whoever left it where.
+        # Without new privileges a program with a setuid bit gives none, wherever it comes from.
         return f"{self.change} {who} --inh-caps=-all --no-new-privs"
 
     def environment(self, home: str) -> Mapping[str, str]:
-        """Return the variables that say who a task is."""
+        """Return the variables that name a task's user."""
         return {"HOME": home, "USER": self.name, "LOGNAME": self.name, "SHELL": _SHELL}
 
     def passwd(self, job: str, home: str) -> str:
@@ -82,18 +82,18 @@ class TaskUser:
 
 
 class TaskUsers(Protocol):
-    """Says who the tasks of each job run as."""
+    """Knows the user that the tasks of each job run as."""
 
     def require_way_to(self, directory: str) -> None:
         """Raise Refused unless tasks can change users and get to `directory`."""
         ...
 
     async def person(self, launch: LaunchTask) -> str:
-        """Return who a job belongs to: the same for all jobs of one person, and for nobody else's."""
+        """Return the person a job belongs to: the same for all jobs of one person, and for no others."""
         ...
 
     def user_of(self, person: str) -> TaskUser:
-        """Return who the tasks of this person run as. Raise ValueError or OSError when there is nobody."""
+        """Return the user that this person's tasks run as. Raise ValueError or OSError when there is none."""
         ...
 
 
@@ -108,7 +108,7 @@ class OneUser:
         self._user.require_way_to(directory, "--task-user")
 
     async def person(self, _launch: LaunchTask) -> str:
-        """Return nobody: all are one."""
+        """Return an empty name: all persons share one user."""
         return ""
 
     def user_of(self, _person: str) -> TaskUser:
@@ -140,7 +140,7 @@ class UserPerPerson:
     async def person(self, launch: LaunchTask) -> str:
         """Return the owner's name and the time their account was made, which tells them from others of that name.
 
-        A job whose owner's account is gone is a person of its own: it inherits nothing, and nobody inherits from it.
+        A job whose owner's account is gone is a person of its own: nothing is inherited, by it or from it.
         """
         name = launch.labels.get(_USER, "")
         user = await self._accounts.user(name)

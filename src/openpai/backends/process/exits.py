@@ -1,4 +1,4 @@
-"""Hears of the end of processes, whether they are our children or were left by an earlier server.
+"""Reports the end of processes, whether they are our children or were left by an earlier server.
 
 Each watched process is held by a pidfd, all of them hang on one epoll, and only that is known to the event loop: no
 thread and no timer per task, and many ends at once cost one wake-up.
@@ -19,7 +19,7 @@ _EVENTS_PER_WAKING: Final = 256
 
 
 class ExitWatch(Generic[Watched]):
-    """Calls `on_exit` with whatever was given to `add` when that process ends."""
+    """Calls `on_exit` with the value given to `add` when that process ends."""
 
     def __init__(self, on_exit: Callable[[Watched], None]) -> None:
         self._on_exit = on_exit
@@ -49,5 +49,5 @@ class ExitWatch(Generic[Watched]):
             try:
                 self._on_exit(watched)
             except Exception as error:
-                # One end that cannot be dealt with must not keep the others of this round from being heard.
-                note_failure("hear of the ends of processes", error)
+                # One end that cannot be dealt with must not hide the others of this round.
+                note_failure("handle the ends of processes", error)

@@ -87,7 +87,7 @@ class Launcher:
         self._silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Let go of what launches share."""
+        """Close what launches share."""
         os.close(self._silence)
 
     def launch(
@@ -143,7 +143,7 @@ class Launcher:
         try:
             return pid, os.pidfd_open(pid)
         except OSError:
-            # An attempt whose end nobody would hear of must not run.
+            # An attempt whose end would not be noticed must not run.
             kill_group(pid)
             os.waitpid(pid, 0)
             raise
@@ -160,7 +160,7 @@ def _require_harmless(environment: Mapping[str, str]) -> None:
 
 
 def _write_entry(attempt: ProcessAttempt, user: TaskUser, entry: str) -> None:
-    """Write how the namespaces of a task are made ready, and who is known in there."""
+    """Write how the namespaces of a task are set up, and the users that exist in them."""
     directory = attempt.directory
     directory.write(ENTRY_FILE, entry)
     directory.write(USERS_FILE, user.passwd(attempt.key.job, f"{directory.path}/{HOME_DIRECTORY}"))
@@ -168,7 +168,7 @@ def _write_entry(attempt: ProcessAttempt, user: TaskUser, entry: str) -> None:
 
 
 def _hand_over(attempt: ProcessAttempt, logs: str, user: TaskUser) -> None:
-    """Make a task's directory that of its user, and its streams files that the user may open anew."""
+    """Make a task's directory that of its user, and its streams files that the user may open again."""
     for name in _STREAMS:
         file = os.open(f"{logs}/{name}.log", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -23,7 +23,7 @@ from openpai.backends.process.processes import signal_held
 
 log: Final = structlog.get_logger(__name__)
 LEAST_MB: Final = 16
-"""The limit of who asks for less: the shells that run a task need a few megabytes themselves."""
+"""The limit of a task that asks for less: the shells that run a task need a few megabytes themselves."""
 KEPT_MAX: Final = 64
 _LEFT_MAX: Final = 4 << 20
 """A cgroup with more bytes than this left from its former task is not used again."""
@@ -45,7 +45,7 @@ class MemoryLimits:
             self._take_up(Path(home.path))
 
     def lend(self, memory_mb: int) -> str:
-        """Return a cgroup with this limit that nobody else uses, or nothing where none can be had."""
+        """Return a free cgroup with this limit, or an empty path where none can be had."""
         if self._home is None:
             return ""
         cgroup = ""
@@ -92,7 +92,7 @@ class MemoryLimits:
             self._remove(cgroup)
 
     def close(self) -> None:
-        """Remove the cgroups that nobody uses."""
+        """Remove the cgroups that are free."""
         for cgroup in self._free:
             self._remove(cgroup)
         self._free.clear()
@@ -101,7 +101,7 @@ class MemoryLimits:
                 Path(self._home.path).rmdir()
 
     def _take_up(self, home: Path) -> None:
-        """Remove what a dead server lent to attempts that nobody remembers, with whatever runs there."""
+        """Remove what a dead server lent to forgotten attempts, with all processes in it."""
         for path in home.iterdir():
             if path.is_dir() and path.name.isdecimal():
                 self._made = max(self._made, int(path.name))
@@ -180,7 +180,7 @@ def kill_all(cgroup: str) -> bool:
     for pid in processes_in(cgroup):
         with contextlib.suppress(OSError):
             held[pid] = os.pidfd_open(pid)
-    # Who is still listed while it is held is who was meant, and not a later process with the same number.
+    # A process that is still listed while we hold it is the one that was meant, not a later one of the same number.
     listed = processes_in(cgroup) if held else frozenset()
     for pid, file in held.items():
         if pid in listed:

@@ -1,7 +1,7 @@
 """Finds and kills what outlived its task attempt by leaving the attempt's process group.
 
 Reading the environment of every process takes milliseconds, so it happens in a thread, at long intervals, and once
-for all attempts that ended meanwhile and must leave nothing behind: those that were told to end, those that held
+for all attempts that ended meanwhile and must leave nothing behind: those that were killed, those that held
 devices, and those whose group was not empty.
 """
 

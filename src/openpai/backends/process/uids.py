@@ -29,7 +29,7 @@ _SUBORDINATE: Final = Path("/etc/subuid")
 
 @dataclass(frozen=True, slots=True)
 class UidRange:
-    """Numbers that belong to nobody but tasks."""
+    """Numbers that belong to tasks only."""
 
     first: int
     last: int
@@ -66,7 +66,7 @@ class UidRange:
 
 
 class UidTable:
-    """Who has which number, in a file."""
+    """Keeps the number of each person in a file."""
 
     def __init__(self, path: Path, range_: UidRange) -> None:
         self._path = path
@@ -79,7 +79,7 @@ class UidTable:
             self._uids[str(entry["person"])] = int(entry["uid"])
         self._taken = set(self._uids.values())
         self._is_torn = bool(torn)
-        """Whether the file ends in half a line, which nobody acted upon and which the next entry must not join."""
+        """Whether the file ends in half a line, which was never acted upon and which the next entry must not join."""
 
     def uid_of(self, person: str) -> int:
         """Return the number of this person, which is on the disk.

@@ -28,12 +28,12 @@ class SimulatedBackend:
         self._timer_due_ms: int | None = None
 
     async def open(self) -> None:
-        """Connect, and hear of whatever is there already."""
+        """Connect, and report everything that is there already."""
         self._feed = self._cluster.connect(self._wake)
         self.advance_to(self._clock.now_ms())
 
     async def close(self) -> None:
-        """Let go of everything but the tasks."""
+        """Release everything but the tasks."""
         self.disconnect()
 
     def disconnect(self) -> None:
@@ -73,7 +73,7 @@ class SimulatedBackend:
         self._wait_for_next()
 
     def news_now(self) -> tuple[TaskSeen, ...]:
-        """Return the news there are without waiting, for whoever drives the time."""
+        """Return the news there are without waiting, for a caller that drives the time."""
         return self._opened().take()
 
     def _opened(self) -> Feed:

@@ -43,7 +43,7 @@ class Task:
     """Grows when the task's course changes: what was planned for an earlier turn does not happen."""
 
     def seen(self) -> TaskSeen:
-        """Return the task as a server is told about it."""
+        """Return the task as a server sees it."""
         return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit)
 
 
@@ -121,7 +121,7 @@ class SimulatedCluster:
     # The side of time.
 
     def next_due_ms(self) -> int | None:
-        """Return when something happens next if nobody interferes."""
+        """Return when the next planned thing happens."""
         return self._plans[0][0] if self._plans else None
 
     def advance(self, now_ms: int) -> None:
@@ -140,7 +140,7 @@ class SimulatedCluster:
         task = self._tasks.get(key)
         if task is not None and task.exit is None and task.program.when_told is not None:
             self._follow(task, task.program.when_told)
-            # Nobody who waits for what was due next knows of this.
+            # The servers wait for what was due next, and this is new.
             for feed in self._feeds:
                 feed.wake()
 
@@ -169,7 +169,7 @@ class SimulatedCluster:
         self._nodes[name] = replace(self._nodes[name], bad_devices=frozenset(devices))
 
     def running(self) -> tuple[Task, ...]:
-        """Return the tasks that really run, for those who check that no device runs two."""
+        """Return the tasks that really run, to check that no device runs two."""
         return tuple(task for task in self._tasks.values() if task.exit is None)
 
     def _act(self, action: Action) -> None:

@@ -46,7 +46,7 @@ class Program:
 
     says: tuple[tuple[int, str], ...] = ()
     ends_after_ms: int | None = None
-    """None for a program that runs until it is told to go on or to end."""
+    """None for a program that runs until `SimulatedCluster.tell` or a signal."""
     code: int = 0
     when_told: Program | None = None
     """What follows `read`, from the moment the task is told to go on."""
