@@ -59,7 +59,7 @@ def test_several_jobs_are_stopped_and_each_that_could_not_be_is_told(pai):
     submit(pai, "a", "b", "c")
     message = pai("job", "stop", "a", "nope", "b", user="ann")
     assert message.code == 3
-    assert "2 jobs: will stop." in message.out
+    assert "2 jobs: stopping." in message.out
     assert "nope" in message.err
     assert sorted(listed(pai, "--state", "WAITING")) == ["c"]
 
@@ -67,8 +67,8 @@ def test_several_jobs_are_stopped_and_each_that_could_not_be_is_told(pai):
 def test_a_job_that_is_over_is_not_said_to_stop(pai):
     submit(pai, "one", "two")
     finish(pai, "one")
-    assert "one is over: SUCCEEDED." in pai.ok("job", "stop", "one", user="ann").out
-    assert "two will stop" in pai.ok("job", "stop", "two", user="ann").out
+    assert "one has ended: SUCCEEDED." in pai.ok("job", "stop", "one", user="ann").out
+    assert "two is stopping" in pai.ok("job", "stop", "two", user="ann").out
 
 
 def test_all_that_match_are_meant_only_when_one_is_sure(pai):
@@ -80,7 +80,7 @@ def test_all_that_match_are_meant_only_when_one_is_sure(pai):
     message = pai.ok("job", "stop", "--where", "state=waiting", "--yes", user="root")
     assert "No job matches" in message.out
     message = pai.ok("job", "stop", "--where", "state=waiting", "--where", "user=ann,bob", "--yes", user="root")
-    assert "3 jobs: will stop." in message.out
+    assert "3 jobs: stopping." in message.out
 
 
 def test_everybody_is_meant_only_by_name(pai):
@@ -95,7 +95,7 @@ def test_everybody_is_meant_only_by_name(pai):
         (("stop",), "--where KEY=VALUE"),
         (("stop", "a", "--where", "vc=x"), "--where KEY=VALUE"),
         (("delete", "--where", "colour=red", "--yes"), "no condition"),
-        (("list", "--since", "soon"), "no moment"),
+        (("list", "--since", "soon"), "not a time"),
     ],
 )
 def test_a_wish_that_means_no_job_is_told(pai, arguments, message):
@@ -121,7 +121,7 @@ def test_a_finished_job_is_put_away_and_its_name_is_free(pai):
     message = pai("job", "archive", "train", user="ann")
     assert message.code != 0
     id_ = finish(pai, "train")
-    assert "train: in the archive." in pai.ok("job", "archive", "train", user="ann").out
+    assert "train: archived." in pai.ok("job", "archive", "train", user="ann").out
     assert "No jobs yet" in pai.ok("job", "list", user="ann").out
     assert id_ in pai.ok("job", "list", "--archived", user="ann").out
     submit(pai, "train")

@@ -148,7 +148,7 @@ def test_everybody_in_a_file_is_let_in(pai, tmp_path):
     )
     for name in ("vision", "speech"):
         pai.ok("group", "add", name)
-    assert "3 users could be let in" in pai.ok("user", "import", str(file), "--dry-run").out
+    assert "3 users can be added" in pai.ok("user", "import", str(file), "--dry-run").out
     message = pai("user", "import", str(file))
     assert message.code == 2
     assert "2 added, 0 skipped, 1 refused" in message.out

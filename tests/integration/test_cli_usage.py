@@ -118,5 +118,5 @@ def test_alerts_tell_what_wants_attention(pai):
     message = pai.ok("alert", "list", user="ann").out
     assert "PaiJobPending" in message
     assert "pai job why ann~waits" in message
-    assert "Nothing wants attention" in pai.ok("alert", "list", user="bob").out
+    assert "Nothing needs attention" in pai.ok("alert", "list", user="bob").out
     assert "NodeGpuBad" in {one["labels"]["alertname"] for one in pai.json("alert", "list")}

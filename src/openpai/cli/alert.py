@@ -1,4 +1,4 @@
-"""`pai alert`: what wants attention."""
+"""`pai alert`: what needs attention."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final
 from openpai.cli import output, session
 from openpai.cli.lazy import group
 
-COMMANDS: Final = {"list": ("openpai.cli.alert:list_", "List what wants attention now.")}
-app = group("Alerts: what wants attention.", COMMANDS)
+COMMANDS: Final = {"list": ("openpai.cli.alert:list_", "List what needs attention now.")}
+app = group("Alerts: what needs attention.", COMMANDS)
 STYLE: Final = {"fatal": "bold red", "error": "red", "warn": "yellow", "info": "dim"}
 
 
 def list_(json: output.Json = False) -> None:
-    """List what wants attention now.
+    """List what needs attention now.
 
-    Your own jobs; nodes and everybody's jobs for administrators.
+    Your own jobs; for administrators, nodes and the jobs of all users.
     """
     with session.connect() as pai:
         found = pai.alerts()
@@ -23,7 +23,7 @@ def list_(json: output.Json = False) -> None:
         output.document([one.document for one in found])
         return
     if not found:
-        output.say_marked_up("[green]Nothing wants attention.[/]")
+        output.say_marked_up("[green]Nothing needs attention.[/]")
         return
     from openpai.cli.listing import listing
 
@@ -31,7 +31,7 @@ def list_(json: output.Json = False) -> None:
         (f"[{STYLE.get(one.severity, 'default')}]{one.severity or '-'}[/]", one.name, one.about, one.summary)
         for one in found
     ]
-    headings = ["SEVERITY", "ALERT", "ABOUT", "WHAT"]
+    headings = ["SEVERITY", "ALERT", "OBJECT", "SUMMARY"]
     output.say(listing(headings, rows, markup=["SEVERITY"], whole=["SEVERITY"]))
     about = found[0].about
     output.next_step(f"pai job why {about}" if "~" in about else "pai node list")

@@ -1,4 +1,4 @@
-"""`pai audit`: who did, or tried to do, what to what."""
+"""`pai audit`: the requests that users made, and what they changed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from openpai.cli.lazy import group
 if TYPE_CHECKING:
     from openpai.client.model import AuditEntry
 
-COMMANDS: Final = {"list": ("openpai.cli.audit:list_", "List what was done, newest first.")}
+COMMANDS: Final = {"list": ("openpai.cli.audit:list_", "List requests that changed something, newest first.")}
 MOST: Final = 1000
 app = group("The audit log: who did what.", COMMANDS)
 
 
 def list_(
     actor: Annotated[
-        str, typer.Option("--actor", metavar="NAME", help="Done by this user.", autocompletion=completing.users)
+        str, typer.Option("--actor", metavar="NAME", help="Requests of this user.", autocompletion=completing.users)
     ] = "",
-    action: Annotated[str, typer.Option("--action", metavar="ACTION", help="Such as group.change.")] = "",
-    target: Annotated[str, typer.Option("--target", metavar="THING", help="Done to exactly this.")] = "",
+    action: Annotated[str, typer.Option("--action", metavar="ACTION", help="An action, such as group.change.")] = "",
+    target: Annotated[str, typer.Option("--target", metavar="OBJECT", help="Requests about exactly this.")] = "",
     concerning: Annotated[
         str,
         typer.Option(
-            "--concerning", metavar="NAME", help="By this user, or about theirs.", autocompletion=completing.users
+            "--concerning",
+            metavar="NAME",
+            help="Requests by this user, or about their things.",
+            autocompletion=completing.users,
         ),
     ] = "",
     since: Annotated[
@@ -39,15 +42,17 @@ def list_(
     before: Annotated[
         str | None, typer.Option("--before", metavar="TIME", help="Before 10m, 2h, 1d12h ago or 2026-01-31.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST, help="How many at most.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST, help="Greatest number of entries.")
+    ] = 20,
     details: Annotated[
-        bool, typer.Option("--details", "-d", help="Also what was asked, from where and with what.")
+        bool, typer.Option("--details", "-d", help="Also the request, its address and its token or login.")
     ] = False,
     json: output.Json = False,
 ) -> None:
-    """List what was done, newest first.
+    """List requests that changed something, newest first.
 
-    Everything for administrators; for others what they did and what was done to their own things.
+    Administrators see all entries; others see what they did and what was done to their own jobs and account.
     """
     with session.connect() as pai:
         page = pai.audit(
@@ -68,20 +73,20 @@ def list_(
         )
         output.next_step("pai audit list --since 7d")
         return
-    (_tell_in_full if details else _tell_in_short)(page.entries)
+    (_print_details if details else _print_table)(page.entries)
     if page.next is not None:
         more = f"--limit {min(MOST, limit * 5)}" if limit < MOST else f"--before {_moment(page.entries[-1].at_ms)}"
-        output.say_marked_up(f"[dim]there are older ones; more with {more}[/]")
+        output.say_marked_up(f"[dim]older entries exist; see them with {more}[/]")
 
 
-def _tell_in_short(entries: Iterable[AuditEntry]) -> None:
+def _print_table(entries: Iterable[AuditEntry]) -> None:
     from openpai.cli.listing import listing
 
     rows = [(words.clock_time(one.at_ms), one.actor, one.action, one.target, str(one.status)) for one in entries]
-    output.say(listing(["TIME", "WHO", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"]))
+    output.say(listing(["TIME", "USER", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"]))
 
 
-def _tell_in_full(entries: Iterable[AuditEntry]) -> None:
+def _print_details(entries: Iterable[AuditEntry]) -> None:
     for one in entries:
         what = f"{one.action}  {one.target or '-'}  {one.status}"
         output.say(f"{words.clock_time(one.at_ms)}  {one.actor or '-'}  {what}")

@@ -1,6 +1,6 @@
-"""Virtual clusters, nodes and cells drawn as bars, so that a glance says what is used, free and broken.
+"""Virtual clusters, nodes and cells drawn as bars of used, free and bad devices.
 
-One letter stands for one device where there is room, and for a share of them where there is not.
+One character stands for one device where there is room, and for a share of them where there is not.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 BAR_WIDTH: Final = 10
 WIDE_BAR: Final = 32
 USED, BORROWED, RESERVED, FREE, BAD = "█", "▒", "◧", "·", "×"
-LEGEND: Final = f"{USED} used  {BORROWED} used beyond the promise  {RESERVED} claimed  {FREE} free  {BAD} bad"
+LEGEND: Final = f"{USED} used  {BORROWED} used opportunistically  {RESERVED} reserved  {FREE} free  {BAD} bad"
 
 
 def bar(used: int, good: int, total: int, width: int = BAR_WIDTH) -> str:
-    """Return how much of something is used, free and bad; whatever is not nothing can be seen."""
+    """Return a bar of what is used, free and bad; a part greater than zero gets at least one character."""
     if total <= 0:
         return " " * width
     bad = _cells(total - good, total, width)
@@ -44,7 +44,7 @@ def vc_list(found: Sequence[VirtualCluster]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("VC", overflow="fold")
     table.add_column("GPUS" if has_gpus else "CPUS", no_wrap=True)
-    for heading in ("", *(("CPUS",) if has_gpus else ()), "RUNS", "WAITS"):
+    for heading in ("", *(("CPUS",) if has_gpus else ()), "RUNNING", "WAITING"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("SKUS", overflow="fold")
     for vc in found:
@@ -63,16 +63,16 @@ def _of_three(used: int, good: int, total: int) -> str:
 
 
 def skus(vc: VirtualCluster) -> str:
-    """Return what a virtual cluster was promised, as in `24 A100, 8 V100`."""
+    """Return what a virtual cluster is guaranteed, as in `24 A100, 8 V100`."""
     return ", ".join(f"{count} {name}" for name, count in vc.skus)
 
 
 def vc_facts(vc: VirtualCluster) -> Table:
-    """Return one virtual cluster, a resource a line."""
+    """Return one virtual cluster, one resource per line."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("RESOURCE", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for heading in ("USED", "HEALTHY", "PROMISED", "BORROWED"):
+    for heading in ("USED", "HEALTHY", "GUARANTEED", "OPPORTUNISTIC"):
         table.add_column(heading, justify="right", no_wrap=True)
     rows = (
         ("GPUs", "gpus", str),
@@ -86,7 +86,7 @@ def vc_facts(vc: VirtualCluster) -> Table:
 
 
 def node_list(nodes: Sequence[NodeView]) -> Table:
-    """Return a table of machines."""
+    """Return a table of nodes."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("NODE", overflow="fold")
     table.add_column("GPUS", no_wrap=True)
@@ -108,7 +108,7 @@ def node_list(nodes: Sequence[NodeView]) -> Table:
 
 
 def node_state(node: NodeView) -> str:
-    """Return how a machine is, as Rich markup."""
+    """Return the state of a node, as Rich markup."""
     parts = []
     if not node.is_healthy:
         parts.append(f"[red]{shown(node.message) or 'not healthy'}[/]")
@@ -125,7 +125,7 @@ Cell = Mapping[str, Any]
 
 
 def cell_lines(cells: Sequence[Cell], depth: int = 0) -> Iterator[str]:
-    """Yield cells as lines, each down to the machine with a letter for each of its devices, as Rich markup."""
+    """Yield cells as lines, down to nodes with a character for each device, as Rich markup."""
     for cell in cells:
         children = cell.get("cellChildren") or ()
         is_upper = children and not cell.get("isNodeLevel") and _has_nodes(cell)

@@ -1,7 +1,6 @@
-"""What the shell offers when a person presses Tab: names that the platform knows.
+"""Names that the shell offers when a user presses Tab.
 
-Completion must never keep anybody waiting nor complain: without a login, an answer within a second, or any luck at
-all, nothing is offered.
+Completion must neither wait nor fail: without a login, or without an answer within a second, it offers nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ WITHIN_S: Final = 1.0
 OFFERED: Final = 50
 
 
-def _impatient() -> Client | None:
+def _client() -> Client | None:
     from openpai.cli import session
     from openpai.client.credentials import load
 
@@ -30,7 +29,7 @@ def _impatient() -> Client | None:
     def never(_: float) -> None:
         raise TimeoutError
 
-    # Trying again is for those who wait for an answer.
+    # A retry would take longer than a user waits for Tab.
     return Client(found.url, found.token, user=found.user, timeout_s=WITHIN_S, sleep=never)
 
 
@@ -38,7 +37,7 @@ def _offer(incomplete: str, names: Callable[[Client], Iterable[str]]) -> list[st
     from openpai.protocol.errors import PaiError
 
     try:
-        pai = _impatient()
+        pai = _client()
         if pai is None:
             return []
         with pai:
@@ -48,7 +47,7 @@ def _offer(incomplete: str, names: Callable[[Client], Iterable[str]]) -> list[st
 
 
 def jobs(incomplete: str) -> list[str]:
-    """Offer jobs: one's own by their bare names, those of others once a `~` is written."""
+    """Offer the user's own jobs by name, and those of others after a `~`."""
     owner, tilde, part = incomplete.partition("~")
 
     def names(pai: Client) -> Iterable[str]:
@@ -89,10 +88,10 @@ def groups(incomplete: str) -> list[str]:
 
 
 def nodes(incomplete: str) -> list[str]:
-    """Offer machines."""
+    """Offer nodes."""
     return _offer(incomplete, lambda pai: [node.name for node in pai.nodes()])
 
 
 def tokens(incomplete: str) -> list[str]:
-    """Offer the ids of one's own tokens."""
+    """Offer the ids of the user's own tokens."""
     return _offer(incomplete, lambda pai: [token.id for token in pai.tokens()])

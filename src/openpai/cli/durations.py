@@ -1,7 +1,7 @@
-"""Lengths of time as people write them: one rule for every option that takes one.
+"""Durations as people write them: one rule for every option that takes one.
 
-A length is one or more counts with their units, as in `30s`, `10m`, `2h` or `1d12h`. What a bare number means depends
-on the option: Slurm's users expect minutes of a time limit, and everybody expects seconds of a timeout.
+A duration is one or more numbers with units, as in `30s`, `10m`, `2h` or `1d12h`. What a bare number means depends
+on the option: Slurm's users expect minutes for a time limit, and seconds for a timeout.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _PART: Final = re.compile(rf"({_NUMBER})([smhdw])", re.ASCII)
 
 
 def seconds(given: str, option: str, *, bare: str = "") -> float:
-    """Return a length of time in seconds; raise Refused for anything else, naming the option.
+    """Return a duration in seconds; raise Refused for anything else, naming the option.
 
-    `bare` is the unit of a number that names none; without it such a number is refused.
+    `bare` is the unit of a number without one; if it is empty, such a number is refused.
     """
     text = given.strip()
     if bare and _BARE.fullmatch(text):
@@ -34,7 +34,7 @@ def seconds(given: str, option: str, *, bare: str = "") -> float:
         a_number = f"; a bare number is {UNIT_NAMES[bare]}" if bare else ""
         raise Refused(
             "InvalidParametersError",
-            f"{option} {given[:80]!r} is no length of time",
+            f"{option} {given[:80]!r} is not a duration",
             f"write it like {FORMS}{a_number}",
         )
     total = sum(float(count) * SECONDS[unit] for count, unit in parts)
@@ -45,8 +45,8 @@ def seconds(given: str, option: str, *, bare: str = "") -> float:
 
 
 def whole_seconds(given: str, option: str, *, bare: str = "", least: int = 1) -> int:
-    """Return a length of time in whole seconds, `least` or more; see `seconds`."""
+    """Return a duration in whole seconds, `least` or more; see `seconds`."""
     total = round(seconds(given, option, bare=bare))
     if total < least:
-        raise Refused("InvalidParametersError", f"{option} {given[:80]!r} is too short", "give a second or more")
+        raise Refused("InvalidParametersError", f"{option} {given[:80]!r} is too short", "give one second or more")
     return total

@@ -26,14 +26,14 @@ class Exit(IntEnum):
 MEANING: Final[dict[Exit, str]] = {
     Exit.OK: "done",
     Exit.JOB_FAILED: "the job failed or was stopped (job wait, job submit --watch)",
-    Exit.REFUSED: "bad usage or bad input: asking again will not help",
+    Exit.REFUSED: "wrong usage or wrong input: trying again will not help",
     Exit.NOT_FOUND: "no such job, task, log, node or user",
     Exit.NOT_ALLOWED: "not logged in, wrong password, or not allowed",
-    Exit.CONFLICT: "the name is taken, or what it is about is in use or not over yet",
-    Exit.UNAVAILABLE: "no connection, busy, or not over in time: try again later",
-    Exit.JOB_OVER: "the job is over, or in the archive: it must run for that",
+    Exit.CONFLICT: "the name is taken, or the object is in use or still running",
+    Exit.UNAVAILABLE: "no connection, server busy, or timeout: try again later",
+    Exit.JOB_OVER: "the job has ended or is archived, and the command needs a running one",
     Exit.BUG: "a bug in openpai",
-    Exit.INTERRUPTED: "interrupted with Ctrl-C; a job goes on running",
+    Exit.INTERRUPTED: "interrupted with Ctrl-C; jobs keep running",
 }
 
 
@@ -43,7 +43,7 @@ def exit_for(error: PaiError) -> Exit:
         return Exit.UNAVAILABLE
     if not isinstance(error, Refused):
         return Exit.BUG
-    # The archive holds only jobs that are over; nobody's rights would change that.
+    # The archive holds only jobs that have ended; more rights would not change that.
     if error.code in ("FinishedJobError", "ReadOnlyJobError"):
         return Exit.JOB_OVER
     if error.code == "IncorrectPasswordError" or error.status in (401, 403):

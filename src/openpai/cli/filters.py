@@ -1,4 +1,4 @@
-"""Which jobs are meant: filters in the words of the terminal, and what the API calls them."""
+"""Filters of jobs: the words of the terminal, and the names that the API has for them."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="KEY=VALUE",
-        help=f"All that match instead, yours unless user=NAMES or user=*; keys: {', '.join(API_NAME)}.",
+        help=f"Jobs that match instead of names; yours, unless user=NAMES or user=*. Keys: {', '.join(API_NAME)}.",
     ),
 ]
 
 
 def conditions(given: Sequence[str]) -> dict[str, Any]:
-    """Return conditions written as KEY=VALUE in the API's words; raise Refused for one that means nothing."""
+    """Return conditions written as KEY=VALUE with the API's names; raise Refused for an unknown one."""
     where: dict[str, Any] = {}
     for one in given:
         key, equals, value = one.partition("=")
         if not equals or key not in API_NAME or not value:
             known = ", ".join(API_NAME)
             raise Refused(
-                "InvalidParametersError", f"{one!r} is no condition", f"write KEY=VALUE; the keys are {known}"
+                "InvalidParametersError", f"{one!r} is not a condition", f"write KEY=VALUE; the keys are {known}"
             )
         where[API_NAME[key]] = meaning(key, value)
     return where
@@ -57,20 +57,20 @@ def meaning(key: str, value: str) -> str | int:
         return moment_ms(value, time.time())
     if key not in KNOWN:
         return value
-    # A word that is misspelt would match nothing, and nobody would know why.
+    # A misspelt word would match nothing, without a reason.
     given = [word.upper() if key == "state" else word for word in split([value])]
     if strange := next((word for word in given if word not in KNOWN[key]), None):
-        raise Refused("InvalidParametersError", f"{strange!r} is no {key}", f"there are: {', '.join(KNOWN[key])}")
+        raise Refused("InvalidParametersError", f"{strange!r} is not a {key}", f"choose from: {', '.join(KNOWN[key])}")
     return ",".join(given)
 
 
 def moment_ms(message: str, now_s: float) -> int:
-    """Return a moment in milliseconds: `7d` or `1d12h` ago, or a date such as 2026-01-31 or 2026-01-31T08:00."""
+    """Return a time in milliseconds: `7d` or `1d12h` ago, or a date such as 2026-01-31 or 2026-01-31T08:00."""
     with contextlib.suppress(Refused):
         return max(0, int((now_s - seconds(message, "")) * 1000))
     try:
         return max(0, int(datetime.fromisoformat(message.strip()).astimezone().timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
         raise Refused(
-            "InvalidParametersError", f"{message[:80]!r} is no moment", f"write it like {FORMS} ago, or 2026-01-31"
+            "InvalidParametersError", f"{message[:80]!r} is not a time", f"write it like {FORMS} ago, or 2026-01-31"
         ) from None

@@ -1,4 +1,4 @@
-"""`pai group`: people who are granted the same."""
+"""`pai group`: users with the same rights."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "list": ("openpai.cli.group:list_", "List groups and what they grant."),
-    "show": ("openpai.cli.group:show", "Show a group: what it grants and who is in it."),
+    "show": ("openpai.cli.group:show", "Show a group: what it grants, and its members."),
     "add": ("openpai.cli.group:add", "Add a group."),
     "set": ("openpai.cli.group:set_", "Change what a group grants."),
-    "remove": ("openpai.cli.group:remove", "Remove a group; its members are members no longer."),
-    "add-user": ("openpai.cli.group:add_user", "Put users into a group."),
-    "remove-user": ("openpai.cli.group:remove_user", "Take users out of a group."),
+    "remove": ("openpai.cli.group:remove", "Remove a group; its members lose what it granted."),
+    "add-user": ("openpai.cli.group:add_user", "Add users to a group."),
+    "remove-user": ("openpai.cli.group:remove_user", "Remove users from a group."),
 }
-app = group("Groups: people who are granted the same.", COMMANDS)
+app = group("Groups: users with the same rights.", COMMANDS)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.", autocompletion=completing.groups)]
 Users = Annotated[list[str], typer.Argument(metavar="USER", help="Names of users.", autocompletion=completing.users)]
-Description = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="What it is for.")]
-External = Annotated[str | None, typer.Option("--external", metavar="NAME", help="What an identity provider calls it.")]
+Description = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="Purpose of the group.")]
+External = Annotated[str | None, typer.Option("--external", metavar="NAME", help="Its name at the identity provider.")]
 Clusters = Annotated[
     list[str] | None,
     typer.Option(
@@ -81,7 +81,7 @@ def list_(json: output.Json = False) -> None:
 
 
 def show(name: Name, json: output.Json = False) -> None:
-    """Show a group: what it grants and who is in it.
+    """Show a group: what it grants, and its members.
 
     Members are shown to administrators.
     """
@@ -103,7 +103,7 @@ def show(name: Name, json: output.Json = False) -> None:
         "group": found.name,
         "description": found.description,
         "external name": found.external_name,
-        "administrators": "its members are" if found.is_admin else "",
+        "administrators": "all members" if found.is_admin else "",
         "virtual clusters": joined(found.virtual_clusters),
         "manages": joined(found.managed),
         "storages": joined(found.storages),
@@ -142,7 +142,7 @@ def add(
         if json:
             output.document(pai.group(name).document)
             return
-    output.say(f"Group {name} is there.")
+    output.say(f"Group {name} is added.")
     output.next_step(f"pai group add-user {name} USER", f"pai group show {name}")
 
 
@@ -160,7 +160,7 @@ def set_(
 ) -> None:
     """Change what a group grants.
 
-    What is not named stays; what is named replaces all there was, and an empty text takes all of it away.
+    Options that are not given change nothing. A list replaces the whole list; an empty text clears it.
     """
     if all(value is None for value in (description, external, vc, manage, storage, admin)):
         raise Refused("InvalidParametersError", "no change given", "see pai group set --help")
@@ -184,7 +184,7 @@ def set_(
 
 
 def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
-    """Remove a group; its members are members no longer."""
+    """Remove a group; its members lose what it granted."""
     prompts.check_sure(f"Remove group {name}?", yes)
     with session.connect() as pai:
         pai.remove_group(name)
@@ -196,33 +196,33 @@ def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
 
 
 def add_user(name: Name, users: Users, json: output.Json = False) -> None:
-    """Put users into a group."""
+    """Add users to a group."""
     with session.connect() as pai:
         _each(users, lambda user: pai.add_member(name, user))
     _describe(name, users, "in", json)
 
 
 def remove_user(name: Name, users: Users, json: output.Json = False) -> None:
-    """Take users out of a group."""
+    """Remove users from a group."""
     with session.connect() as pai:
-        # Taking somebody out of a group that is not there would be granted, and a misspelt name not noticed.
+        # The server accepts a removal from a group that does not exist, so a misspelt name would go unnoticed.
         pai.group(name)
         _each(users, lambda user: pai.remove_member(name, user))
     _describe(name, users, "no longer in", json)
 
 
 def _mention_unknown(pai: Client, clusters: Sequence[str]) -> None:
-    """Warn of virtual clusters that are not there: they may come later, or be misspelt."""
+    """Warn of virtual clusters that do not exist: they may be added later, or be misspelt."""
     if not clusters:
         return
     try:
         known = {vc.name for vc in pai.virtual_clusters()}
     except Unavailable:
-        # The change is made; that nobody can say what else there is makes it no failure.
+        # The change is made; a list that cannot be read does not make it a failure.
         return
     for name in dict.fromkeys(clusters):
         if name not in known:
-            output.warn(f"there is no virtual cluster {name!r} yet")
+            output.warn(f"virtual cluster {name!r} does not exist yet")
 
 
 def _each(users: list[str], change: Callable[[str], object]) -> None:

@@ -1,4 +1,4 @@
-"""What `pai run` guesses when nothing is said: a name, an image, and how much of a machine a task needs."""
+"""Defaults of `pai run`: a name, an image, and the resources of a task."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from openpai.client import Client
 
 BYTES_READ: Final = 64 << 10
-# The image of a framework, if a list of what the code needs names it.
+# Images of frameworks, chosen when a list of requirements names one.
 FRAMEWORKS: Final = (("torch", "pytorch/pytorch:latest"), ("tensorflow", "tensorflow/tensorflow:latest-gpu"))
 LISTS: Final = ("requirements.txt", "pyproject.toml", "environment.yml", "setup.cfg")
 OTHERWISE: Final = "ubuntu:24.04"
 CPU_SHARE: Final = (1, 2048)
 GPU_SHARE: Final = (4, 8192)
-"""Processors and memory (in MiB) where the cluster says nothing: of a task without GPUs, and for each GPU."""
+"""CPUs and memory (in MiB) if the cluster has no SKU that fits: of a task without GPUs, and for each GPU."""
 _PYTHON: Final = re.compile(r"(?:python|pip|torchrun|accelerate|deepspeed|jupyter|pytest)[\d.]*")
 _SCRIPT: Final = re.compile(r"[\w./-]+\.(py|sh|R|jl|ipynb)")
 _MEMORY: Final = re.compile(r"(\d{1,9})(m|mb|mib|g|gb|gib|t|tb|tib)?", re.IGNORECASE)
 
 
 def words_of(line: str) -> list[str]:
-    """Return the words of a command line, as a shell reads them or, where it could not, as blanks part them."""
+    """Return the words of a command line, as a shell splits them or, if it cannot, split at blanks."""
     try:
         return shlex.split(line)
     except ValueError:
@@ -36,7 +36,7 @@ def words_of(line: str) -> list[str]:
 
 
 def name_of(line: str) -> str:
-    """Return a name for a job: of the script or module that is run, with a few letters that make it unique."""
+    """Return a name for a job: the script or module that it runs, with a few letters that make it unique."""
     parts = words_of(line)
     script = next(filter(_SCRIPT.fullmatch, parts), "")
     if not script and "-m" in parts[:-1]:
@@ -46,7 +46,7 @@ def name_of(line: str) -> str:
 
 
 def image_of(line: str, directory: Path) -> tuple[str, str]:
-    """Return an image for a command, and why this one."""
+    """Return an image for a command, and the reason for it."""
     parts = words_of(line) or [""]
     if not _PYTHON.fullmatch(PurePosixPath(parts[0]).name) and not any(part.endswith(".py") for part in parts):
         return OTHERWISE, "guessed"
@@ -63,12 +63,12 @@ def image_of(line: str, directory: Path) -> tuple[str, str]:
 
 
 def share_of(pai: Client, gpus: int, vc: str | None) -> tuple[int, int]:
-    """Return processors and memory for each GPU, or for a task without any, as the cluster shares them out."""
+    """Return CPUs and memory for each GPU, or for a task without GPUs, from the SKUs of the cluster."""
     otherwise = GPU_SHARE if gpus else CPU_SHARE
     try:
         kinds = pai.sku_types(vc)
     except PaiError:
-        # Of what is wrong with the virtual cluster the submission says more.
+        # The submission reports what is wrong with the virtual cluster.
         return otherwise
     fit = [kind for kind in kinds.values() if isinstance(kind, dict) and bool(kind.get("gpu")) == bool(gpus)]
     if not fit:
@@ -83,5 +83,5 @@ def megabytes(given: str) -> int:
     """Return an amount of memory in MiB; a plain number is MiB."""
     found = _MEMORY.fullmatch(given.strip())
     if found is None or not int(found[1]):
-        raise Refused("InvalidParametersError", f"{given!r} is no amount of memory", "write it like 8G or 512M")
+        raise Refused("InvalidParametersError", f"{given!r} is not an amount of memory", "write it like 8G or 512M")
     return int(found[1]) << {"m": 0, "g": 10, "t": 20}[(found[2] or "m")[0].lower()]

@@ -1,6 +1,6 @@
-"""`pai job stop`, `start`, `restart`, `tag`, `archive` and their like, and `wait`: what is done to jobs.
+"""Actions on jobs: `pai job stop`, `start`, `restart`, `tag`, `archive`, `delete` and so on, and `wait`.
 
-All but `wait` take one job, several, or all that match `--where`; of several, each is told that could not be done.
+All but `wait` take one job, several, or all that match `--where`; of several, each failure is reported.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(metavar="NAME", help="Jobs, as `job`, `user~job` or by their ids.", autocompletion=completing.jobs),
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the owners of the jobs.")]
-Tag = Annotated[str, typer.Argument(metavar="TAG", help="A word to find jobs by.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to the owners of the jobs.")]
+Tag = Annotated[str, typer.Argument(metavar="TAG", help="Tag, by which jobs can be found.")]
 
 
 def stop(
     names: Names = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Kill their tasks at once, without time to save their work.")
+        bool, typer.Option("--force", help="Kill the tasks at once, without time to save their work.")
     ] = False,
     reason: Reason = "",
     where: Where = None,
     yes: prompts.Yes = False,
     json: output.Json = False,
 ) -> int:
-    """Let jobs end; harmless when they are over already."""
+    """Stop jobs; a job that has ended stays as it is."""
     if one := _alone(names, where):
         with session.connect() as pai:
             pai.stop(one, force=force, reason=reason)
@@ -48,14 +48,14 @@ def stop(
         if json:
             output.document(job.document)
         elif job.is_final:
-            output.say(f"{one} is over: {job.state}.")
+            output.say(f"{one} has ended: {job.state}.")
             output.next_step(f"pai job show {one}", f"pai job start {one}")
         else:
-            how = "its tasks are killed" if force else "its tasks are asked to end and may save their work"
-            output.say(f"{one} will stop; {how}.")
+            how = "its tasks are killed" if force else "its tasks get SIGTERM and time to save their work"
+            output.say(f"{one} is stopping; {how}.")
             output.next_step(f"pai job wait {one}", f"pai job start {one}")
         return Exit.OK
-    return _many("kill" if force else "stop", "will stop", names, where, yes, json, reason=reason)
+    return _many("kill" if force else "stop", "stopping", names, where, yes, json, reason=reason)
 
 
 def start(
@@ -65,7 +65,7 @@ def start(
     yes: prompts.Yes = False,
     json: output.Json = False,
 ) -> int:
-    """Let jobs that are over run again, as a new attempt."""
+    """Run jobs that have ended again, as a new attempt."""
     return _run_again("start", "will run again", names, where, yes, json, reason)
 
 
@@ -76,9 +76,9 @@ def restart(
     yes: prompts.Yes = False,
     json: output.Json = False,
 ) -> int:
-    """Let jobs run again from their beginning, as a new attempt, whether they run or are over.
+    """Run jobs again from their beginning, as a new attempt, whether they run or have ended.
 
-    The tasks of a running job are asked to end first and may save their work.
+    The tasks of a running job get SIGTERM first, and time to save their work.
     """
     return _run_again("restart", "will run again from its beginning", names, where, yes, json, reason)
 
@@ -103,34 +103,34 @@ def _run_again(
 def tag(
     tag_: Tag, names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False
 ) -> int:
-    """Put a tag on jobs, to find them by."""
+    """Add a tag to jobs, by which they can be found."""
     return _many("tag", f"tagged {tag_}", names, where, yes, json, tag=tag_)
 
 
 def untag(
     tag_: Tag, names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False
 ) -> int:
-    """Take a tag off jobs."""
-    return _many("untag", f"not tagged {tag_} any more", names, where, yes, json, tag=tag_)
+    """Remove a tag from jobs."""
+    return _many("untag", f"no longer tagged {tag_}", names, where, yes, json, tag=tag_)
 
 
 def archive(names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False) -> int:
-    """Put finished jobs away: they leave the list, and their names are free.
+    """Archive ended jobs: they leave the list, and their names become free.
 
-    `pai job list --archived` shows them with their ids, by which they are called from then on.
+    `pai job list --archived` shows them with their ids, which name them from then on.
     """
-    return _many("archive", "in the archive", names, where, yes, json)
+    return _many("archive", "archived", names, where, yes, json)
 
 
 def unarchive(names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False) -> int:
-    """Take jobs, named by their ids, out of the archive."""
-    return _many("unarchive", "out of the archive", names, where, yes, json)
+    """Move jobs, named by their ids, out of the archive."""
+    return _many("unarchive", "no longer archived", names, where, yes, json)
 
 
 def delete(names: Names = None, where: Where = None, yes: prompts.Yes = False, json: output.Json = False) -> int:
-    """Delete finished jobs with their logs, for good.
+    """Delete ended jobs with their logs, for good.
 
-    What they used stays in the accounts.
+    Reports still count what they used.
     """
     if names and not where:
         prompts.check_sure(f"Delete {plural(len(names), 'job')} with their logs, for good?", yes)
@@ -146,9 +146,9 @@ def wait(
     ] = None,
     json: output.Json = False,
 ) -> int:
-    """Wait until a job is over.
+    """Wait until a job ends.
 
-    The exit code says whether it succeeded.
+    The exit code is 0 if it succeeded.
     """
     timeout_s = None if timeout is None else seconds(timeout, "--timeout", bare="s")
     with session.connect() as pai:
@@ -160,7 +160,7 @@ def wait(
 
 
 def _alone(names: list[str] | None, where: list[str] | None) -> str:
-    """Return the one job that is meant, if it is one."""
+    """Return the name of the job, if there is one name and no condition."""
     return names[0] if names and len(names) == 1 and not where else ""
 
 
@@ -177,8 +177,8 @@ def _many(
     if bool(names) == bool(where):
         raise Refused(
             "InvalidParametersError",
-            f"which jobs shall be meant by {action}?",
-            "name jobs or say --where KEY=VALUE, one of the two",
+            f"pai job {action} needs jobs",
+            "give either names of jobs or --where KEY=VALUE",
         )
     from openpai.client.model import Result, Results
 
@@ -187,7 +187,7 @@ def _many(
             _do(pai, action, one, tag or "")
             found = Results((Result(one, True, done, ""),), 0, {"job": one, "action": action, "done": True})
         elif where:
-            matching = _meant(pai, conditions(where))
+            matching = _with_user(pai, conditions(where))
             _check_sure(pai, action, matching, yes)
             found = pai.many(action, where=matching, tag=tag, reason=reason)
         else:
@@ -195,13 +195,13 @@ def _many(
     if json:
         output.document(found.document)
     else:
-        _tell(found, done, action)
-    # The first one that failed speaks for all, as it would have alone.
+        _print(found, done, action)
+    # The first failure decides the exit code, as it would alone.
     return next((exit_for(Refused(one.code, one.message)) for one in found.results if not one.is_done), Exit.OK)
 
 
 def _do(pai: Client, action: str, name: str, tag: str) -> None:
-    """Do it by the route of that one job, which every OpenPAI has that can do it at all."""
+    """Use the route of a single job, which older servers of OpenPAI have as well."""
     match action:
         case "tag":
             pai.tag(name, tag)
@@ -217,8 +217,8 @@ def _do(pai: Client, action: str, name: str, tag: str) -> None:
             raise AssertionError(action)
 
 
-def _meant(pai: Client, where: dict[str, Any]) -> dict[str, Any]:
-    """Return conditions that say whose jobs are meant: one's own, as in the list, unless they say otherwise."""
+def _with_user(pai: Client, where: dict[str, Any]) -> dict[str, Any]:
+    """Return the conditions with a user: the caller, as in the list, unless they name one or `*`."""
     if "username" not in where:
         return {"username": pai.user or pai.whoami(), **where}
     return {key: value for key, value in where.items() if (key, value) != ("username", EVERYBODY)}
@@ -230,7 +230,7 @@ def _check_sure(pai: Client, action: str, where: dict[str, Any], yes: bool) -> N
         prompts.check_sure(f"{action.capitalize()} {plural(total, 'job')}?", yes, is_wide=True)
 
 
-def _tell(found: Results, done: str, action: str) -> None:
+def _print(found: Results, done: str, action: str) -> None:
     for one in found.results:
         if not one.is_done:
             output.complain(Refused(one.code, f"{one.job}: {one.message}"))
@@ -244,5 +244,5 @@ def _tell(found: Results, done: str, action: str) -> None:
     elif count:
         output.say(f"{plural(count, 'job')}: {done}.")
     if found.more:
-        output.say(f"{found.more} more match; run the same again for the next of them.")
+        output.say(f"{found.more} more jobs match; run the command again for the next ones.")
     output.next_step("pai job list --archived" if action == "archive" else "pai job list")

@@ -1,4 +1,4 @@
-"""The options of submit, clone and check that change a job file on its way: `--set`, `--vc`, `--gpus` and the like."""
+"""The options that change a job file before it is sent: `--set`, `--vc`, `--gpus` and so on."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Changes:
 
     @property
     def are_none(self) -> bool:
-        """Return whether everything stays."""
+        """Return whether nothing changes."""
         single = (self.name, self.vc, self.priority, self.time_limit)
         return all(one is None for one in single) and not any((self.parameters, self.env, self.gpus, self.instances))
 
@@ -96,7 +96,7 @@ def change_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., 
 
 
 def changed(content: bytes, wanted: Changes) -> Edited:
-    """Return a job file with changes made; raise Refused for one that means nothing in this file."""
+    """Return a job file with changes made; raise Refused for one that this file has no place for."""
     if wanted.are_none:
         return Edited(content, content.decode("utf-8", "replace"), ())
     parameters = [_assignment(one, "--set key=value") for one in wanted.parameters or ()]
@@ -123,21 +123,21 @@ def changed(content: bytes, wanted: Changes) -> Edited:
     ):
         for role, value in (_of_role(one, roles, option) for one in given or ()):
             if sum(one is roles[role] for one in roles.values()) > 1:
-                told_ = f"{option}: task role {role!r} is written once for several roles"
-                raise Refused("InvalidParametersError", told_, "change it in the file")
+                message = f"{option}: task role {role!r} shares its definition with other roles"
+                raise Refused("InvalidParametersError", message, "change it in the file")
             editor.put(roles[role], old if is_v1 else new, _number(value))
     _add_variables(editor, root, roles, variables, is_v1)
     return editor.edited()
 
 
 def describe(file: str, edited: Edited, refusal: InvalidProtocol) -> str:
-    """Return how many faults a file has and all of them, each with its line in the file."""
+    """Return the number of faults and all of them, each with its line in the file."""
     count = "1 fault" if len(refusal.faults) == 1 else f"{len(refusal.faults)} faults"
     return f"{file} has {count}:\n\n{jobfile.describe(edited.text, edited.faults(refusal.faults))}\n"
 
 
 def _set_parameters(editor: Editor, root: yaml.Node, wanted: Sequence[tuple[str, str]]) -> None:
-    # A file of version 1 has other words for the same.
+    # Version 1 of the format has other names for the same.
     parameters = child(root, "parameters") or child(root, "jobEnvs")
     for key, value in wanted:
         node = child(parameters, key)
@@ -188,28 +188,28 @@ def _of_role(given: str, roles: dict[str, yaml.Node], option: str) -> tuple[str,
         raise Refused(
             "InvalidParametersError",
             f"{option} {given}: the job file has {len(roles)} task roles: {known or 'none'}",
-            f"say which is meant: {option} {next(iter(roles))}={given}" if roles else "add one to the file",
+            f"name the role: {option} {next(iter(roles))}={given}" if roles else "add one to the file",
         )
     return role or next(iter(roles)), value
 
 
 def _number(text: str) -> int | str:
-    # Of what is no number the check says what is allowed.
+    # The check of the job file reports what is not a number.
     return int(text) if re.fullmatch(r"-?\d{1,12}", text) else text
 
 
 def _assignment(given: str, form: str) -> tuple[str, str]:
     key, equals, value = given.partition("=")
     if not equals or not key:
-        raise Refused("InvalidParametersError", f"{given!r} is no assignment", f"write it as {form}")
+        raise Refused("InvalidParametersError", f"{given!r} is not an assignment", f"write it as {form}")
     return key, value
 
 
 def _variable(given: str) -> tuple[str, str]:
     name, value = _assignment(given, "--env NAME=value")
     if not _VARIABLE.fullmatch(name):
-        advice = "letters, digits and _ are allowed, and no digit at the start"
-        raise Refused("InvalidParametersError", f"{name!r} is no name for a variable", advice)
+        advice = "use letters, digits and _, and do not begin with a digit"
+        raise Refused("InvalidParametersError", f"{name!r} is not a name for a variable", advice)
     return name, value
 
 

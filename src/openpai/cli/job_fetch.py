@@ -1,4 +1,4 @@
-"""`pai job fetch`: what tasks left in their working directories, as long as it is kept."""
+"""`pai job fetch`: the files that tasks left in their working directories, as long as they are kept."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from openpai.protocol.errors import Refused
 
 def fetch(
     name: Name,
-    paths: Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Files, directories.")] = None,
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH", help="Files and directories; all unless given.")
+    ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="DIRECTORY", help="Where to put it [default: ./NAME]."),
+        typer.Option("--to", metavar="DIRECTORY", help="Directory to write to [default: ./NAME]."),
     ] = None,
     role: Annotated[str | None, typer.Option("--role", "-r", metavar="ROLE", help="Only of this task role.")] = None,
     index: Annotated[int | None, typer.Option("--index", "-i", metavar="I", min=0, help="Task of the role.")] = None,
     json: output.Json = False,
 ) -> None:
-    """Fetch what the tasks of a job left in their working directories, each task's newest attempt.
+    """Fetch the files that the tasks of a job left in their working directories.
 
-    The files of several tasks go into a directory for each. Nothing is replaced.
+    Those of the newest attempt of each task; several tasks get a directory each. No existing file is replaced.
     """
     from openpai.client.work import fetch_work
 
@@ -38,8 +40,8 @@ def fetch(
         if not chosen:
             raise Refused(
                 "NoFileError",
-                f"nothing is kept of what tasks of job {name} left",
-                "it is kept for a day, or as the administrator says; let tasks write what has to last to a storage",
+                f"no files of the tasks of job {name} are kept",
+                "files are kept for a day by default; write files that must last to a storage",
             )
         written = [
             path

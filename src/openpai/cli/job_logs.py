@@ -1,4 +1,4 @@
-"""`pai job logs`: what a task wrote, in any of its attempts, or while it writes."""
+"""`pai job logs`: the log of a task, of any attempt, or followed while it is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOK_AGAIN_S: Final = 0.4
 
 
 def which_task(job: JobDetail, role: str | None, index: int | None) -> TaskView:
-    """Return the task a person means: the one named, else the one the job failed by, else the first."""
+    """Return the named task, else the one that made the job fail, else the first."""
     tasks = [task for task in job.tasks if role in (None, task.role) and index in (None, task.index)]
     if not tasks:
         meant = " ".join(
@@ -35,7 +35,7 @@ def which_task(job: JobDetail, role: str | None, index: int | None) -> TaskView:
         raise Refused(
             "NoTaskLogError",
             f"job {job.full_name} has no task {meant}".rstrip(),
-            f"its roles: {known}" if known else f"none has begun yet; see pai job why {job.full_name}",
+            f"its roles: {known}" if known else f"no task has started yet; see pai job why {job.full_name}",
         )
     blamed = [task for task in tasks if (task.role, task.index) == (job.trigger_role, job.trigger_index)]
     return (blamed or tasks)[0] if job.state == "FAILED" else tasks[0]
@@ -47,7 +47,7 @@ def _roles(job: JobDetail) -> Counter[str]:
 
 def logs(
     name: Name,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is over.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the job ends.")] = False,
     role: Annotated[str | None, typer.Option("--role", "-r", metavar="ROLE", help="Task role.")] = None,
     index: Annotated[int | None, typer.Option("--index", "-i", metavar="I", min=0, help="Task of the role.")] = None,
     attempt: Annotated[
@@ -60,34 +60,36 @@ def logs(
     stream: Annotated[str, typer.Option("--stream", "-s", metavar="S", help="all, stdout, stderr or runtime.")] = "all",
     tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines.")] = None,
     all_tasks: Annotated[
-        bool, typer.Option("--all-tasks", "-a", help="Every task's, each line behind the name of its task.")
+        bool, typer.Option("--all-tasks", "-a", help="Logs of all tasks, each line after the name of its task.")
     ] = False,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="Only what was written since 30s, 10m, 1d12h ago or 2026-01-31."),
+        typer.Option("--since", metavar="TIME", help="Only lines written since 30s, 10m, 1d12h ago or 2026-01-31."),
     ] = None,
     timestamps: Annotated[
-        bool, typer.Option("--timestamps", "-t", help="Each line behind the time at which the platform saw it.")
+        bool, typer.Option("--timestamps", "-t", help="Each line after the time at which the platform saw it.")
     ] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="With colours and all other orders to a terminal, as the task wrote them.")
+        bool, typer.Option("--raw", help="With colours and all other control sequences, as the task wrote them.")
     ] = False,
     json: output.Json = False,
 ) -> None:
-    """Print what a task wrote, or follow it with -f.
+    """Print the log of a task, or follow it with -f.
 
     Without --role and --index this is the task that made the job fail, or the first. Times are those at which the
-    platform saw a line in the log, looking about once a second. A log can hold orders to your terminal: colours and
-    moves of the cursor are left out, others spelled out, unless --raw is given.
+    platform saw a line in the log; it looks about once a second. Control sequences could change your terminal: colours
+    and moves of the cursor are left out, and others are escaped, unless --raw is given.
     """
     since_ms = None if since is None else moment_ms(since, time.time())
     if follow and (timestamps or since is not None):
-        message = "--timestamps and --since do not go with --follow"
-        raise Refused("InvalidParametersError", message, "leave --follow away, or the others")
+        message = "--timestamps and --since cannot be used with --follow"
+        raise Refused("InvalidParametersError", message, "leave out --follow, or the others")
     if since is not None and tail is not None:
-        raise Refused("InvalidParametersError", "--since does not go with --tail", "say one of the two")
+        raise Refused("InvalidParametersError", "--since cannot be used with --tail", "give one of the two")
     if all_tasks and (index is not None or attempt is not None):
-        raise Refused("InvalidParametersError", "--all-tasks takes newest attempts", "leave --index and --attempt away")
+        raise Refused(
+            "InvalidParametersError", "--all-tasks prints the newest attempts", "leave out --index and --attempt"
+        )
     with session.connect() as pai:
         if all_tasks and follow:
             from openpai.cli.job_logs_all import follow_all
@@ -109,10 +111,10 @@ def logs(
             return
         job = job_in(pai, name, job_attempt)
         task = which_task(job, role, index)
-        _mention_others(job, task, role, json)
+        _name_other_tasks(job, task, role, json)
         number = task_attempt(task, attempt)
         if number is None or job.attempt is None:
-            raise Refused("NoTaskLogError", f"task {task.name} has not begun yet", f"see pai job why {name}")
+            raise Refused("NoTaskLogError", f"task {task.name} has not started yet", f"see pai job why {name}")
         where = pai.logs(name, task.role, task.index, attempt=number, job_attempt=job.attempt)
         text = where.text(stream, lines=tail, timestamps=timestamps, since_ms=since_ms)
     if json:
@@ -123,7 +125,7 @@ def logs(
     sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
 
 
-def _mention_others(job: JobDetail, task: TaskView, role: str | None, json: bool) -> None:
+def _name_other_tasks(job: JobDetail, task: TaskView, role: str | None, json: bool) -> None:
     if role is None and len(job.tasks) > 1 and not json and sys.stdout.isatty():
         output.aside(
             f"log of {task.name}, 1 of {len(job.tasks)} tasks; others with --role and --index, all with --all-tasks"
@@ -143,7 +145,7 @@ def _print(pieces: Iterable[LogPiece], raw: bool, json: bool) -> None:
 
 def _follow(pai: Client, name: str, role: str | None, index: int | None, stream: str, raw: bool, json: bool) -> None:
     shown: tuple[int, int] | None = None
-    told_waiting = False
+    is_reason_printed = False
     while True:
         job = pai.job(name)
         task = which_task(job, role, index) if job.tasks else None
@@ -159,8 +161,8 @@ def _follow(pai: Client, name: str, role: str | None, index: int | None, stream:
             continue
         if job.is_final or (task is not None and task.is_final and at == shown and role is not None):
             return
-        if shown is None and not told_waiting and job.state == "WAITING" and not json:
-            told_waiting = True
+        if shown is None and not is_reason_printed and job.state == "WAITING" and not json:
+            is_reason_printed = True
             waits = pai.why(name)
             output.aside(f"{name} waits: {waits[0].message}" if waits else f"{name} is about to start")
         time.sleep(LOOK_AGAIN_S)

@@ -1,4 +1,4 @@
-"""`pai job logs --all-tasks`: what every task of a job wrote, each line behind the name of its task."""
+"""`pai job logs --all-tasks`: the logs of all tasks of a job, each line after the name of its task."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def print_all(
     raw: bool,
     json: bool,
 ) -> None:
-    """Print what each task wrote in its newest attempt, one task after the other."""
+    """Print the log of the newest attempt of each task, one task after the other."""
     begun = [task for task in tasks if task.attempt is not None and task.started_at_ms is not None]
     if not begun or job.attempt is None:
-        raise Refused("NoTaskLogError", f"no task of {name} has begun yet", f"see pai job why {name}")
+        raise Refused("NoTaskLogError", f"no task of {name} has started yet", f"see pai job why {name}")
     width = max(len(task.name) for task in begun)
     for task in begun:
         try:
             where = pai.logs(name, task.role, task.index, attempt=task.attempt, job_attempt=job.attempt)
             text = where.text(stream, lines=tail, timestamps=timestamps, since_ms=since_ms)
         except Refused as error:
-            # A task that ended long ago may have no logs any more; the others have.
+            # The logs of a task that ended long ago may be deleted; print the others.
             output.warn(f"{task.name}: {error.message}")
             continue
         if json:
@@ -52,13 +52,13 @@ def print_all(
         else:
             lines: Iterable[str] = text.removesuffix("\n").split("\n") if text else ()
             if not raw:
-                # A carriage return would let a line write over the name in front of it, with that of another task.
+                # With a carriage return, a line could replace the task name before it with another.
                 lines = map(plain_stamped if timestamps else plain_line, lines)
             sys.stdout.writelines(f"{task.name:{width}} | {line}\n" for line in lines)
 
 
 class _Followed:
-    """The tasks that are followed, each by a thread of its own, and the lines they brought."""
+    """The tasks that are followed, each by its own thread, and their lines."""
 
     def __init__(self, pai: Client, name: str, stream: str) -> None:
         self._pai, self._name, self._stream = pai, name, stream
@@ -67,13 +67,13 @@ class _Followed:
         self._threads: list[threading.Thread] = []
 
     def look_at(self, job: JobDetail, tasks: Iterable[TaskView]) -> None:
-        """Follow the attempts that began since the last look."""
+        """Follow the attempts that started since the last call."""
         for task in tasks:
             if job.attempt is None or task.attempt is None or task.started_at_ms is None:
                 continue
             if (key := (task.name, job.attempt, task.attempt)) not in self._seen:
                 self._seen.add(key)
-                # Daemons: when a person presses Ctrl-C nobody waits for tasks that may write for days.
+                # Daemon threads, so that Ctrl-C does not wait for tasks that may write for days.
                 thread = threading.Thread(target=self._follow, args=(task, job.attempt), daemon=True)
                 self._threads.append(thread)
                 thread.start()
@@ -101,19 +101,19 @@ class _Followed:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing is followed any more."""
+        """Return whether all followed logs have ended."""
         return not any(thread.is_alive() for thread in self._threads) and self._lines.empty()
 
 
 def follow_all(pai: Client, name: str, role: str | None, stream: str, *, raw: bool, json: bool) -> None:
-    """Print what every task writes, until the job is over."""
+    """Print what all tasks write, until the job ends."""
     followed = _Followed(pai, name, stream)
     width = 0
     while True:
         job = pai.job(name)
         tasks = [task for task in job.tasks if role in (None, task.role)]
         if len(tasks) > FOLLOWED_MAX:
-            message = f"{words.plural(len(tasks), 'task')} are too many to follow at once; the most is {FOLLOWED_MAX}"
+            message = f"{words.plural(len(tasks), 'task')} are too many to follow at once; the limit is {FOLLOWED_MAX}"
             raise Refused("InvalidParametersError", message, "name a role, or follow one task: --role ROLE --index I")
         width = max([width, *(len(task.name) for task in tasks)])
         followed.look_at(job, tasks)

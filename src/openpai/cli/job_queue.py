@@ -20,7 +20,7 @@ HOLDERS_SHOWN: Final = 8
 
 
 def why(name: Name, json: output.Json = False) -> None:
-    """Say why a job waits, what would change it, who holds the room, and when it may start."""
+    """Show why a job waits, what would change it, which jobs are in its way, and when it may start."""
     with session.connect() as pai:
         waits = pai.why(name)
         state = "" if waits else pai.job(name).state
@@ -29,7 +29,7 @@ def why(name: Name, json: output.Json = False) -> None:
         output.document({"waits": [wait.document for wait in waits], **({"held": held.document} if held else {})})
         return
     if not waits:
-        output.say(f"{name} does not wait: it is {state}.")
+        output.say(f"{name} is not waiting: it is {state}.")
         output.next_step(f"pai job show {name}")
         return
     from openpai.cli.tables import wait_text
@@ -37,21 +37,21 @@ def why(name: Name, json: output.Json = False) -> None:
     now_ms = int(time.time() * 1000)
     alike = _alike(waits)
     for wait, count in alike[:REASONS_SHOWN]:
-        more = f" [dim](and {count - 1} more like it)[/]" if count > 1 else ""
+        more = f" [dim](the same for {count - 1} more)[/]" if count > 1 else ""
         output.say_marked_up(wait_text(wait, now_ms) + more)
     if len(alike) > REASONS_SHOWN:
         output.say_marked_up(f"[dim]{len(alike) - REASONS_SHOWN} more reasons; all with --json[/]")
     if held is not None:
-        _tell_held(held, now_ms)
+        _print_holders(held, now_ms)
     output.next_step("pai vc list", "pai node list", f"pai job stop {name}")
 
 
-def _tell_held(held: Held, now_ms: int) -> None:
+def _print_holders(held: Held, now_ms: int) -> None:
     from openpai.cli.node_show import held_table, others
 
     if not held.jobs and not held.other_jobs:
         return
-    output.say("\nHolding the room:")
+    output.say("\nJobs in the way:")
     if held.jobs:
         output.say(held_table(held.jobs[:HOLDERS_SHOWN], now_ms))
     if len(held.jobs) > HOLDERS_SHOWN:
@@ -61,7 +61,7 @@ def _tell_held(held: Held, now_ms: int) -> None:
 
 
 def _alike(waits: tuple[Wait, ...]) -> list[tuple[Wait, int]]:
-    """Return each reason once, with how many tasks have it."""
+    """Return each reason once, with the number of tasks that have it."""
     found: dict[tuple[str, str], list[Wait]] = {}
     for wait in waits:
         found.setdefault((wait.code, wait.message), []).append(wait)
@@ -70,28 +70,28 @@ def _alike(waits: tuple[Wait, ...]) -> list[tuple[Wait, int]]:
 
 def move(
     name: Name,
-    front: Annotated[bool, typer.Option("--front", help="Before all equally urgent jobs.")] = False,
-    back: Annotated[bool, typer.Option("--back", help="Behind all equally urgent jobs.")] = False,
+    front: Annotated[bool, typer.Option("--front", help="Before all jobs of equal priority.")] = False,
+    back: Annotated[bool, typer.Option("--back", help="After all jobs of equal priority.")] = False,
     rank: Annotated[
-        int | None, typer.Option("--rank", metavar="N", help="A number; the higher one goes first, 0 is usual.")
+        int | None, typer.Option("--rank", metavar="N", help="Rank; jobs with a higher one go first [default: 0].")
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Move a waiting job among the equally urgent ones of its virtual cluster.
+    """Move a waiting job among those of equal priority in its virtual cluster.
 
-    Nothing that runs is stopped for it. For administrators and managers of the virtual cluster.
+    No running job is stopped for it. For administrators and managers of the virtual cluster.
     """
-    wishes: list[int | str] = [*(["front"] if front else []), *(["back"] if back else [])]
+    places: list[int | str] = [*(["front"] if front else []), *(["back"] if back else [])]
     if rank is not None:
-        wishes.append(rank)
-    if len(wishes) != 1:
-        raise Refused("InvalidParametersError", "say one of --front, --back and --rank", "see pai job move --help")
+        places.append(rank)
+    if len(places) != 1:
+        raise Refused("InvalidParametersError", "give one of --front, --back and --rank", "see pai job move --help")
     with session.connect() as pai:
-        pai.move(name, wishes[0])
+        pai.move(name, places[0])
     if json:
-        output.document({"job": name, "rank": wishes[0]})
+        output.document({"job": name, "rank": places[0]})
         return
-    where = {"front": "to the front of", "back": "to the back of"}.get(str(wishes[0]), f"to rank {wishes[0]} in")
+    where = {"front": "to the front of", "back": "to the back of"}.get(str(places[0]), f"to rank {places[0]} in")
     output.say(f"{name} was moved {where} the queue.")
     output.next_step(f"pai job why {name}")
 
@@ -100,11 +100,13 @@ def priority(
     name: Name,
     priority_class: Annotated[
         Literal["crit", "prod", "test", "oppo"],
-        typer.Argument(metavar="CLASS", help="crit, prod, test (the usual one) or oppo (only what others leave free)."),
+        typer.Argument(
+            metavar="CLASS", help="crit, prod, test (the default) or oppo (opportunistic: on free devices only)."
+        ),
     ],
     json: output.Json = False,
 ) -> None:
-    """Change how urgent a job is; where it runs, it runs on."""
+    """Change the priority of a job; a running job keeps running."""
     with session.connect() as pai:
         pai.set_priority(name, priority_class)
     if json:
@@ -115,14 +117,14 @@ def priority(
 
 
 def checkpoint(name: Name, json: output.Json = False) -> None:
-    """Say that a job has just saved its work.
+    """Record that a job has just saved a checkpoint.
 
-    A job that must leave for a more urgent one is chosen by how little it loses.
+    The scheduler preempts jobs that lose little work first.
     """
     with session.connect() as pai:
         pai.checkpointed(name)
     if json:
         output.document({"job": name, "checkpointed": True})
         return
-    output.say(f"{name} has saved its work: what it did so far is not lost if it must leave.")
+    output.say(f"Checkpoint of {name} recorded: its work so far counts as saved if it is preempted.")
     output.next_step(f"pai job show {name}")

@@ -1,4 +1,4 @@
-"""`pai job list`, `show`, `events` and `config`: what there is to know about jobs."""
+"""`pai job list`, `show`, `events` and `config`: the state and the history of jobs."""
 
 from __future__ import annotations
 
@@ -40,27 +40,30 @@ def list_(
         ),
     ] = "",
     state: Annotated[
-        str, typer.Option("--state", metavar="STATES", help="Like RUNNING,WAITING.", autocompletion=completing.states)
+        str,
+        typer.Option("--state", metavar="STATES", help="Such as RUNNING,WAITING.", autocompletion=completing.states),
     ] = "",
     keyword: Annotated[str, typer.Option("--keyword", metavar="TEXT", help="Part of a name.")] = "",
     tag: Annotated[str, typer.Option("--tag", metavar="TAGS", help="Jobs with any of these tags.")] = "",
     priority: Annotated[
-        str, typer.Option("--priority", metavar="CLASSES", help="Like crit,prod,test,oppo,default.")
+        str, typer.Option("--priority", metavar="CLASSES", help="Such as crit,prod,test,oppo,default.")
     ] = "",
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Submitted since 10m, 2h, 1d12h ago or 2026-01-31.")
     ] = None,
     node: Annotated[
         str,
-        typer.Option("--node", metavar="NODE", help="Jobs of everybody on this node.", autocompletion=completing.nodes),
+        typer.Option("--node", metavar="NODE", help="Jobs of all users on this node.", autocompletion=completing.nodes),
     ] = "",
     archived: Annotated[bool, typer.Option("--archived", help="Jobs in the archive instead.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=50000, help="How many at most.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=50000, help="Greatest number of jobs.")
+    ] = 20,
     json: output.Json = False,
 ) -> None:
     """List jobs, newest first.
 
-    Your own jobs, unless --user or --all says otherwise.
+    Your own jobs, unless --user, --all or --node is given.
     """
     with session.connect() as pai:
         own = pai.user or pai.whoami()
@@ -82,10 +85,8 @@ def list_(
         )
         unknown = _unknown(pai, split([user])) if user and not page.jobs else []
     if unknown:
-        are = "are no users" if len(unknown) > 1 else "is no user"
-        raise Refused(
-            "NoUserError", f"there {are} {', '.join(map(repr, unknown))}", "`pai user list` shows the users there are"
-        )
+        users = "users" if len(unknown) > 1 else "user"
+        raise Refused("NoUserError", f"unknown {users}: {', '.join(unknown)}", "`pai user list` shows the users")
     if json:
         output.document(page.document)
         return
@@ -100,7 +101,7 @@ def list_(
             "since": since,
             "node": node,
         }
-        _tell_none({key: value for key, value in searched.items() if value}, archived, all_)
+        _print_none({key: value for key, value in searched.items() if value}, archived, all_)
         return
     from openpai.cli.tables import archived_list, job_list
 
@@ -113,7 +114,7 @@ def list_(
 
 
 def _unknown(pai: Client, users: Sequence[str]) -> list[str]:
-    """Return which of these are no users; none where one may not see who there is."""
+    """Return the names that are not users; none if the caller may not list users."""
     try:
         known = {found.name for found in pai.users()}
     except (Refused, Unavailable):
@@ -121,7 +122,7 @@ def _unknown(pai: Client, users: Sequence[str]) -> list[str]:
     return [name for name in users if name not in known]
 
 
-def _tell_none(searched: Mapping[str, str], archived: bool, is_all: bool) -> None:
+def _print_none(searched: Mapping[str, str], archived: bool, is_all: bool) -> None:
     where = ", ".join(f"{key} {value}" for key, value in searched.items())
     if archived:
         empty = "The archive is empty." if is_all else "Your archive is empty."
@@ -173,7 +174,7 @@ def show(
 
 
 def _kept(pai: Client, name: str) -> Sequence[WorkKept]:
-    """Return what tasks left; nothing where one may not read it, or of a server that knows of no such thing."""
+    """Return what tasks left; nothing if the caller may not read it, or the server is too old."""
     try:
         return pai.kept_work(name)
     except (Refused, Unavailable):
@@ -188,7 +189,7 @@ def events(
     """Show what happened to a job, oldest first."""
     if type_ is not None and type_ not in EVENT_TYPES:
         raise Refused(
-            "InvalidParametersError", f"{type_!r} is no type of events", f"there are: {', '.join(EVENT_TYPES)}"
+            "InvalidParametersError", f"{type_!r} is not a type of events", f"choose from: {', '.join(EVENT_TYPES)}"
         )
     with session.connect() as pai:
         found = pai.events(name, type_)
@@ -205,7 +206,7 @@ def events(
 
 
 def config(name: Name, json: output.Json = False) -> None:
-    """Print a job's file, its secrets masked."""
+    """Print a job's file, with its secrets masked."""
     with session.connect() as pai:
         text = pai.config(name)
     if json:
@@ -214,6 +215,6 @@ def config(name: Name, json: output.Json = False) -> None:
         output.document(yaml.safe_load(text))
         return
     if sys.stdout.isatty():
-        # Into a pipe the file goes as it is: to be submitted again.
+        # A pipe gets the file unchanged, so that it can be submitted again.
         text = plain(text)
     sys.stdout.write(text if text.endswith("\n") else text + "\n")

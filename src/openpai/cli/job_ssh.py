@@ -1,4 +1,4 @@
-"""`pai job ssh`: into a running task, or how to get there."""
+"""`pai job ssh`: connect to a running task, or show how."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def ssh(
     name: Name,
     role: Annotated[str | None, typer.Option("--role", "-r", metavar="ROLE", help="Task role.")] = None,
     index: Annotated[int | None, typer.Option("--index", "-i", metavar="I", min=0, help="Task of the role.")] = None,
-    connect: Annotated[bool, typer.Option("--connect", "-c", help="Connect, instead of saying how.")] = False,
+    connect: Annotated[bool, typer.Option("--connect", "-c", help="Connect, instead of showing the command.")] = False,
     json: output.Json = False,
 ) -> None:
-    """Say how to reach a job's running tasks by SSH, or connect to one.
+    """Show how to reach a job's running tasks by SSH, or connect to one.
 
-    A task can be reached when its role asks for a port named `ssh` and runs a server there.
+    A task can be reached if its role has a port labelled `ssh` and runs an SSH server there.
     """
     with session.connect() as pai:
-        found = _doors(pai, name)
+        found = _reachable(pai, name)
     chosen = [one for one in found if role in (None, one.role) and index in (None, one.index)]
     if not chosen:
         known = ", ".join(one.name for one in found)
-        raise Refused("NoJobSshInfoError", f"no such task of {name} can be reached", f"these can: {known}")
+        raise Refused("NoJobSshInfoError", f"no such task of {name} can be reached", f"choose from: {known}")
     if connect:
-        _become(chosen[0])
+        _replace_process(chosen[0])
     if json:
         output.document([one.document for one in chosen])
         return
@@ -46,19 +46,19 @@ def ssh(
     output.next_step(f"pai job ssh {name} --role {chosen[0].role} --index {chosen[0].index} --connect")
 
 
-def _doors(pai: Client, name: str) -> tuple[SshTask, ...]:
+def _reachable(pai: Client, name: str) -> tuple[SshTask, ...]:
     try:
         return pai.ssh(name)
     except Refused as error:
-        # OpenPAI's answer does not tell a job that does not run yet from one that never will.
+        # OpenPAI's answer is the same for a job that does not run yet and for one that has ended.
         if error.code != "NoJobSshInfoError" or not (job := pai.job(name)).is_final:
             raise
-        message = f"job {job.full_name} is over; no task of it can be reached"
+        message = f"job {job.full_name} is over; its tasks cannot be reached"
         raise Refused("FinishedJobError", message, f"start it again first: pai job start {name}") from error
 
 
-def _become(task: SshTask) -> None:
-    """Let ssh take this process's place; host and port come from the server and are no options of ssh's."""
+def _replace_process(task: SshTask) -> None:
+    """Replace this process by ssh; `--` keeps the server's host from being read as an option."""
     sys.stdout.flush()
     try:
         os.execvp("ssh", ["ssh", "-p", str(task.port), "-l", "root", "--", task.host])  # noqa: S606, S607

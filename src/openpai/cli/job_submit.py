@@ -1,4 +1,4 @@
-"""`pai job submit` and `pai job check`: a job file, on its way in or only looked at."""
+"""`pai job submit`, `pai job clone` and `pai job check`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from openpai.client import Client, JobDetail
     from openpai.client.model import Submitted
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="Job file (YAML, or OpenPAI's v1 JSON); - reads a pipe.")]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="Job file (YAML, or OpenPAI's v1 JSON); - reads standard input.")
+]
 
 
 def ended(job: JobDetail, called: str, *steps: str) -> int:
-    """Tell a person how a job, by the name they call it, ended and what to do next; return the exit code for it.
+    """Print how a job ended and what to do next, with its name as the user gave it; return the exit code.
 
-    `steps` are more that can be done next.
+    `steps` are further commands to suggest.
     """
     import time
 
@@ -47,7 +49,7 @@ def _watch(pai: Client, name: str, steps: Sequence[str]) -> int:
     try:
         return ended(watch(pai, name, output.console()), name, *steps)
     except KeyboardInterrupt:
-        output.say(f"\n{name} goes on running; only the view ended.")
+        output.say(f"\n{name} keeps running; only the view has ended.")
         output.next_step(f"pai job show {name}", f"pai job logs {name} -f", f"pai job stop {name}")
         return Exit.INTERRUPTED
 
@@ -55,15 +57,14 @@ def _watch(pai: Client, name: str, steps: Sequence[str]) -> int:
 @change_options()
 def submit(
     file: File,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Watch the job until it is over.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Watch the job until it ends.")] = False,
     *,
     changes: Changes,
     json: output.Json = False,
 ) -> int:
     """Submit a job file.
 
-    The platform has promised to run the job when this returns. Options change the file's content on its way, not the
-    file itself.
+    When this returns, the platform has saved the job and will run it. Options change what is sent, not the file.
     """
     edited = changed(jobfile.read(file), changes)
     with session.connect() as pai:
@@ -72,21 +73,21 @@ def submit(
         except InvalidProtocol as refusal:
             refusal.message = describe(file, edited, refusal)
             refusal.faults = tuple(edited.faults(refusal.faults))
-            refusal.advice = "nothing was submitted; mend the lines named above"
+            refusal.advice = "nothing was submitted; correct the lines named above"
             raise
         except Refused as refusal:
             if refusal.code == "ConflictJobError":
                 refusal.advice = f"submit it under another name: pai job submit {file} --name NAME"
             raise
-        return tell_submitted(pai, job, edited, watch=watch, json=json)
+        return report_submitted(pai, job, edited, watch=watch, json=json)
 
 
-def tell_submitted(
+def report_submitted(
     pai: Client, job: Submitted, edited: Edited, *, watch: bool, json: bool, steps: Sequence[str] = ()
 ) -> int:
-    """Tell what became of a submission and of the job if it is watched; return the exit code for it.
+    """Print the result of a submission, and of the job if it is watched; return the exit code.
 
-    `steps` are more that can be done once a watched job is over.
+    `steps` are further commands to suggest when a watched job has ended.
     """
     for warning in job.warnings:
         output.warn(edited.remark(warning))
@@ -112,7 +113,7 @@ def check(
 ) -> int:
     """Check a job file offline: every fault, with its line.
 
-    The options are those of submit: what is checked is what would be sent.
+    The options are those of submit, and the check is of what submit would send.
     """
     from openpai.protocol.reading import read_job
 
@@ -122,7 +123,7 @@ def check(
     except InvalidProtocol as refusal:
         if not json:
             refusal.message = describe(file, edited, refusal)
-            refusal.advice = "mend the lines named above and check again"
+            refusal.advice = "correct the lines named above and check again"
         refusal.faults = tuple(edited.faults(refusal.faults))
         raise
     warnings = [edited.remark(warning) for warning in found.warnings]
@@ -133,7 +134,7 @@ def check(
         output.warn(warning)
     spec = found.spec
     devices = f", {words.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
-    output.say(f"{file} is a good job file: {spec.name}, {words.plural(spec.tasks_total, 'task')}{devices}.")
+    output.say(f"{file} is valid: {spec.name}, {words.plural(spec.tasks_total, 'task')}{devices}.")
     output.next_step(f"pai job submit {file} --watch")
     return Exit.OK
 

@@ -1,7 +1,7 @@
-"""Edits in the text of a job file: comments stay, and what is found later is still reported by the file's own lines.
+"""Edits in the text of a job file: comments stay, and faults are still reported by the lines of the file.
 
-A value that is there is replaced in its place; a key that is missing gets a line of its own before its neighbours,
-or joins them where the mapping is written in braces.
+An existing value is replaced in its place; a missing key gets a line of its own before its neighbours, or joins them
+if the mapping is written in braces.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BEFORE_DASH: Final = re.compile(r"(?:[&!]\S*|\s+|#[^\n]*)*")
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A job file after edits: what to send, and how to say of a line what its author sees there."""
+    """A job file after edits: what to send, and the line of the original for each of its lines."""
 
     content: bytes
     text: str
@@ -56,11 +56,11 @@ class _Edit:
     end: int
     text: str
     is_new: bool = False
-    """Whether it adds something that the author's own text does not have."""
+    """Whether it adds something that the original does not have."""
 
 
 class Editor:
-    """A job file and the edits that are wanted in it."""
+    """A job file and the edits to make in it."""
 
     def __init__(self, content: bytes) -> None:
         try:
@@ -74,7 +74,7 @@ class Editor:
         self._first: dict[int, tuple[yaml.SequenceNode, tuple[str, ...]]] = {}
 
     def replace(self, node: yaml.Node, what: str, value: str) -> None:
-        """Give a single value another one."""
+        """Replace a single value."""
         import yaml
 
         if not isinstance(node, yaml.ScalarNode):
@@ -83,12 +83,12 @@ class Editor:
         self._edits.append(_Edit(start, end, scalar(value) if start < end else f" {scalar(value)}"))
 
     def put(self, node: yaml.Node, path: Sequence[str], value: Any) -> None:
-        """Set what `path` leads to from a mapping, whether it is there or not."""
+        """Set the value at `path` below a mapping, whether the keys exist or not."""
         import yaml
 
         found = child(node, path[0])
         if found is not None and not node.start_mark.index <= found.start_mark.index <= node.end_mark.index:
-            message = f"{path[0]!r} stands elsewhere in the file and is only referred to here"
+            message = f"{path[0]!r} is defined elsewhere in the file and only referred to here"
             raise Refused("InvalidParametersError", message, "change it in the file")
         if found is None:
             _nest(self._new.setdefault(node.start_mark.index, (node, {}))[1], path, value)
@@ -98,10 +98,10 @@ class Editor:
             _nest(self._new.setdefault(found.start_mark.index, (found, {}))[1], path[1:], value)
         elif isinstance(found, yaml.MappingNode):
             self.put(found, path[1:], value)
-        # Of anything else in its place the check says what is wrong with it.
+        # The check of the job file reports anything else in its place.
 
     def prepend(self, node: yaml.Node | None, texts: Iterable[str]) -> None:
-        """Put texts before the first item of a list; twice is once for a list that several places refer to."""
+        """Put texts before the first item of a list; once for a list that several places refer to."""
         import yaml
 
         if isinstance(node, yaml.SequenceNode):
@@ -187,12 +187,12 @@ def _compose(text: str) -> yaml.Node | None:
         where = f"line {line}: " if line else ""
         problem = getattr(error, "problem", None) or "not YAML"
         raise Refused(
-            "InvalidProtocolError", f"the job file is no YAML: {where}{problem}", "mend it; nothing was submitted"
+            "InvalidProtocolError", f"the job file is not YAML: {where}{problem}", "correct it; nothing was submitted"
         ) from error
 
 
 def child(node: yaml.Node | None, key: str) -> yaml.Node | None:
-    """Return the value of a key, None where there is none."""
+    """Return the value of a key, or None."""
     import yaml
 
     if not isinstance(node, yaml.MappingNode):
@@ -208,14 +208,14 @@ def keys_of(node: yaml.Node | None) -> list[str]:
 
 
 def scalar(text: str) -> str:
-    """Return what somebody typed as a value of YAML and JSON alike: a number, a word of its own kind, or text."""
+    """Return what a user typed as a value that YAML and JSON read alike: a number, a constant, or text."""
     import yaml
 
     value: Any = resolve(text)
     if text[:1] in ("'", '"'):
         with contextlib.suppress(yaml.YAMLError):
             value = yaml.safe_load(text)
-    # Plain text stays as it was typed: YAML would fold its lines and read dates and lists into it.
+    # Plain text stays as it was typed: YAML would fold its lines, or read it as a date or a list.
     return _json(value if isinstance(value, str | int | float) else text)
 
 

@@ -1,7 +1,7 @@
-"""Commands that are loaded when they are called, so that the tenth of them makes none of the others slower.
+"""Commands that are imported when they are called, so that each starts quickly.
 
-A group is a table: the name of each command, where it is, and its line in the help. What the help needs is in the
-table, and nothing is loaded to print it.
+A group is a table: the name of each command, its function, and its line in the help. The help is printed from the
+table without importing anything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Table = Mapping[str, tuple[str, str]]
 
 
 class _Once:
-    """A command that refuses an option of one value that is given twice: the last would win, and nobody would know."""
+    """A command that refuses an option of one value that is given twice: otherwise the last would win silently."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         if not ctx.resilient_parsing:
@@ -37,7 +37,7 @@ class Command(_Once, TyperCommand):
 
 
 def lazily(table: Table) -> type[TyperGroup]:
-    """Return the class of a group that finds its commands in a table, beside those it is given."""
+    """Return the class of a group that finds its commands in a table, in addition to those added to it."""
 
     class Lazy(_Once, TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:
@@ -67,7 +67,7 @@ def lazily(table: Table) -> type[TyperGroup]:
 
 
 def group(message: str, table: Table) -> typer.Typer:
-    """Return a group of commands, each of which is loaded when it is called."""
+    """Return a group of commands, each of which is imported when it is called."""
     app = typer.Typer(cls=lazily(table), help=message, no_args_is_help=True, rich_markup_mode=None)
     app.callback()(_nothing)
     return app
@@ -88,4 +88,4 @@ def load(name: str, place: str) -> Any:
 
 
 def _nothing() -> None:
-    """Make a group a group, whatever it holds."""
+    """Keep Typer from merging a group with its only command."""

@@ -1,7 +1,6 @@
-"""Plain tables for people: headings, rows of text, and nothing wider than a terminal.
+"""Plain tables for people: headings and rows of text, no wider than the terminal.
 
-Where no terminal is, as in a pipe, each row is one line of whatever width, so that `grep` and `cut` find what they
-look for.
+Without a terminal, as in a pipe, each row is one line of any width, so that `grep` and `cut` work.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def listing(
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Table:
-    """Return what there is to say about one thing, a fact a line; empty ones are left out."""
+    """Return a table with one fact per line; empty ones are left out."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -52,12 +51,12 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
 
 
 def shown(text: str) -> str:
-    """Return what others wrote as Rich markup that shows it, whatever orders to a terminal are in it."""
+    """Return untrusted text as Rich markup that shows it, with control characters escaped."""
     return escape(harmless(text))
 
 
 def lines(table: Table) -> Iterator[str]:
-    """Yield a table as text without styles, a row a line."""
+    """Yield a table as text without styles, one row per line."""
     columns = [[str(column.header), *map(_plain, column.cells)] for column in table.columns]
     if not table.show_header:
         columns = [cells[1:] for cells in columns]

@@ -1,4 +1,4 @@
-"""`pai login` and `pai logout`: get a token from a server, keep it, and give it back."""
+"""`pai login` and `pai logout`: get a token from a server and save it; revoke it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _asked_user(address: str, from_stdin: bool) -> str:
     if from_stdin or not sys.stdin.isatty():
-        raise Refused("InvalidParametersError", "no user given", "say who you are with --user NAME")
+        raise Refused("InvalidParametersError", "no user given", "name the user with --user NAME")
     return str(typer.prompt(f"User at {address}", err=True))
 
 
@@ -42,18 +42,18 @@ def _of_token(address: str) -> Login:
 
 def login(
     url: Annotated[str | None, typer.Option("--url", metavar="URL", help="Server, as in http://host:9186.")] = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", metavar="NAME", help="Who you are there.")] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="NAME", help="Your user name there.")] = None,
     password_stdin: prompts.PasswordStdin = False,
     token_stdin: Annotated[
         bool, typer.Option("--token-stdin", help="Read a token from standard input and log in with that.")
     ] = False,
-    sso: Annotated[bool, typer.Option("--sso", help="Log in on your organisation's page, in the browser.")] = False,
+    sso: Annotated[bool, typer.Option("--sso", help="Log in by single sign-on, in the browser.")] = False,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="With --sso: print the page's address instead of opening it.")
     ] = False,
     json: output.Json = False,
 ) -> None:
-    """Log in at a server; later commands talk to it."""
+    """Log in at a server; later commands use it."""
     from openpai.client import Client
     from openpai.client import credentials as kept
 
@@ -78,7 +78,7 @@ def login(
 
 
 def logout(json: output.Json = False) -> None:
-    """Revoke the token kept for a server and forget it."""
+    """Log out: revoke the saved token of a server."""
     from openpai.client import Client
     from openpai.client import credentials as kept
 
@@ -90,7 +90,7 @@ def logout(json: output.Json = False) -> None:
                 pai.logout()
                 was_revoked = True
             except Refused as error:
-                # A token that is no longer good needs no revoking.
+                # An invalid token needs no revocation.
                 if error.status != 401:
                     raise
     kept.forget(found.url)

@@ -1,7 +1,7 @@
 """The command `pai`: jobs, nodes and logs from a terminal, through the Python client alone.
 
-Every command tells people the next step and programs a JSON document. Commands load what they need when they are
-called, so that none keeps a person waiting.
+Every command prints the next step for people, or a JSON document for programs. Commands import what they need when
+they are called, so that each starts quickly.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import typer
 from openpai.cli import session
 from openpai.cli.exits import Exit, exit_for, exit_table
 from openpai.cli.lazy import lazily
-from openpai.cli.output import aside, complain, document, put_up_with_any_text
+from openpai.cli.output import aside, complain, document, replace_unencodable_text
 from openpai.protocol.errors import Broken, PaiError, Refused
 from openpai.protocol.wording import validation_message
 
 # Where each command is, and its line in the help: the first of its own docstring.
 COMMANDS: Final = {
-    "login": ("openpai.cli.login:login", "Log in at a server; later commands talk to it."),
-    "logout": ("openpai.cli.login:logout", "Revoke the token kept for a server and forget it."),
+    "login": ("openpai.cli.login:login", "Log in at a server; later commands use it."),
+    "logout": ("openpai.cli.login:logout", "Log out: revoke the saved token of a server."),
     "job": ("openpai.cli.job:app", "Jobs: submit, watch, read, stop."),
-    "run": ("openpai.cli.run:run", "Run a command as a job, and the code in this directory with it."),
-    "node": ("openpai.cli.node:app", "The machines that run jobs."),
-    "vc": ("openpai.cli.vc:app", "Virtual clusters: who is promised what."),
+    "run": ("openpai.cli.run:run", "Run a command as a job, with the code in this directory."),
+    "node": ("openpai.cli.node:app", "The nodes that run jobs."),
+    "vc": ("openpai.cli.vc:app", "Virtual clusters: the shares of the cluster."),
     "scheduler": ("openpai.cli.scheduler:app", "The scheduler: its decisions and its fairness."),
-    "user": ("openpai.cli.user:app", "People who may log in."),
-    "group": ("openpai.cli.group:app", "Groups: people who are granted the same."),
-    "token": ("openpai.cli.token:app", "Your logins, and tokens for programs."),
+    "user": ("openpai.cli.user:app", "Users: accounts that may log in."),
+    "group": ("openpai.cli.group:app", "Groups: users with the same rights."),
+    "token": ("openpai.cli.token:app", "Tokens: your logins, and tokens for programs."),
     "storage": ("openpai.cli.storage:app", "Storages: named places for data."),
-    "quota": ("openpai.cli.quota:app", "Quotas: what a user may use."),
-    "report": ("openpai.cli.report:report", "Tell what was used, in hours of GPUs, processors and memory."),
+    "quota": ("openpai.cli.quota:app", "Quotas: limits for users."),
+    "report": ("openpai.cli.report:report", "Report use in hours of GPUs, CPUs and memory."),
     "audit": ("openpai.cli.audit:app", "The audit log: who did what."),
-    "alert": ("openpai.cli.alert:app", "Alerts: what wants attention."),
+    "alert": ("openpai.cli.alert:app", "Alerts: what needs attention."),
     "protocol": ("openpai.cli.protocol:app", "The format of job files."),
 }
 EPILOG = f"""\b
@@ -70,7 +70,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="Server to talk to, instead of the latest login's.")
+        str | None, typer.Option("--url", metavar="URL", help="Server to use, instead of the one of the latest login.")
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -80,9 +80,9 @@ def options(
     session.use(url)
 
 
-def _tell(error: PaiError) -> int:
+def _report(error: PaiError) -> int:
     if isinstance(error, Refused) and error.status == 401:
-        # The server's advice is for whoever writes requests by hand.
+        # The server's advice is for those who write requests by hand.
         error.advice = session.how_to_log_in()
     if "--json" in sys.argv:
         document(error.as_dict())
@@ -90,16 +90,16 @@ def _tell(error: PaiError) -> int:
     return exit_for(error)
 
 
-def _misused(message: str, context: typer.Context | None) -> int:
+def _refuse_usage(message: str, context: typer.Context | None) -> int:
     if message.startswith("Usage:"):
         sys.stderr.write(message + "\n")
         return Exit.REFUSED
     path = "pai" if context is None else context.command_path
-    return _tell(Refused("InvalidParametersError", message, f"see {path} --help"))
+    return _report(Refused("InvalidParametersError", message, f"see {path} --help"))
 
 
 def _wrong_value(error: Exception) -> str:
-    """Return in a sentence what value of which option is wrong; empty where that is not what is wrong."""
+    """Return a sentence on the option whose value is wrong; empty for any other error."""
     faults = getattr(error.__cause__, "errors", None)
     param = getattr(error, "param", None)
     if faults is None or param is None:
@@ -115,32 +115,32 @@ def _invoke() -> int:
     try:
         result = app(standalone_mode=False, prog_name="pai")
     except PaiError as error:
-        return _tell(error)
+        return _report(error)
     except (KeyboardInterrupt, typer.Abort):
         aside("interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again when it flushes at its end.
+        # The reader of our output has closed it. Python would fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except UnicodeEncodeError as error:
-        # Python keeps bytes of the command line that are no text, until somebody wants to send them.
-        message = f"{error.object[:80]!r} is no text in this terminal's encoding"
-        return _tell(Refused("InvalidParametersError", message, "use a locale with UTF-8, as in LC_ALL=C.UTF-8"))
+        # Python keeps bytes of the command line that are not text, until they are sent.
+        message = f"{error.object[:80]!r} is not text in this terminal's encoding"
+        return _report(Refused("InvalidParametersError", message, "use a locale with UTF-8, as in LC_ALL=C.UTF-8"))
     except Exception as error:
-        # What the command line library raises for a wrong use is private to it, but all of it can be told.
+        # The library's exceptions for wrong use are private, but all of them have this method.
         usage = getattr(error, "format_message", None)
         if usage is not None:
-            return _misused(_wrong_value(error) or usage(), getattr(error, "ctx", None))
+            return _refuse_usage(_wrong_value(error) or usage(), getattr(error, "ctx", None))
         if os.environ.get("PAI_DEBUG"):
             raise
         bug = Broken(f"{type(error).__name__}: {error}")
         bug.advice = "this is a bug in openpai; run the command again with PAI_DEBUG=1 and report what it prints"
-        return _tell(bug)
+        return _report(bug)
     return result if isinstance(result, int) else Exit.OK
 
 
 def run() -> None:
     """Run the command line and end the process with the exit code that belongs to what happened."""
-    put_up_with_any_text()
+    replace_unencodable_text()
     sys.exit(int(_invoke()))

@@ -1,4 +1,4 @@
-"""`pai node`: the machines, and taking them out of service."""
+"""`pai node`: the nodes, and taking them out of service."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
     from openpai.client import NodeView
 
 COMMANDS: Final = {
-    "list": ("openpai.cli.node:list_", "List the machines and how much of each is in use."),
-    "show": ("openpai.cli.node_show:show", "Show a machine: its devices, the jobs on it, and what was done to it."),
+    "list": ("openpai.cli.node:list_", "List the nodes and how much of each is in use."),
+    "show": ("openpai.cli.node_show:show", "Show a node: its devices, the jobs on it, and its history."),
     "drain": (
         "openpai.cli.node:drain",
-        "Let a machine take nothing new; what runs there may end first.",
+        "Drain a node: it gets no new tasks, and those that run there may end.",
     ),
-    "undrain": ("openpai.cli.node:undrain", "Let a drained machine take jobs again."),
-    "mark-bad": ("openpai.cli.node:mark_bad", "Say which GPUs of a machine are bad; nobody is given them."),
-    "forget": ("openpai.cli.node:forget", "Forget a machine that is gone for good."),
+    "undrain": ("openpai.cli.node:undrain", "Undrain a node: it gets tasks again."),
+    "mark-bad": ("openpai.cli.node:mark_bad", "Mark the bad GPUs of a node; no task gets them."),
+    "forget": ("openpai.cli.node:forget", "Forget a node that is gone for good."),
 }
-app = group("The machines that run jobs.", COMMANDS)
+app = group("The nodes that run jobs.", COMMANDS)
 
 Node = Annotated[
     str,
     typer.Argument(
-        metavar="NODE", help="Name of the machine, as `pai node list` shows it.", autocompletion=completing.nodes
+        metavar="NODE", help="Name of the node, as `pai node list` shows it.", autocompletion=completing.nodes
     ),
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for those who wonder.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to users.")]
 
 
 def list_(json: output.Json = False) -> None:
-    """List the machines and how much of each is in use."""
+    """List the nodes and how much of each is in use."""
     with session.connect() as pai:
         nodes = pai.nodes()
     if json:
         output.document([node.document for node in nodes])
         return
     if not nodes:
-        output.say("No nodes: the platform's backend has found no machine to run jobs on.")
+        output.say("No nodes: the backend has found no machine that can run tasks.")
         output.next_step("pai up --help")
         return
     from openpai.cli.bars import node_list
@@ -62,14 +62,14 @@ def drain(
     node: Node,
     reason: Reason = "",
     deadline: Annotated[
-        str | None, typer.Option("--deadline", metavar="TIME", help=f"How long jobs may run on: {FORMS}.")
+        str | None, typer.Option("--deadline", metavar="TIME", help=f"Time until jobs on it are stopped: {FORMS}.")
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Let a machine take nothing new; what runs there may end first.
+    """Drain a node: it gets no new tasks, and those that run there may end.
 
-    Jobs that still run there at the deadline are ended like any that must leave, with their grace period, and wait
-    for another place as a new attempt. Without --deadline one that was set before is gone.
+    At the deadline, jobs that still run there are preempted with their grace period, and wait for another node as a
+    new attempt. Without --deadline an earlier deadline is removed.
     """
     deadline_s = None if deadline is None else whole_seconds(deadline, "--deadline", least=0)
     with session.connect() as pai:
@@ -78,16 +78,20 @@ def drain(
         output.document(found.document)
         return
     left = words.plural(found.tasks, "task")
-    until = "to the end" if found.drain_deadline_ms is None else f"until {words.clock_time(found.drain_deadline_ms)}"
-    output.say(f"{found.name} takes nothing new; {left} {'runs' if found.tasks == 1 else 'run'} there {until}.")
+    until = (
+        "until they end" if found.drain_deadline_ms is None else f"until {words.clock_time(found.drain_deadline_ms)}"
+    )
+    output.say(
+        f"{found.name} gets no new tasks; {left} {'keeps' if found.tasks == 1 else 'keep'} running there {until}."
+    )
     output.next_step(f"pai node show {found.name}", f"pai node undrain {found.name}")
 
 
 def undrain(node: Node, json: output.Json = False) -> None:
-    """Let a drained machine take jobs again."""
+    """Undrain a node: it gets tasks again."""
     with session.connect() as pai:
         found = pai.change_node(node, is_drained=False)
-    _describe(found, f"{found.name} takes jobs again.", json)
+    _describe(found, f"{found.name} gets tasks again.", json)
 
 
 def mark_bad(
@@ -98,9 +102,9 @@ def mark_bad(
     reason: Reason = "",
     json: output.Json = False,
 ) -> None:
-    """Say which GPUs of a machine are bad; nobody is given them.
+    """Mark the bad GPUs of a node; no task gets them.
 
-    The numbers replace those said before. Jobs that hold a bad GPU run on.
+    The numbers replace the earlier ones. Jobs that hold a bad GPU keep running.
     """
     numbers = _numbers(devices)
     with session.connect() as pai:
@@ -110,7 +114,7 @@ def mark_bad(
 
 
 def forget(node: Node, json: output.Json = False) -> None:
-    """Forget a machine that is gone for good, so that nothing is promised on it any more."""
+    """Forget a machine that is gone for good, so that no virtual cluster is guaranteed anything on it."""
     with session.connect() as pai:
         pai.forget_node(node)
     if json:
@@ -128,7 +132,7 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         numbers = [-1]
     if min(numbers) < 0:
-        raise Refused("InvalidParametersError", f"{text!r} are no GPU numbers", "write them as 0,3 or say none")
+        raise Refused("InvalidParametersError", f"{text!r} are not GPU numbers", "write them as 0,3 or write none")
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""`pai node show`: one machine, what is wrong with it, who uses it, and what was done to it."""
+"""`pai node show`: one node, its state, the jobs on it, and its history."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def show(node: Node, json: output.Json = False) -> None:
-    """Show a machine: its devices, the jobs on it, and what was done to it.
+    """Show a node: its devices, the jobs on it, and its history.
 
-    Jobs that you may not look at are counted. What was done to the machine is shown to administrators.
+    Jobs that you may not see are only counted. The history is shown to administrators.
     """
     with session.connect() as pai:
         found = pai.node(node)
@@ -46,7 +46,11 @@ def _facts(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
     yield "address", node.address
     yield "health", "good" if node.is_healthy else node.message or "not healthy"
     if node.is_drained:
-        until = "" if node.drain_deadline_ms is None else f"; jobs leave at {words.clock_time(node.drain_deadline_ms)}"
+        until = (
+            ""
+            if node.drain_deadline_ms is None
+            else f"; jobs are stopped at {words.clock_time(node.drain_deadline_ms)}"
+        )
         yield "drained", (node.drained_because or "yes") + until
     yield "CPUs", f"{node.cpus.used} of {node.cpus.total} in use"
     yield "memory", f"{words.memory(node.memory_mb.used)} of {words.memory(node.memory_mb.total)} in use"
@@ -66,7 +70,7 @@ def _devices(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
 
 
 def held_table(jobs: Iterable[Holding], now_ms: int) -> Table:
-    """Return a table of what jobs hold, since when, and until when at the latest."""
+    """Return a table of the resources that jobs hold, since when, and until when at the latest."""
     from openpai.cli.listing import listing
 
     rows = [
@@ -80,7 +84,7 @@ def held_table(jobs: Iterable[Holding], now_ms: int) -> Table:
         )
         for one in jobs
     ]
-    whole = ("RUNS", "ENDS")
+    whole = ("RUNNING", "ENDS")
     return listing(("JOB", "TASKS", "GPUS", "CPUS", *whole), rows, right=("TASKS", "GPUS", "CPUS"), whole=whole)
 
 
@@ -93,11 +97,11 @@ def _end(one: Holding, now_ms: int) -> str:
 
 
 def others(held: Held) -> str:
-    """Return a line about the jobs that may not be looked at; empty when there are none."""
+    """Return a line about the jobs that the user may not see; empty if there are none."""
     if not held.other_jobs:
         return ""
     gpus = f"{words.plural(held.other_gpus, 'GPU')} and " if held.other_gpus else ""
-    return f"{words.plural(held.other_jobs, 'job')} of others: {gpus}{words.plural(held.other_cpus, 'CPU')}"
+    return f"{words.plural(held.other_jobs, 'job')} of other users: {gpus}{words.plural(held.other_cpus, 'CPU')}"
 
 
 def _history(entries: Sequence[dict[str, Any]]) -> Table:
@@ -107,4 +111,4 @@ def _history(entries: Sequence[dict[str, Any]]) -> Table:
         (words.clock_time(one.get("time")), str(one.get("actor")), words.details(one.get("detail") or {}))
         for one in entries
     ]
-    return listing(("TIME", "WHO", "WHAT"), rows, whole=("TIME",))
+    return listing(("TIME", "USER", "CHANGE"), rows, whole=("TIME",))

@@ -1,7 +1,7 @@
-"""The two voices of the terminal: tables and hints for people, or JSON for programs, never both on one stream.
+"""The output of commands: tables and hints for people, or JSON for programs, never both on one stream.
 
 With `--json` standard output carries nothing but JSON: one document, or one per line where a command streams. An
-error is a document as well, the same that the API answers with, so that a program finds it where it looks.
+error is a document as well, the same as the API returns.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 TABLE_WIDTH: Final = 80
-# What bars are drawn with, for terminals that know nothing but ASCII.
+# The characters of bars for terminals that have only ASCII.
 IN_ASCII: Final = {"█": "#", "▒": "%", "◧": "o", "·": ".", "×": "x"}
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
-def put_up_with_any_text() -> None:
-    """Have standard output and errors show something like it for what their encoding lacks, instead of failing."""
-    codecs.register_error("openpai", _like_it)
+def replace_unencodable_text() -> None:
+    """Make standard output and standard error replace characters that their encoding lacks, instead of failing."""
+    codecs.register_error("openpai", _replacement)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="openpai")
 
 
-def _like_it(error: UnicodeError) -> tuple[str, int]:
+def _replacement(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(IN_ASCII.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
@@ -45,13 +45,13 @@ def _like_it(error: UnicodeError) -> tuple[str, int]:
 
 @cache
 def console() -> Console:
-    """Return the terminal that tables are drawn on."""
+    """Return the console of standard output."""
     return _console()
 
 
 @cache
 def error_console() -> Console:
-    """Return the terminal that errors and asides go to."""
+    """Return the console of standard error."""
     return _console(stderr=True)
 
 
@@ -75,7 +75,7 @@ def json_line(value: Any) -> None:
 def _json(value: Any, indent: int | None = None) -> str:
     # JSON can say every character in ASCII, where the stream cannot.
     is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    # JSON escapes only the controls of ASCII by itself; a terminal obeys others as well.
+    # JSON escapes only the control characters of ASCII; a terminal obeys others as well.
     return harmless_json(json.dumps(value, indent=indent, ensure_ascii=not is_utf, default=str))
 
 
@@ -84,7 +84,7 @@ def say(what: str | Table = "") -> None:
     if isinstance(what, str):
         console().print(harmless(what), markup=False, soft_wrap=True)
     elif console().is_terminal or "COLUMNS" in os.environ:
-        # In a narrower terminal lines break; folded into it, a table would lose whole columns.
+        # In a narrower terminal lines wrap: folded to fit, a table would lose whole columns.
         (console() if console().width >= TABLE_WIDTH else _console(width=TABLE_WIDTH)).print(what)
     else:
         from openpai.cli.listing import lines
@@ -93,12 +93,12 @@ def say(what: str | Table = "") -> None:
 
 
 def say_marked_up(text: str) -> None:
-    """Print text with Rich markup for a person; whatever others wrote is escaped in it."""
+    """Print text with Rich markup for a person; untrusted text in it must be escaped."""
     console().print(harmless(text), soft_wrap=True)
 
 
 def next_step(*commands: str) -> None:
-    """Tell a person what to do next."""
+    """Print the commands that a person may want next."""
     from rich.markup import escape
 
     for number, command in enumerate(commands):

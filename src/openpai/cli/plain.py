@@ -1,9 +1,8 @@
-"""What tasks wrote, as text that gives no orders to the reader's terminal.
+"""Logs as text without control sequences for the reader's terminal.
 
-A log is written by others, and a terminal obeys what it is sent: it may write the clipboard (OSC 52), rename its
-window, answer questions as if they had been typed, or clear the screen. Only line ends, tabs and carriage returns, by
-which progress bars are drawn, pass. Colours do not: one that is never ended goes on behind the log, and text in the
-colour of its background is copied without being seen.
+A log is untrusted, and its control sequences could write the clipboard (OSC 52), rename the window, type answers, or
+clear the screen. Only line ends, tabs and carriage returns, with which progress bars are drawn, pass. Colours do not:
+one that is not reset would continue after the log, and text in the colour of its background would be invisible.
 """
 
 from __future__ import annotations
@@ -14,49 +13,49 @@ from typing import Final
 from openpai.protocol.wording import harmless
 
 HELD_MAX: Final = 64
-# Of whole sequences that programs write to colour, erase and move, nothing is left: what they would hide is then read.
+# Sequences that colour, erase and move are removed, so that the text they would hide is visible.
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,60}[ -/]{0,2}[@-~]|[(-+][0-B])")
 _BEGUN: Final = re.compile(r"\x1b(?:\[[0-?]{0,60}[ -/]{0,2}|[(-+])?\Z")
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;:]{0,60}m)")
 
 
 def plain(text: str) -> str:
-    """Return a text without colours and moves of the cursor; any other order to a terminal is spelled out."""
+    """Return a text without colours and moves of the cursor; other control characters are escaped."""
     parts = _SEQUENCE.sub("", text).split("\r")
     return "\r".join(map(harmless, parts))
 
 
 def plain_line(text: str) -> str:
-    """Return what a terminal would show of one line, which progress bars write over; see `plain`."""
+    """Return what a terminal would show of one line after progress bars have rewritten it; see `plain`."""
     return plain(text).rstrip("\r").rpartition("\r")[2]
 
 
 def plain_stamped(line: str) -> str:
-    """Return what `plain_line` does of a line behind its time, over which nothing may write."""
+    """Return `plain_line` of a line after its time, which the line must not overwrite."""
     stamp, space, rest = line.partition(" ")
     return f"{plain_line(stamp)}{space}{plain_line(rest)}"
 
 
 def coloured_line(text: str) -> str:
-    """Return what a terminal would show of one line, its colours left in for who draws them; see `plain`."""
+    """Return what a terminal would show of one line, with its colours; see `plain`."""
     shown = text.rstrip("\r").rpartition("\r")[2]
     return "".join(part if _COLOUR.fullmatch(part) else plain(part) for part in _COLOUR.split(shown))
 
 
 class Plain:
-    """Text that arrives in pieces, made plain; a sequence may begin in one piece and end in the next."""
+    """Plain text from pieces; a sequence may begin in one piece and end in the next."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def take(self, piece: str) -> str:
-        """Return what can be shown by now."""
+        """Return what can be shown so far."""
         text = self._held + piece
         begun = _BEGUN.search(text, max(0, len(text) - HELD_MAX))
         self._held = begun[0] if begun else ""
         return plain(text[: len(text) - len(self._held)])
 
     def finish(self) -> str:
-        """Return what is left when nothing more comes."""
+        """Return the rest at the end."""
         held, self._held = self._held, ""
         return plain(held)

@@ -1,6 +1,6 @@
-"""What a command asks a person: passwords, never echoed and never part of a command line, and whether they are sure.
+"""Questions to a person: passwords, never echoed and never on the command line, and confirmations.
 
-Programs answer with `--password-stdin`, a line for each, and with `--yes`.
+Programs answer with `--password-stdin`, one line for each, and with `--yes`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from openpai.cli.output import aside
 from openpai.protocol.errors import Refused
 
 PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether you are sure.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def secret(what: str, from_stdin: bool, *, option: str = "--password-stdin") -> str:
-    """Return a secret: the next line of standard input, or what a person types unseen."""
+    """Return a secret: the next line of standard input, or what a person types without echo."""
     if from_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     _need_terminal(what, f"pipe it in with {option}")
@@ -27,7 +27,7 @@ def secret(what: str, from_stdin: bool, *, option: str = "--password-stdin") -> 
 
 
 def new_secret(what: str, from_stdin: bool) -> str:
-    """Return a secret that is to be: typed twice by a person."""
+    """Return a new secret, which a person types twice."""
     if from_stdin:
         return secret(what, from_stdin)
     _need_terminal(what, "pipe it in with --password-stdin")
@@ -35,7 +35,7 @@ def new_secret(what: str, from_stdin: bool) -> str:
 
 
 def check_sure(question: str, yes: bool, *, is_wide: bool = False) -> None:
-    """Ask a person whether they are sure, and end the command if not; a program that means much must say --yes."""
+    """Ask for confirmation, and end the command without it; a program must give --yes for a wide change."""
     if yes:
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
@@ -43,7 +43,7 @@ def check_sure(question: str, yes: bool, *, is_wide: bool = False) -> None:
             aside("nothing was done")
             raise typer.Exit(Exit.REFUSED)
     elif is_wide:
-        raise Refused("InvalidParametersError", f"nobody here to ask: {question}", "say --yes if you are sure")
+        raise Refused("InvalidParametersError", f"no terminal to ask on: {question}", "give --yes to confirm")
 
 
 def _need_terminal(what: str, advice: str) -> None:

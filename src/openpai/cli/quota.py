@@ -1,4 +1,4 @@
-"""`pai quota`: what a user may use at a time, in one job and in a month."""
+"""`pai quota`: limits for users, at a time, for one job and per month."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "list": ("openpai.cli.quota:list_", "List quotas."),
-    "show": ("openpai.cli.quota:show", "Show the quotas that hold for you, and what of them is used up."),
+    "show": ("openpai.cli.quota:show", "Show the quotas that apply to you, and how much of them is used."),
     "set": ("openpai.cli.quota:set_", "Set a quota."),
     "remove": ("openpai.cli.quota:remove", "Remove a quota."),
 }
-app = group("Quotas: what a user may use.", COMMANDS)
+app = group("Quotas: limits for users.", COMMANDS)
 
 NO_LIMIT: Final = "none"
 Vc = Annotated[
@@ -29,7 +29,7 @@ Vc = Annotated[
     typer.Option(
         "--vc",
         metavar="NAME",
-        help="Virtual cluster; else all of them together.",
+        help="Virtual cluster; all together unless given.",
         autocompletion=completing.virtual_clusters,
     ),
 ]
@@ -39,7 +39,7 @@ User = Annotated[
         "--user",
         "-u",
         metavar="NAME",
-        help="User; else each user who has no quota of their own.",
+        help="User; each user without a quota of their own unless given.",
         autocompletion=completing.users,
     ),
 ]
@@ -48,7 +48,7 @@ User = Annotated[
 def list_(json: output.Json = False) -> None:
     """List quotas.
 
-    For administrators, and for managers those of their virtual clusters; yours are in `pai quota show`.
+    Administrators see all, managers those of their virtual clusters; `pai quota show` shows yours.
     """
     with session.connect() as pai:
         found = pai.quotas()
@@ -56,21 +56,21 @@ def list_(json: output.Json = False) -> None:
         output.document([one.document for one in found])
         return
     if not found:
-        output.say("No quotas: everybody may use what their virtual clusters have.")
+        output.say("No quotas: users may use all that their virtual clusters have.")
         output.next_step("pai quota set --vc VC --gpus 8", "pai quota set --user NAME --jobs 100")
         return
     _print(found)
 
 
 def show(json: output.Json = False) -> None:
-    """Show the quotas that hold for you, and what of them is used up."""
+    """Show the quotas that apply to you, and how much of them is used."""
     with session.connect() as pai:
         found = pai.my_quotas()
     if json:
         output.document([one.document for one in found])
         return
     if not found:
-        output.say("No quota holds for you.")
+        output.say("No quota applies to you.")
         output.next_step("pai vc list")
         return
     _print(found, is_own=True)
@@ -100,25 +100,25 @@ def set_(
     vc: Vc = "",
     user: User = "",
     gpus: Annotated[
-        str | None, typer.Option("--gpus", metavar="N", help="GPUs at a time; what is beyond waits.")
+        str | None, typer.Option("--gpus", metavar="N", help="GPUs at a time; jobs that need more wait.")
     ] = None,
     gpus_per_job: Annotated[
-        str | None, typer.Option("--gpus-per-job", metavar="N", help="GPUs of one job; more is refused.")
+        str | None, typer.Option("--gpus-per-job", metavar="N", help="GPUs of one job; larger jobs are refused.")
     ] = None,
     jobs: Annotated[
-        str | None, typer.Option("--jobs", metavar="N", help="Jobs that wait or run; more are refused.")
+        str | None, typer.Option("--jobs", metavar="N", help="Jobs that wait or run; further jobs are refused.")
     ] = None,
     gpu_hours: Annotated[
-        str | None, typer.Option("--gpu-hours", metavar="N", help="GPU hours in a month; beyond, jobs are refused.")
+        str | None, typer.Option("--gpu-hours", metavar="N", help="GPU hours in a month; then jobs are refused.")
     ] = None,
     json: output.Json = False,
 ) -> None:
     """Set a quota.
 
-    What is not named stays, and `none` takes a limit away. It holds from the next job on.
+    Limits that are not given stay, and `none` removes one. A quota applies from the next job on.
     """
     if all(value is None for value in (gpus, gpus_per_job, jobs, gpu_hours)):
-        raise Refused("InvalidParametersError", "no limit given", "say --gpus, --gpus-per-job, --jobs or --gpu-hours")
+        raise Refused("InvalidParametersError", "no limit given", "give --gpus, --gpus-per-job, --jobs or --gpu-hours")
     limits: QuotaLimits = {}
     if gpus is not None:
         limits["gpus_running"] = _whole("--gpus", gpus)
@@ -141,7 +141,7 @@ def set_(
 def remove(vc: Vc = "", user: User = "", yes: prompts.Yes = False, json: output.Json = False) -> None:
     """Remove a quota.
 
-    It is named as it was set: by --vc, --user, both or neither.
+    Name it as it was set: by --vc, --user, both or neither.
     """
     prompts.check_sure(f"Remove the quota of {user or 'each user'} in {vc or 'all virtual clusters together'}?", yes)
     with session.connect() as pai:
@@ -165,7 +165,9 @@ def _whole(option: str, given: str) -> int | None:
     if given == NO_LIMIT:
         return None
     if not given.isascii() or not given.isdigit():
-        raise Refused("InvalidParametersError", f"{option}: {given!r} is no number", "give a whole number, or `none`")
+        raise Refused(
+            "InvalidParametersError", f"{option}: {given!r} is not a number", "give a whole number, or `none`"
+        )
     return int(given)
 
 
@@ -178,6 +180,8 @@ def _real(option: str, given: str) -> float | None:
         hours = math.nan
     if not 0 <= hours < math.inf:
         raise Refused(
-            "InvalidParametersError", f"{option}: {given!r} is no number of hours", "give one, such as 100, or `none`"
+            "InvalidParametersError",
+            f"{option}: {given!r} is not a number of hours",
+            "give a number, such as 100, or `none`",
         )
     return hours

@@ -1,4 +1,4 @@
-"""`pai report`: what was used, in hours, as a table, as JSON or for a spreadsheet."""
+"""`pai report`: use in hours, as a table, as JSON or as CSV."""
 
 from __future__ import annotations
 
@@ -21,33 +21,38 @@ WORDS: Final = ("user", "group", "vc", "day")
 
 def report(
     by: Annotated[
-        list[str] | None, typer.Option("--by", metavar="WORDS", help="user, group, vc, day: one or several.")
+        list[str] | None, typer.Option("--by", metavar="KEYS", help="One or several of user, group, vc and day.")
     ] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="DAY", help="As 2026-01-31, UTC; else the month's first day.")
+        str | None,
+        typer.Option(
+            "--from", metavar="DAY", help="First day, such as 2026-01-31 (UTC) [default: first of the month]."
+        ),
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="DAY", help="Not included; else until now.")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="DAY", help="Day after the last one [default: now].")
+    ] = None,
     csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write it for a spreadsheet; - is standard output.")
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write CSV to a file; - is standard output.")
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Tell what was used, in hours of GPUs, processors and memory.
+    """Report use in hours of GPUs, CPUs and memory.
 
-    Your own use; that of their virtual clusters for managers, and everybody's for administrators.
+    Your own use; managers see that of their virtual clusters, administrators that of all users.
     """
     words = tuple(dict.fromkeys(split(by))) or ("user",)
     if strange := [word for word in words if word not in WORDS]:
-        raise Refused("InvalidParametersError", f"--by: {strange[0]!r} is no word", f"say one of {', '.join(WORDS)}")
+        raise Refused("InvalidParametersError", f"--by: {strange[0]!r} is not a key", f"choose from {', '.join(WORDS)}")
     for name, day in (("--from", from_), ("--to", to)):
         if day is not None and not re.fullmatch(r"\d{4}-\d\d-\d\d|\d{1,15}", day):
-            raise Refused("InvalidParametersError", f"{name}: {day!r} is no day", "write it like 2026-01-31")
+            raise Refused("InvalidParametersError", f"{name}: {day!r} is not a day", "write it like 2026-01-31")
     if from_ is not None and from_ == to:
-        message = f"nothing lies between {from_} and {to}: --to is not included"
-        raise Refused("InvalidParametersError", message, "let --to be the day after")
+        message = f"the time from {from_} to {to} is empty: --to is not included"
+        raise Refused("InvalidParametersError", message, "set --to to the day after")
     if json and str(csv) == "-":
-        message = "--csv - and --json both want standard output"
-        raise Refused("InvalidParametersError", message, "say one of them, or name a file for --csv")
+        message = "--csv - and --json both write to standard output"
+        raise Refused("InvalidParametersError", message, "give one of them, or a file for --csv")
     with session.connect() as pai:
         if csv is not None:
             _save(csv, pai.report_csv(by=words, from_=from_, to=to), json)

@@ -1,4 +1,4 @@
-"""`pai run`: a command as a job, without a job file: what is not said is guessed, shown, and then run."""
+"""`pai run`: a command as a job, without a job file: defaults are guessed and shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from openpai.cli import completing, guesses, output, session, travel, words
 from openpai.cli.exits import Exit
 from openpai.cli.job_changes import Changes, change_options, changed, describe
-from openpai.cli.job_submit import tell_submitted
+from openpai.cli.job_submit import report_submitted
 from openpai.protocol.errors import InvalidProtocol, Refused
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openpai.client import Client
 
 ROLE: Final = "main"
-Words = Annotated[list[str], typer.Argument(metavar="COMMAND", help="What to run, best after `--`.")]
+Words = Annotated[list[str], typer.Argument(metavar="COMMAND", help="Command to run, best after `--`.")]
 
 
 @change_options(without={"name", "parameters", "gpus", "instances"})
@@ -32,42 +32,42 @@ def run(
     memory: Annotated[
         str | None, typer.Option("--memory", metavar="SIZE", help="Memory for each task, like 8G or 512M.")
     ] = None,
-    instances: Annotated[int, typer.Option("--instances", metavar="N", min=1, help="How many tasks.")] = 1,
+    instances: Annotated[int, typer.Option("--instances", metavar="N", min=1, help="Number of tasks.")] = 1,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the job [default: made of the command].")
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the job [default: from the command].")
     ] = None,
     image: Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="Image [default: guessed].")] = None,
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIRECTORY", help="The code that travels; this directory unless given.")
+        Path, typer.Option("--dir", metavar="DIRECTORY", help="Directory of the code; this one unless given.")
     ] = Path(),
     storage: Annotated[
         str | None,
         typer.Option(
             "--storage",
             metavar="NAME",
-            help="Send the code through this storage; needed when it is much.",
+            help="Send the code through this storage; needed for more than 640 KB.",
             autocompletion=completing.storages,
         ),
     ] = None,
-    no_code: Annotated[bool, typer.Option("--no-code", help="Send no code along.")] = False,
+    no_code: Annotated[bool, typer.Option("--no-code", help="Do not send code.")] = False,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Work in the directory itself; for a server on this machine.")
+        bool, typer.Option("--in-place", help="Run in the directory itself; for a server on this machine.")
     ] = False,
     *,
     changes: Changes,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it is submitted.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the job is submitted.")] = False,
     print_: Annotated[bool, typer.Option("--print", help="Print the job file instead of running it.")] = False,
     json: output.Json = False,
 ) -> int:
-    """Run a command as a job, and the code in this directory with it.
+    """Run a command as a job, with the code in this directory.
 
-    Files that .gitignore or .paiignore name stay behind. Name, image and size are guessed unless given, and shown.
+    Files that .gitignore or .paiignore name are not sent. Name, image and resources are guessed unless given.
     """
     if in_place + no_code + (storage is not None) > 1:
-        raise Refused("InvalidParametersError", "say one of --in-place, --no-code and --storage", "see pai run --help")
+        raise Refused("InvalidParametersError", "give one of --in-place, --no-code and --storage", "see pai run --help")
     line = command[0] if len(command) == 1 else shlex.join(command)
     called = name or guesses.name_of(line)
-    picture, why = (image, "as said") if image else guesses.image_of(line, directory)
+    picture, why = (image, "given") if image else guesses.image_of(line, directory)
     with session.connect() as pai:
         share = guesses.share_of(pai, gpus, changes.vc)
         need = {
@@ -75,7 +75,7 @@ def run(
             "memoryMB": guesses.megabytes(memory) if memory else share[1] * max(1, gpus),
             "gpu": gpus,
         }
-        way = _way(pai, directory, called, storage, no_code=no_code, in_place=in_place, is_tried=print_)
+        way = _way(pai, directory, called, storage, no_code=no_code, in_place=in_place, is_dry=print_)
         job = _job(called, line, picture, need, way)
         job["taskRoles"][ROLE]["instances"] = instances
         edited = changed(json_.dumps(job).encode(), changes)
@@ -89,14 +89,14 @@ def run(
         try:
             submitted = pai.submit(edited.content)
         except Refused as refusal:
-            # After any other error the job may have been accepted, and needs its code.
+            # After any other error the server may have accepted the job, which then needs its code.
             travel.take_back(pai, way)
             if isinstance(refusal, InvalidProtocol):
                 refusal.message = describe("the job", edited, refusal)
                 refusal.advice = "see pai run --help"
             raise
         steps = () if in_place else (f"pai job fetch {submitted.name}",)
-        return tell_submitted(pai, submitted, edited, watch=not detach, json=json, steps=steps)
+        return report_submitted(pai, submitted, edited, watch=not detach, json=json, steps=steps)
 
 
 run.context_settings = {"allow_interspersed_args": False}  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ def _way(
     *,
     no_code: bool,
     in_place: bool,
-    is_tried: bool,
+    is_dry: bool,
 ) -> Travel:
     if no_code:
         return travel.NONE
@@ -118,7 +118,7 @@ def _way(
         return travel.in_place(pai.url, directory)
     from openpai.client.code import code_of
 
-    return travel.sent(pai, code_of(directory), name, storage, is_tried=is_tried)
+    return travel.sent(pai, code_of(directory), name, storage, is_dry=is_dry)
 
 
 def _job(name: str, line: str, image: str, need: dict[str, int], way: Travel) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`pai scheduler`: snapshots of the scheduler's state, and how long what people have used counts against them."""
+"""`pai scheduler`: snapshots of its state, and fair share."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
 COMMANDS: Final = {
-    "snapshot": ("openpai.cli.scheduler:snapshot", "Take a snapshot of the scheduler, to look at its decisions later."),
-    "fairness": ("openpai.cli.scheduler:fairness", "Show or set how long what a user has used counts against them."),
+    "snapshot": ("openpai.cli.scheduler:snapshot", "Save a snapshot of the scheduler, to inspect its decisions later."),
+    "fairness": ("openpai.cli.scheduler:fairness", "Show or set how long past use counts in the fair share of users."),
 }
 app = group("The scheduler: its decisions and its fairness.", COMMANDS)
 
@@ -24,7 +24,7 @@ def snapshot(
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Take a snapshot of the scheduler, to look at its decisions later.
+    """Save a snapshot of the scheduler, to inspect its decisions later.
 
     It names users and jobs, and holds neither job files nor secrets.
     """
@@ -48,26 +48,26 @@ def snapshot(
 def fairness(
     hours: Annotated[
         str | None,
-        typer.Argument(metavar="HOURS", help="After so long half of it is forgotten; `off` compares no use."),
+        typer.Argument(metavar="HOURS", help="Half-life of past use; `off` ignores past use."),
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Show or set how long what a user has used counts against them.
+    """Show or set how long past use counts in the fair share of users.
 
-    Among equally urgent jobs of a virtual cluster, those of whoever used less lately go first.
+    Among jobs of equal priority in a virtual cluster, those of the user with the least recent use go first.
     """
-    wish = None if hours is None else _hours(hours)
+    half_life_hours = None if hours is None else _hours(hours)
     with session.connect() as pai:
-        found = pai.fairness() if hours is None else pai.set_fairness(wish)
+        found = pai.fairness() if hours is None else pai.set_fairness(half_life_hours)
     if json:
         output.document(found)
         return
     half_life = found.get("halfLifeHours")
     if half_life is None:
-        output.say("Off: only priority, rank and age order the queue.")
+        output.say("Off: priority, rank and age order the queue.")
         output.next_step("pai scheduler fairness 24")
         return
-    output.say(f"Who used less lately goes first; half of what was used is forgotten after {half_life:g} hours.")
+    output.say(f"Users with less recent use go first; past use has a half-life of {half_life:g} hours.")
     output.next_step("pai scheduler fairness off")
 
 
@@ -79,5 +79,5 @@ def _hours(text: str) -> float | None:
     except ValueError:
         hours = -1.0
     if not 0.01 <= hours <= 24 * 365:
-        raise Refused("InvalidParametersError", f"{text!r} is no number of hours", "say 0.01 to 8760, or off")
+        raise Refused("InvalidParametersError", f"{text!r} is not a number of hours", "give 0.01 to 8760, or off")
     return hours

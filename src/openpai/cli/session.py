@@ -1,4 +1,4 @@
-"""Whom a command talks to: the server of the latest login unless `--url` or PAI_URL say otherwise."""
+"""The server that a command uses: that of the latest login, unless `--url` or PAI_URL names another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _URL: ContextVar[str | None] = ContextVar("url", default=None)
 
 
 def use(url: str | None) -> None:
-    """Talk to this server for the rest of the command."""
+    """Use this server for the rest of the command."""
     _URL.set(url)
 
 
@@ -25,7 +25,7 @@ def chosen_url() -> str | None:
 
 
 def how_to_log_in() -> str:
-    """Return what helps somebody whose token is missing, unknown or no longer good."""
+    """Return the advice for a token that is missing, unknown or expired."""
     from openpai.client.credentials import load
 
     if os.environ.get("PAI_TOKEN"):
@@ -34,8 +34,8 @@ def how_to_log_in() -> str:
 
 
 def connect() -> Client:
-    """Return a client for the chosen server with our token there; raise Refused when there is none."""
-    # The HTTP library takes longer to load than everything else, and commands like `job check` need none.
+    """Return a client for the chosen server with the saved token; raise Refused if there is none."""
+    # The HTTP library takes longest to import, and commands like `job check` do not need it.
     from openpai.client import Client
     from openpai.client.credentials import load
 

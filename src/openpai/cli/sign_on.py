@@ -1,7 +1,7 @@
-"""Logging in on an identity provider's page: the browser brings the code back to a door that only this machine has.
+"""Single sign-on: the browser returns the code from the identity provider to a port of this machine.
 
-Where there is no browser, the address can be opened on any machine; what its address bar shows at the end is pasted
-here. The code is worth nothing without the secret, which never leaves this process.
+Without a browser, the user opens the address on any machine, and pastes what its address bar shows at the end. The
+code is useless without the secret, which never leaves this process.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ _PAGES: Final = {
 }
 
 
-class _Door(ThreadingHTTPServer):
-    """Listens on this machine for the one answer.
+class _CallbackServer(ThreadingHTTPServer):
+    """Listens on this machine for the answer.
 
-    Browsers open connections in advance and say nothing on them, so each gets a thread of its own.
+    Browsers open connections in advance without sending anything, so each gets its own thread.
     """
 
     daemon_threads = True
     block_on_close = False
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Guest)
-        # No page elsewhere can guess where the answer is waited for.
+        super().__init__(("127.0.0.1", 0), _CallbackHandler)
+        # A random path, which no other page can guess.
         self.place = f"/{secrets.token_urlsafe(16)}/"
         self.answer: dict[str, str] = {}
         self.came = threading.Event()
 
     @property
     def url(self) -> str:
-        """Return where the answer is to come."""
+        """Return the address for the answer."""
         return f"http://127.0.0.1:{self.server_port}{self.place}"
 
 
-class _Guest(BaseHTTPRequestHandler):
-    server: _Door
+class _CallbackHandler(BaseHTTPRequestHandler):
+    server: _CallbackServer
 
     def do_GET(self) -> None:
         found = read_answer(self.path)
@@ -67,20 +67,20 @@ class _Guest(BaseHTTPRequestHandler):
 
 
 def read_answer(address: str) -> dict[str, str]:
-    """Return what an address says in its query, without what would steer a terminal; nothing where it is none."""
+    """Return the query of an address, without control characters; empty if it has none."""
     found = parse_qs(address.strip().partition("#")[0].partition("?")[2])
     return {key: "".join(letter for letter in values[0] if letter.isprintable()) for key, values in found.items()}
 
 
-def begun(server: str, back: str, verifier: str) -> str:
-    """Return the address at which a login begins whose code comes to `back`."""
+def login_address(server: str, back: str, verifier: str) -> str:
+    """Return the address that begins a login whose code comes to `back`."""
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     said = urlencode({"challenge": challenge, "redirect_uri": back})
     return f"{server}/api/v2/authn/oidc/login?{said}"
 
 
 def code_of(answer: Mapping[str, str]) -> str:
-    """Return the code of an answer; raise Refused with the provider's words when there is none."""
+    """Return the code of an answer; raise Refused with the provider's message if there is none."""
     if "code" in answer:
         return answer["code"]
     if "errorMessage" in answer:
@@ -89,24 +89,24 @@ def code_of(answer: Mapping[str, str]) -> str:
 
 
 def code_from_page(server: str, *, has_browser: bool) -> tuple[str, str]:
-    """Let somebody log in on the provider's page; return the code that comes back, and the secret it goes with."""
+    """Let the user log in on the provider's page; return the code and the secret that belongs to it."""
     verifier = secrets.token_urlsafe(48)
-    door = _Door()
+    callback = _CallbackServer()
     try:
-        address = begun(server, door.url, verifier)
+        address = login_address(server, callback.url, verifier)
         if not has_browser:
             sys.stderr.write(f"Open this address in a browser, on any machine:\n\n  {address}\n\n")
             sys.stderr.write("The last page will not load there; paste its address here: ")
             sys.stderr.flush()
             return code_of(read_answer(sys.stdin.readline())), verifier
         _open(address)
-        threading.Thread(target=door.serve_forever, daemon=True).start()
-        if not door.came.wait(WAIT_S):
-            raise Unavailable("nobody logged in within five minutes", "try again, or use --no-browser")
-        door.shutdown()
-        return code_of(door.answer), verifier
+        threading.Thread(target=callback.serve_forever, daemon=True).start()
+        if not callback.came.wait(WAIT_S):
+            raise Unavailable("no login within five minutes", "try again, or use --no-browser")
+        callback.shutdown()
+        return code_of(callback.answer), verifier
     finally:
-        door.server_close()
+        callback.server_close()
 
 
 def _open(address: str) -> None:

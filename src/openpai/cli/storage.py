@@ -1,4 +1,4 @@
-"""`pai storage`: named places for data: which there are, who may use them, and whether they work."""
+"""`pai storage`: named places for data, who may use them, and whether they work."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "list": ("openpai.cli.storage:list_", "List the storages you may use."),
-    "show": ("openpai.cli.storage:show", "Show where a storage is, and who may use it."),
-    "add": ("openpai.cli.storage:add", "Add a storage, or say anew where one is."),
-    "remove": ("openpai.cli.storage:remove", "Forget a storage and who may use it; the data in it stays."),
+    "show": ("openpai.cli.storage:show", "Show the location of a storage, and who may use it."),
+    "add": ("openpai.cli.storage:add", "Add a storage, or replace the definition of one."),
+    "remove": ("openpai.cli.storage:remove", "Remove a storage and its grants; the data in it stays."),
     "grant": ("openpai.cli.storage:grant", "Let groups use a storage."),
-    "revoke": ("openpai.cli.storage:revoke", "Let groups use a storage no longer."),
-    "test": ("openpai.cli.storage:check", "Have the server connect to a storage and try it."),
+    "revoke": ("openpai.cli.storage:revoke", "Stop groups from using a storage."),
+    "test": ("openpai.cli.storage:check", "Test a storage: the server connects to it and tries it."),
     "ls": ("openpai.cli.storage_files:ls", "List what is in a storage."),
-    "upload": ("openpai.cli.storage_files:upload", "Put files and directories into a storage."),
-    "download": ("openpai.cli.storage_files:download", "Fetch files and directories from a storage."),
+    "upload": ("openpai.cli.storage_files:upload", "Upload files and directories to a storage."),
+    "download": ("openpai.cli.storage_files:download", "Download files and directories from a storage."),
     "rm": ("openpai.cli.storage_files:rm", "Remove files from a storage."),
 }
 app = group("Storages: named places for data.", COMMANDS)
 
-# All else is text, also a bucket that is called 2024.
+# All other values are text, even a bucket named 2024.
 _NUMBERS: Final = ("port",)
 _SWITCHES: Final = ("useHttps",)
 _MARK: Final = {True: "[green]works[/]", False: "[red]fails[/]"}
@@ -42,7 +42,7 @@ Groups = Annotated[
 
 
 def list_(
-    default: Annotated[bool, typer.Option("--default", help="Only the default ones of your groups.")] = False,
+    default: Annotated[bool, typer.Option("--default", help="Only the default storages of your groups.")] = False,
     json: output.Json = False,
 ) -> None:
     """List the storages you may use."""
@@ -52,7 +52,7 @@ def list_(
         output.document([one.document for one in found])
         return
     if not found:
-        output.say("No storages: none is granted to a group you are in.")
+        output.say("No storages: none is granted to a group of yours.")
         output.next_step("pai storage add --help")
         return
     from openpai.cli.listing import listing
@@ -63,7 +63,7 @@ def list_(
 
 
 def show(name: Name, json: output.Json = False) -> None:
-    """Show where a storage is, and who may use it."""
+    """Show the location of a storage, and who may use it."""
     with session.connect() as pai:
         found = pai.storage(name)
     _describe(found, json)
@@ -73,30 +73,35 @@ def add(
     name: Name,
     type_: Annotated[str, typer.Argument(metavar="TYPE", help="local, nfs, smb, s3, azureBlob or webhdfs.")],
     data: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Where it is, such as path=/data or bucket=b.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Location, such as path=/data or bucket=b.")
     ] = None,
     secret: Annotated[
-        list[str] | None, typer.Option("--secret", metavar="KEY", help="Ask for this key, such as secretAccessKey.")
+        list[str] | None, typer.Option("--secret", metavar="KEY", help="Key to ask for, such as secretAccessKey.")
     ] = None,
     secret_stdin: Annotated[
-        bool, typer.Option("--secret-stdin", help="Read the secrets from standard input, a line for each.")
+        bool, typer.Option("--secret-stdin", help="Read the secrets from standard input, one line for each.")
     ] = False,
     read_only: Annotated[
-        bool | None, typer.Option("--read-only/--read-write", help="Nobody may write to it.", show_default=False)
+        bool | None,
+        typer.Option("--read-only/--read-write", help="Whether users may only read it.", show_default=False),
     ] = None,
     personal: Annotated[
         bool | None,
-        typer.Option("--personal/--shared", help="Everybody sees a folder of their own name.", show_default=False),
+        typer.Option(
+            "--personal/--shared", help="Whether each user sees only a folder of their own.", show_default=False
+        ),
     ] = None,
-    description: Annotated[str | None, typer.Option("--description", metavar="TEXT", help="What it is for.")] = None,
+    description: Annotated[
+        str | None, typer.Option("--description", metavar="TEXT", help="Purpose of the storage.")
+    ] = None,
     grant: Annotated[list[str] | None, typer.Option("--group", metavar="NAMES", help="Groups that may use it.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Say anew where a storage is that there is.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the definition of an existing storage.")] = False,
     json: output.Json = False,
 ) -> None:
-    """Add a storage, or say anew where one is; the server encrypts what is secret and never shows it.
+    """Add a storage, or replace the definition of one; the server encrypts secrets and never shows them.
 
     With --replace, rights and description that are not given stay as they are.
-    Nothing is connected yet: `pai storage test` does.
+    This does not connect to the storage; `pai storage test` does.
     """
     values = _values(data or [])
     values |= {key: prompts.secret(key, secret_stdin, option="--secret-stdin") for key in split(secret)}
@@ -106,8 +111,8 @@ def add(
             read_only = before.is_read_only if read_only is None else read_only
             personal = not before.is_shared if personal is None else personal
             description = before.description if description is None else description
-        say = pai.change_storage if replace else pai.add_storage
-        found = say(name, type_, values, read_only=bool(read_only), share=not personal, description=description or "")
+        save = pai.change_storage if replace else pai.add_storage
+        found = save(name, type_, values, read_only=bool(read_only), share=not personal, description=description or "")
         for each in split(grant):
             pai.grant_storage(name, each)
         if grant:
@@ -116,14 +121,14 @@ def add(
 
 
 def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
-    """Forget a storage and who may use it; the data in it stays."""
-    prompts.check_sure(f"Forget the storage {name}?", yes)
+    """Remove a storage and its grants; the data in it stays."""
+    prompts.check_sure(f"Remove storage {name}?", yes)
     with session.connect() as pai:
         pai.remove_storage(name)
     if json:
         output.document({"name": name, "removed": True})
         return
-    output.say(f"{name} is forgotten; its data is still where it was.")
+    output.say(f"{name} is removed; its data stays where it is.")
     output.next_step("pai storage list")
 
 
@@ -142,7 +147,7 @@ def grant(
 
 
 def revoke(name: Name, groups: Groups, json: output.Json = False) -> None:
-    """Let groups use a storage no longer; jobs that run go on."""
+    """Stop groups from using a storage; running jobs keep it."""
     with session.connect() as pai:
         for each in groups:
             pai.revoke_storage(name, each)
@@ -151,9 +156,9 @@ def revoke(name: Name, groups: Groups, json: output.Json = False) -> None:
 
 
 def check(name: Name, json: output.Json = False) -> int:
-    """Have the server connect to a storage, list it, and unless it is read-only write, read and remove a small file.
+    """Test a storage: the server connects, lists it, and unless it is read-only writes, reads and removes a small file.
 
-    The exit code says whether all of it worked.
+    The exit code is 0 if every step worked.
     """
     with session.connect() as pai:
         found = pai.check_storage(name)
@@ -166,7 +171,7 @@ def check(name: Name, json: output.Json = False) -> int:
     rows = [
         (_MARK[bool(step.get("ok"))], str(step.get("step")), str(step.get("message") or "")) for step in found.steps
     ]
-    output.say(listing(("", "STEP", "WHAT IT SAID"), rows, markup=("",)))
+    output.say(listing(("", "STEP", "MESSAGE"), rows, markup=("",)))
     if found.is_ok:
         output.next_step(f"pai storage grant {name} GROUP", f"pai storage ls {name}")
     else:
@@ -179,7 +184,7 @@ def _values(given: list[str]) -> dict[str, str | int | bool]:
     for pair in given:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            message = f"{pair!r} is not written as KEY=VALUE"
+            message = f"{pair!r} is not KEY=VALUE"
             raise Refused("InvalidParametersError", message, "write path=/data, or server=nas path=/export")
         values[key] = value
         if key in _NUMBERS and value.isdecimal():

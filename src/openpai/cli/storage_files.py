@@ -1,4 +1,4 @@
-"""`pai storage ls`, `upload`, `download` and `rm`: what is in a storage, with a bar while it moves."""
+"""`pai storage ls`, `upload`, `download` and `rm`: the files in a storage, with a progress bar."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Where = Annotated[str, typer.Argument(metavar="PATH", help="A path in the storag
 
 
 def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
-    """List what is in a directory of a storage."""
+    """List the files in a directory of a storage."""
     with session.connect() as pai:
         found = list(pai.stored_files(name, path))
     if json:
         output.document([one.document for one in found])
         return
     if not found:
-        output.say("Nothing is there yet.")
+        output.say("No files.")
         output.next_step(f"pai storage upload {name} FILE")
         return
     from openpai.cli.listing import listing
@@ -44,19 +44,19 @@ def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
 
 def upload(
     name: Name,
-    sources: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files and directories of this machine.")],
+    sources: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files and directories on this machine.")],
     to: Annotated[
         str, typer.Option("--to", metavar="PATH", help="Directory of the storage; its top unless given.")
     ] = "",
     json: output.Json = False,
 ) -> None:
-    """Put files and directories into a storage, in the place of what is there."""
+    """Upload files and directories to a storage; existing files are replaced."""
     from openpai.client.calls.storages import file_path
 
     with this_machine():
         plan = [(file, f"{to.strip('/')}/{goal}") for source in sources for file, goal in _files(source)]
         for _, goal in plan:
-            # Better before the first file is sent than in the middle.
+            # Refuse a bad path before the first file is sent.
             file_path(name, goal)
         total = sum(file.stat().st_size for file, _ in plan)
         with session.connect() as pai, _bar("uploading", total) as progress:
@@ -69,10 +69,12 @@ def upload(
 def download(
     name: Name,
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file or directory in the storage; / is all of it.")],
-    to: Annotated[Path, typer.Option("--to", metavar="DIRECTORY", help="Where to put it; here unless given.")] = Path(),
+    to: Annotated[
+        Path, typer.Option("--to", metavar="DIRECTORY", help="Directory to write to; this one unless given.")
+    ] = Path(),
     json: output.Json = False,
 ) -> None:
-    """Fetch a file, or a directory with all that is in it, from a storage."""
+    """Download a file, or a directory with everything in it, from a storage."""
     with session.connect() as pai, this_machine():
         plan = list(_stored(pai, name, path.strip("/")))
         total = sum(count for _, _, count in plan)
@@ -88,13 +90,15 @@ def download(
 def rm(
     name: Name,
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files and directories in the storage.")],
-    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="Directories with all that is in them.")] = False,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="Also directories, with everything in them.")
+    ] = False,
     yes: prompts.Yes = False,
     json: output.Json = False,
 ) -> None:
     """Remove files from a storage."""
     if recursive:
-        prompts.check_sure(f"Remove {', '.join(paths)} from {name} with all that is in it?", yes)
+        prompts.check_sure(f"Remove {', '.join(paths)} from {name} with everything in it?", yes)
     with session.connect() as pai:
         for path in paths:
             pai.remove_file(name, path, recursive=recursive)
@@ -114,7 +118,7 @@ def _files(source: Path) -> Iterator[tuple[Path, str]]:
         raise Refused("NoFileError", f"there is no file or directory {source}", "check the path")
     top = Path(whole.resolve().name)
     waiting = [source]
-    # Not `os.walk`: before Python 3.12 it calls itself for each level, and a deep directory ends the program's stack.
+    # Not `os.walk`: before Python 3.12 it recurses for each level, and a deep directory overflows the stack.
     while waiting:
         with os.scandir(waiting.pop()) as found:
             entries = sorted(found, key=lambda entry: entry.name)
@@ -131,14 +135,14 @@ def _files(source: Path) -> Iterator[tuple[Path, str]]:
 
 @contextlib.contextmanager
 def this_machine() -> Iterator[None]:
-    """Tell what this machine did not let us do as such: it is no bug."""
+    """Report errors of this machine as such, and not as bugs."""
     try:
         yield
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        message = f"this machine does not do it: {where}{error.strerror or error}"
+        message = f"error on this machine: {where}{error.strerror or error}"
         raise Refused(
-            "InvalidParametersError", message, "look at the path, its rights, and the room on the disk"
+            "InvalidParametersError", message, "check the path, its permissions, and the free space"
         ) from error
 
 
@@ -150,8 +154,8 @@ def _stored(pai: Client, name: str, path: str) -> Iterator[tuple[str, Path, int]
         if found is None:
             raise Refused(
                 "NoFileError",
-                f"there is no {path} in storage {name}",
-                f"`pai storage ls {name} {above}".rstrip() + "` shows what there is",
+                f"storage {name} has no {path}",
+                f"`pai storage ls {name} {above}".rstrip() + "` shows its files",
             )
         if not found.is_directory:
             yield path, Path(last), found.size
@@ -162,9 +166,9 @@ def _stored(pai: Client, name: str, path: str) -> Iterator[tuple[str, Path, int]
     while waiting:
         directory, goal = waiting.pop()
         for one in pai.stored_files(name, directory):
-            # An object store takes any name, and one like `..` would lead out of the directory we write to.
+            # An object store allows any name; one like `..` would lead out of the target directory.
             if one.name in ("", ".", "..") or "/" in one.name or UNFIT.search(one.name):
-                output.warn(f"{one.name!r} in {directory or '/'} has a name that cannot be asked for and is left out")
+                output.warn(f"{one.name!r} in {directory or '/'} has a name that cannot be requested and is left out")
                 continue
             inside = f"{directory}/{one.name}".lstrip("/")
             if one.is_directory:
@@ -175,7 +179,7 @@ def _stored(pai: Client, name: str, path: str) -> Iterator[tuple[str, Path, int]
 
 @contextlib.contextmanager
 def _bar(what: str, total: int) -> Iterator[Callable[[int], Any]]:
-    """Show how far it is, where a person looks; give what is told of every few bytes."""
+    """Show progress on a terminal; yield the function to call with each number of bytes."""
     console = output.error_console()
     if not console.is_terminal:
         yield lambda count: None

@@ -1,4 +1,4 @@
-"""Jobs, tasks, events and reasons to wait, drawn for people. Every table fits a terminal of 80 columns."""
+"""Tables of jobs, tasks, events and reasons to wait. Every table fits a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _plain() -> Table:
 
 
 def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
-    """Return a table of jobs; those of `own` are called by their bare name."""
+    """Return a table of jobs; those of `own` are shown without their user."""
     table = _plain()
     table.add_column("JOB", overflow="fold")
     table.add_column("STATE", no_wrap=True)
@@ -48,7 +48,7 @@ def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
 
 
 def archived_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
-    """Return a table of archived jobs with the ids by which they are called."""
+    """Return a table of archived jobs with the ids that name them."""
     table = _plain()
     table.add_column("ID", no_wrap=True)
     table.add_column("JOB", overflow="fold")
@@ -61,7 +61,7 @@ def archived_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> T
 
 
 def job_facts(job: JobDetail, now_ms: int) -> Table:
-    """Return what there is to say about a job as a whole, one fact a line."""
+    """Return the facts about a job as a whole, one per line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -74,7 +74,7 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
     table.add_row("ran", ran + (" in this attempt" if job.retries else ""))
     if job.time_limit_s is not None:
         each = "each attempt" if job.retries else "it"
-        table.add_row("time limit", f"{span(job.time_limit_s)}, then {each} is ended")
+        table.add_row("time limit", f"{span(job.time_limit_s)}, then {each} is stopped")
     if job.retries:
         table.add_row("attempt", f"{(job.attempt or 0) + 1}{attempt_cause(job, now_ms)}")
     table.add_row("virtual cluster", shown(job.virtual_cluster))
@@ -84,7 +84,7 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
 
 
 def attempt_cause(job: JobDetail, now_ms: int) -> str:
-    """Return what led to this attempt of a job, in brackets, as Rich markup; empty for the first."""
+    """Return the cause of this attempt of a job, in brackets, as Rich markup; empty for the first."""
     retried = f"{job.retried} retried" if job.retried else ""
     restart = job.restart
     restarted = f"{shown(restart.message)}, {ago(restart.at_ms, now_ms)}" if restart else ""
@@ -111,7 +111,7 @@ def diagnosis(job: JobDetail) -> str:
 
 
 def ended_early(job: JobDetail) -> str:
-    """Return which tasks were ended because others decided how the job ends, as Rich markup; empty for none."""
+    """Return the tasks that ended because others decided the outcome of the job, as Rich markup; empty for none."""
     ended = [task.name for task in job.tasks if task.state in ("STOPPED", "STOPPING")]
     if not ended or not job.trigger_role or job.state not in ("SUCCEEDED", "FAILED", "STOPPING"):
         return ""
@@ -135,7 +135,7 @@ def other_failures(job: JobDetail) -> str:
         causes.setdefault(task.exit_diagnostics.strip(), []).append(task.name)
     for text, names in list(causes.items())[:CAUSES_SHOWN]:
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-        # Advice that stands above, or under another task, would be said again and again.
+        # Do not repeat advice that is above, or under another task.
         why = [line for line in text.splitlines() if not line.startswith("advice: ") or line not in message]
         message.update(why)
         text = "\n".join(why) or "no diagnosis"
@@ -176,7 +176,7 @@ def task_list(tasks: Sequence[TaskView], now_ms: int) -> Table:
 
 
 def role_list(job: JobDetail) -> Table:
-    """Return a table of task roles with how many of their tasks stand where."""
+    """Return a table of task roles with the number of their tasks in each state."""
     table = _plain()
     table.add_column("ROLE", overflow="fold")
     table.add_column("TASKS", justify="right", no_wrap=True)
@@ -190,8 +190,8 @@ def role_list(job: JobDetail) -> Table:
 def kept_work(kept: Sequence[WorkKept], now_ms: int) -> Table:
     """Return a table of what tasks left in their working directories."""
     table = _plain()
-    table.add_column("LEFT BY", overflow="fold")
-    # Of the job and of the task: a task that was tried again has a line for each try.
+    table.add_column("TASK", overflow="fold")
+    # Of the job and of the task: a retried task has a line for each attempt.
     table.add_column("ATTEMPT", no_wrap=True)
     table.add_column("FILES", justify="right", no_wrap=True)
     table.add_column("SIZE", justify="right", no_wrap=True)
@@ -205,7 +205,7 @@ def kept_work(kept: Sequence[WorkKept], now_ms: int) -> Table:
 
 
 def worth_showing(tasks: Sequence[TaskView]) -> Sequence[TaskView]:
-    """Return all tasks when they are few, else those that failed, as many as fit."""
+    """Return all tasks if they are few, else the failed ones, as many as fit."""
     if len(tasks) <= TASKS_SHOWN:
         return tasks
     return [task for task in tasks if task.state == "FAILED"][:TASKS_SHOWN]
@@ -230,13 +230,13 @@ def event_list(events: Sequence[Event]) -> Table:
 
 
 def wait_text(wait: Wait, now_ms: int) -> str:
-    """Return one reason to wait as Rich markup: why, what would change it, who is ahead, and when it may start."""
+    """Return one reason to wait as Rich markup: what would change it, the jobs ahead, and when the job may start."""
     lines = [f"[yellow]{shown(wait.message)}[/] [dim]({shown(wait.code)})[/]"]
     if wait.unblock:
-        lines.append(f"  would change it: {shown(wait.unblock)}")
+        lines.append(f"  what would change it: {shown(wait.unblock)}")
     if wait.position:
         ahead = f"; ahead of it: {shown(', '.join(wait.ahead[:5]))}" if wait.ahead else ""
-        lines.append(f"  place in the queue: {wait.position}{ahead}")
+        lines.append(f"  position in the queue: {wait.position}{ahead}")
     if wait.estimate is not None:
         lines.append(f"  may start: {_expected(wait.estimate, now_ms)}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The log of one task, read in the background while something else is drawn."""
+"""The log of one task, read in the background of the live view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FINISH_S: Final = 5.0
 
 
 class Tail:
-    """Follows the newest attempt of one task of a job and hands over each whole line once."""
+    """Follows the newest attempt of one task of a job and returns each whole line once."""
 
     def __init__(self, pai: Client, job: str) -> None:
         self._pai = pai
@@ -29,7 +29,7 @@ class Tail:
         """What the last line shows so far, such as the newest state of a progress bar."""
 
     def look_at(self, job: JobDetail) -> None:
-        """Follow the job's first task if one has begun that is not followed yet."""
+        """Follow the job's first started task, unless it is followed already."""
         if self._thread is not None and self._thread.is_alive():
             return
         task = next((task for task in job.tasks if task.attempt is not None and task.started_at_ms is not None), None)
@@ -37,7 +37,7 @@ class Tail:
             return
         self._at = (job.attempt, task.attempt)
         self.task = task.name
-        # A daemon: when a person presses Ctrl-C nobody waits for a task that may write for days.
+        # A daemon thread, so that Ctrl-C does not wait for a task that may write for days.
         self._thread = threading.Thread(target=self._follow, args=(task, job.attempt, task.attempt), daemon=True)
         self._thread.start()
 
@@ -52,8 +52,8 @@ class Tail:
                 for line in whole:
                     self._lines.put(line.rstrip("\r"))
         except (PaiError, RuntimeError):
-            # The view goes on without the log: what is wrong shows in the job's own state. RuntimeError is what
-            # the HTTP library raises in a thread that is left behind when its client is closed.
+            # The view continues without the log: the job's state shows what is wrong. The HTTP library raises
+            # RuntimeError in a thread that still runs when its client is closed.
             return
         self.unfinished = ""
         for rest in filter(None, unfinished.values()):
@@ -81,5 +81,5 @@ class Tail:
 def _newest(rest: str) -> str:
     """Return the part of an unfinished line that a terminal shows: a progress bar writes over itself for hours."""
     before, end, after = rest.rpartition("\r")
-    # The bar stays until something is written over it.
+    # The bar stays until it is overwritten.
     return after or f"{before.rpartition(chr(13))[2]}{end}"

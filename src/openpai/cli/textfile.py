@@ -1,4 +1,4 @@
-"""Text files that people name: what never ends, or is no text, is refused before it does harm."""
+"""Text files that users name: devices, endless files and binary files are refused."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ BYTES_MAX: Final = 512 << 20
 
 
 def read_text(file: Path, what: str, *, code: str = "InvalidParametersError", encoding: str = "utf-8") -> str:
-    """Return a file's text; raise Refused for a file that cannot be read, is a device, is too large or is no text.
+    """Return a file's text; raise Refused for a file that cannot be read, is a device, is too large or is not text.
 
-    `what` is said after `name`, as in `a CSV file`.
+    `what` follows `name` in messages, as in `a CSV file`.
     """
     advice = f"name {what}"
     try:

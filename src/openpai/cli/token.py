@@ -1,4 +1,4 @@
-"""`pai token`: one's own logins, and tokens for programs."""
+"""`pai token`: the user's own logins, and tokens for programs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "list": ("openpai.cli.token:list_", "List your own logins and tokens."),
-    "create": ("openpai.cli.token:create", "Make a token for a program, and print it."),
-    "revoke": ("openpai.cli.token:revoke", "Revoke tokens of yours."),
+    "create": ("openpai.cli.token:create", "Create a token for a program, and print it."),
+    "revoke": ("openpai.cli.token:revoke", "Revoke tokens of your own."),
 }
-app = group("Your logins, and tokens for programs.", COMMANDS)
+app = group("Tokens: your logins, and tokens for programs.", COMMANDS)
 
 ID_SHOWN: Final = 12
 
@@ -48,23 +48,23 @@ def list_(json: output.Json = False) -> None:
         )
         for token in found
     ]
-    output.say(listing(["ID", "KIND", "NAME", "SCOPE", "MADE", "EXPIRES"], rows, whole=["ID", "KIND", "MADE"]))
+    output.say(listing(["ID", "KIND", "NAME", "SCOPE", "CREATED", "EXPIRES"], rows, whole=["ID", "KIND", "CREATED"]))
     output.next_step("pai token create --name NAME --scope read", "pai token revoke ID")
 
 
 def create(
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What you call it.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the token.")] = "",
     scope: Annotated[
         str, typer.Option("--scope", metavar="SCOPE", help="all, jobs (jobs and storages) or read.")
     ] = "all",
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help=f"After {FORMS}; never by default.")
+        str | None, typer.Option("--expires", metavar="TIME", help=f"Time until it expires: {FORMS} [default: never].")
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Make a token for a program, and print it.
+    """Create a token for a program, and print it.
 
-    It is printed this once and kept nowhere in clear. A program uses it as PAI_TOKEN.
+    It is printed once and not stored in clear text. A program uses it as PAI_TOKEN.
     """
     expires_s = None if expires is None else whole_seconds(expires, "--expires")
     with session.connect() as pai:
@@ -73,7 +73,7 @@ def create(
         output.document(made.document)
         return
     sys.stdout.write(made.token + "\n")
-    output.aside("Keep it safe: it is not shown again. Revoke it with `pai token revoke`.")
+    output.aside("Keep it secret: it is not shown again. Revoke it with `pai token revoke`.")
 
 
 def revoke(
@@ -81,19 +81,19 @@ def revoke(
         list[str] | None,
         typer.Argument(
             metavar="ID",
-            help="Tokens, by the beginning of their ids or by themselves.",
+            help="The beginning of an id, or the token itself.",
             autocompletion=completing.tokens,
         ),
     ] = None,
-    logins: Annotated[bool, typer.Option("--logins", help="All logins, this one too.")] = False,
+    logins: Annotated[bool, typer.Option("--logins", help="All logins, including this one.")] = False,
     programs: Annotated[bool, typer.Option("--programs", help="All tokens of programs.")] = False,
     yes: prompts.Yes = False,
     json: output.Json = False,
 ) -> None:
-    """Revoke tokens of yours."""
+    """Revoke tokens of your own."""
     if not ids and not logins and not programs:
         raise Refused(
-            "InvalidParametersError", "no token given", "name ids of `pai token list`, --logins or --programs"
+            "InvalidParametersError", "no token given", "give ids from `pai token list`, --logins or --programs"
         )
     if logins or programs:
         kinds = " and ".join(["logins"] * logins + ["tokens of programs"] * programs)
@@ -102,13 +102,13 @@ def revoke(
         for token in _whole(pai, ids or []):
             pai.revoke_token(token)
         count = len(ids or [])
-        # Logins come last: without one there is nothing more to revoke with.
+        # Logins come last: this command needs its own.
         count += pai.revoke_tokens(logins=False) if programs else 0
         count += pai.revoke_tokens(logins=True) if logins else 0
     if json:
         output.document({"revoked": count})
         return
-    output.say("1 token is revoked." if count == 1 else f"{count} tokens are revoked.")
+    output.say("1 token was revoked." if count == 1 else f"{count} tokens were revoked.")
     output.next_step("pai login" if logins else "pai token list")
 
 
@@ -117,10 +117,12 @@ def _whole(pai: Client, given: list[str]) -> list[str]:
     tokens = []
     for one in given:
         if not one:
-            raise Refused("InvalidParametersError", "an empty text names no token", "name ids of `pai token list`")
+            raise Refused("InvalidParametersError", "an empty text is not a token id", "give ids from `pai token list`")
         meant = [id_ for id_ in known if id_.startswith(one)]
         if len(meant) > 1:
-            raise Refused("InvalidParametersError", f"{one} begins {len(meant)} ids", "write more of the id")
-        # What begins no id may be a token itself; the server knows.
+            raise Refused(
+                "InvalidParametersError", f"{one} is the beginning of {len(meant)} ids", "give more of the id"
+            )
+        # Anything else may be a token itself; the server checks.
         tokens.append(meant[0] if meant else one)
     return tokens

@@ -1,4 +1,4 @@
-"""How the code of `pai run` gets to where the job runs: inside the job file, through a storage, or not at all."""
+"""How the code of `pai run` reaches the job: inside the job file, through a storage, or not at all."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from openpai.client.code import Code
 
 IN_JOB_BYTES: Final = 640 << 10
-"""As much packed code as fits into a job file along with everything else."""
+"""The most packed code that a job file carries."""
 FOLDER: Final = ".pai-code"
-LEFT_OUT_TOLD: Final = 5
+LEFT_OUT_SHOWN: Final = 5
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 # What is written below PAI_WORK_DIR can be fetched, but an image may not let its user write there.
 _CODE: Final = '"${PAI_WORK_DIR:-.}/code"'
@@ -30,36 +30,36 @@ _ENTER: Final = f'{{ mkdir -p {_CODE} 2>/dev/null && cd {_CODE}; }} || cd "$(mkt
 
 @dataclass(frozen=True, slots=True)
 class Travel:
-    """What brings the code there: commands before the job's own, and the storage they need."""
+    """The way of the code: commands before the job's own, and the storage they need."""
 
     message: str
     commands: tuple[str, ...] = ()
     storage: str = ""
     path: str = ""
-    """Where in the storage the code was put; empty where nothing was sent."""
+    """Path of the code in the storage; empty if nothing was sent."""
 
 
-NONE: Final = Travel("stays here (--no-code)")
+NONE: Final = Travel("not sent (--no-code)")
 
 
 def in_place(url: str, directory: Path) -> Travel:
-    """Work in the directory itself; raise Refused for a server that is elsewhere."""
+    """Run in the directory itself; raise Refused for a server on another machine."""
     if urlsplit(url).hostname not in _HERE:
-        message = f"the server {url} is not on this machine, and its tasks cannot work in a directory of it"
-        raise Refused("InvalidParametersError", message, "leave --in-place away, and the code travels with the job")
+        message = f"the server {url} is not on this machine, so its tasks cannot reach this directory"
+        raise Refused("InvalidParametersError", message, "leave out --in-place, and the code is sent with the job")
     where = directory.expanduser().absolute()
     failed = shlex.quote(f"{where} cannot be entered where the task runs; run it without --in-place")
     return Travel(f"{where}, in place", (f"cd {shlex.quote(str(where))} || {{ echo {failed} >&2; exit 1; }}",))
 
 
-def sent(pai: Client, code: Code, name: str, storage: str | None, *, is_tried: bool) -> Travel:
-    """Pack code and have it travel in the job, or through a storage when it is much or one is named."""
+def sent(pai: Client, code: Code, name: str, storage: str | None, *, is_dry: bool) -> Travel:
+    """Pack code and send it in the job, or through a storage if it is large or a storage is named."""
     from openpai.client.code import pack
 
-    for one in code.left_out[:LEFT_OUT_TOLD]:
+    for one in code.left_out[:LEFT_OUT_SHOWN]:
         output.warn(f"left out: {one}")
     if not code.files:
-        return Travel(f"none: there is nothing to send in {code.root}")
+        return Travel(f"none: {code.root} has no files to send")
     with tempfile.NamedTemporaryFile(suffix=".tar.gz") as packed:
         pack(code, packed)
         packed.flush()
@@ -70,15 +70,15 @@ def sent(pai: Client, code: Code, name: str, storage: str | None, *, is_tried: b
             return Travel(f"{what}, in the job", (_unpacked(packed.read()),))
         chosen = storage or _default_storage(pai, code, size)
         path = f"{FOLDER}/{name}.tar.gz"
-        if not is_tried:
+        if not is_dry:
             pai.files(chosen).upload(Path(packed.name), path)
     variable = re.sub(r"[^A-Z0-9_]", "_", chosen.upper())
     unpack = f'{_ENTER}tar -xzf "$PAI_STORAGE_{variable}/{path}"'
-    return Travel(f"{what}, in storage {chosen} as {path}", (unpack,), chosen, "" if is_tried else path)
+    return Travel(f"{what}, in storage {chosen} as {path}", (unpack,), chosen, "" if is_dry else path)
 
 
 def take_back(pai: Client, way: Travel) -> None:
-    """Remove the code of a job that was refused from the storage that it was sent to."""
+    """Remove the code of a refused job from the storage."""
     if not way.path:
         return
     try:
@@ -104,6 +104,6 @@ def _default_storage(pai: Client, code: Code, size: int) -> str:
     few = ", ".join(f"{file.name} ({kilobytes(file.size)})" for file in code.largest())
     raise Refused(
         "RequestTooLargeError",
-        f"the code is {kilobytes(size)} packed, and at most {kilobytes(IN_JOB_BYTES)} travels in a job; largest: {few}",
-        "name in .paiignore what the job does not need, or send it through a storage: --storage NAME",
+        f"the code is {kilobytes(size)} packed, and a job file carries {kilobytes(IN_JOB_BYTES)}; largest: {few}",
+        "list files that the job does not need in .paiignore, or send the code through a storage: --storage NAME",
     )

@@ -1,4 +1,4 @@
-"""`pai user`: people who may log in."""
+"""`pai user`: the accounts that may log in."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from openpai.protocol.errors import Refused
 
 COMMANDS: Final = {
     "list": ("openpai.cli.user:list_", "List users."),
-    "show": ("openpai.cli.user:show", "Show a user; yourself, if you name none."),
-    "add": ("openpai.cli.user:add", "Let somebody in."),
-    "set": ("openpai.cli.user:set_", "Change what a user is and is granted."),
-    "password": ("openpai.cli.user:password", "Change a password; your own, if you name nobody."),
-    "remove": ("openpai.cli.user:remove", "Let a user in no more."),
+    "show": ("openpai.cli.user:show", "Show a user; yourself without a name."),
+    "add": ("openpai.cli.user:add", "Add a user."),
+    "set": ("openpai.cli.user:set_", "Change the role and the grants of a user."),
+    "password": ("openpai.cli.user:password", "Change a password; your own without a name."),
+    "remove": ("openpai.cli.user:remove", "Remove a user."),
     "revoke": ("openpai.cli.user:revoke", "Revoke every login and token of a user."),
-    "import": ("openpai.cli.user_import:import_", "Let in everybody in a CSV file."),
+    "import": ("openpai.cli.user_import:import_", "Add the users in a CSV file."),
 }
-app = group("People who may log in.", COMMANDS)
+app = group("Users: accounts that may log in.", COMMANDS)
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completing.users)]
@@ -40,10 +40,10 @@ Groups = Annotated[
 
 
 def check_name(name: str, what: str) -> None:
-    """Raise Refused for what can be no name of a user or group, before anybody types a password for it."""
+    """Raise Refused for a name that no user or group can have, before a password is asked for."""
     if not _NAME.fullmatch(name):
-        message = "use up to 128 letters without accents, digits, _ . and -, and neither . nor - at its beginning"
-        raise Refused("InvalidParametersError", f"{name!r} is not a {what}'s name", message)
+        message = "use up to 128 ASCII letters, digits, _ . and -, and do not begin with . or -"
+        raise Refused("InvalidParametersError", f"{name!r} is not a {what} name", message)
 
 
 def list_(json: output.Json = False) -> None:
@@ -72,7 +72,7 @@ def show(
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Show a user; yourself, if you name none."""
+    """Show a user; yourself without a name."""
     with session.connect() as pai:
         user = pai.user_details(name or pai.user or pai.whoami())
     if json:
@@ -81,7 +81,7 @@ def show(
     from openpai.cli.listing import facts
 
     if "admin" not in user.document:
-        output.say(f"{user.name} is a user here; more is shown to them and to administrators.")
+        output.say(f"{user.name} is a user; only they and administrators may see more.")
         return
     output.say(
         facts(
@@ -101,15 +101,15 @@ def add(
     name: Name,
     email: Email = None,
     admin: Annotated[bool, typer.Option("--admin", help="Make them an administrator.")] = False,
-    viewer: Annotated[bool, typer.Option("--viewer", help="Let them look and nothing else.")] = False,
+    viewer: Annotated[bool, typer.Option("--viewer", help="Make them a viewer, who may change nothing.")] = False,
     vc: Clusters = None,
     in_group: Groups = None,
     password_stdin: prompts.PasswordStdin = False,
     json: output.Json = False,
 ) -> None:
-    """Let somebody in.
+    """Add a user.
 
-    Their password is asked for, or read from standard input.
+    The command asks for their password, or reads it from standard input.
     """
     check_name(name, "user")
     with session.connect() as pai:
@@ -125,7 +125,7 @@ def add(
         if json:
             output.document(pai.user_details(name).document)
             return
-    output.say(f"{name} may log in now.")
+    output.say(f"{name} may now log in.")
     output.next_step(f"pai user show {name}", f"pai login --user {name}")
 
 
@@ -133,14 +133,16 @@ def set_(
     name: Name,
     email: Email = None,
     admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="Whether they are an administrator.")] = None,
-    viewer: Annotated[bool | None, typer.Option("--viewer/--no-viewer", help="Whether they may only look.")] = None,
+    viewer: Annotated[
+        bool | None, typer.Option("--viewer/--no-viewer", help="Whether they are a viewer, who may change nothing.")
+    ] = None,
     vc: Clusters = None,
     in_group: Groups = None,
     json: output.Json = False,
 ) -> None:
-    """Change what a user is and is granted.
+    """Change the role and the grants of a user.
 
-    What is not named stays. --vc and --group replace all there were; --group default leaves them in no other.
+    Options that are not given change nothing. --vc and --group replace the list; --group default removes all others.
     """
     if all(value is None for value in (email, admin, viewer, vc, in_group)):
         raise Refused("InvalidParametersError", "no change given", "see pai user set --help")
@@ -167,9 +169,9 @@ def password(
     ] = False,
     json: output.Json = False,
 ) -> None:
-    """Change a password; your own, if you name nobody.
+    """Change a password; your own without a name.
 
-    That user's logins end; tokens of programs stay.
+    The user's logins end; tokens of programs stay.
     """
     with session.connect() as pai:
         own = pai.whoami()
@@ -179,16 +181,16 @@ def password(
     if json:
         output.document({"user": who, "changed": True})
         return
-    output.say(f"The password of {who} is changed; their logins have ended.")
+    output.say(f"The password of {who} was changed; their logins have ended.")
     output.next_step(f"pai login --user {who}")
 
 
 def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
-    """Let a user in no more.
+    """Remove a user.
 
-    Their jobs and what they used stay on record.
+    Their jobs stay, and reports still count what they used.
     """
-    prompts.check_sure(f"Let {name} in no more?", yes)
+    prompts.check_sure(f"Remove user {name}?", yes)
     with session.connect() as pai:
         pai.remove_user(name)
     if json:
@@ -201,7 +203,7 @@ def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
 def revoke(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
     """Revoke every login and token of a user.
 
-    They may log in again; remove them, or change their password, if they shall not.
+    They can log in again; to prevent that, remove them or change their password.
     """
     prompts.check_sure(f"Revoke every login and token of {name}?", yes)
     with session.connect() as pai:
@@ -209,5 +211,5 @@ def revoke(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
     if json:
         output.document({"user": name, "revoked": count})
         return
-    output.say(f"{count} logins and tokens of {name} are revoked.")
+    output.say(f"{count} logins and tokens of {name} were revoked.")
     output.next_step(f"pai user password {name}", f"pai user remove {name}")

@@ -1,4 +1,4 @@
-"""`pai user import`: everybody in a CSV file, checked as a whole before the first of them is let in."""
+"""`pai user import`: the users in a CSV file, all checked before the first is added."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PASSWORD_MIN: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Somebody to be let in."""
+    """A user to add."""
 
     line: int
     name: str
@@ -45,14 +45,14 @@ class Row:
 
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=f"CSV file with a heading: {', '.join(COLUMNS)}.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the file.")] = False,
-    skip_existing: Annotated[bool, typer.Option("--skip-existing", help="Pass over users there are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file only.")] = False,
+    skip_existing: Annotated[bool, typer.Option("--skip-existing", help="Skip users that exist.")] = False,
     json: output.Json = False,
 ) -> int:
-    """Let in everybody in a CSV file.
+    """Add the users in a CSV file.
 
-    Only username and password are needed; several virtual clusters or groups are parted by spaces. Nobody is let in
-    unless the whole file is good. Keep the file to yourself: it holds passwords.
+    Only username and password are required; several virtual clusters or groups are separated by spaces. No user is
+    added unless the whole file is valid. Keep the file secret: it holds passwords.
     """
     rows = read(_text(file))
     done: list[dict[str, Any]] = []
@@ -73,19 +73,19 @@ def import_(
                 )
                 done.append({"username": row.name, "line": row.line, "result": "added"})
             except Refused as error:
-                # A name that only looks like another's is nobody's yet, and nobody was let in.
+                # The server also refuses names that only look like another; such a user does not exist yet.
                 is_skipped = row.name in there and error.code == "ConflictUserError"
                 result = {"result": "skipped"} if is_skipped else {"result": "refused", **error.as_dict()}
                 done.append({"username": row.name, "line": row.line, **result})
     if json:
         output.document({"checked": len(rows), "users": done})
     else:
-        _tell(rows, done, dry_run)
+        _report(rows, done, dry_run)
     return Exit.REFUSED if any(one["result"] == "refused" for one in done) else Exit.OK
 
 
 def _unknown(pai: Client, rows: tuple[Row, ...]) -> Iterator[Fault]:
-    """Yield what is granted to somebody and is not there."""
+    """Yield the granted groups and virtual clusters that do not exist."""
     groups = {group.name for group in pai.groups()} if any(row.groups for row in rows) else set()
     clusters = {vc.name for vc in pai.virtual_clusters()} if any(row.virtual_clusters for row in rows) else set()
     for row in rows:
@@ -95,12 +95,12 @@ def _unknown(pai: Client, rows: tuple[Row, ...]) -> Iterator[Fault]:
         ):
             for name in named:
                 if name not in known:
-                    yield Fault(column, f"there is no {name!r}", row.line, ", ".join(sorted(known)))
+                    yield Fault(column, f"{name!r} does not exist", row.line, ", ".join(sorted(known)))
 
 
-def _tell(rows: tuple[Row, ...], done: list[dict[str, Any]], dry_run: bool) -> None:
+def _report(rows: tuple[Row, ...], done: list[dict[str, Any]], dry_run: bool) -> None:
     if dry_run:
-        output.say(f"{plural(len(rows), 'user')} could be let in.")
+        output.say(f"{plural(len(rows), 'user')} can be added.")
         return
     for one in done:
         if one["result"] == "refused":
@@ -131,13 +131,13 @@ def read(text: str) -> tuple[Row, ...]:
     if faults:
         raise _refused(faults)
     if not rows:
-        raise _refused([Fault("", "names nobody")])
+        raise _refused([Fault("", "has no users")])
     return tuple(rows)
 
 
 def _refused(faults: list[Fault]) -> PaiError:
     message = "\n".join(fault.describe() for fault in faults)
-    return Refused("InvalidParametersError", message, f"the heading is: {','.join(COLUMNS)}; nobody was let in")
+    return Refused("InvalidParametersError", message, f"the heading is: {','.join(COLUMNS)}; no user was added")
 
 
 def _heading_faults(headings: tuple[str, ...]) -> Iterator[Fault]:
@@ -146,19 +146,19 @@ def _heading_faults(headings: tuple[str, ...]) -> Iterator[Fault]:
             yield Fault(needed, "this column is missing", 1)
     for name in headings:
         if name not in COLUMNS:
-            yield Fault(name, "there is no such column", 1, ", ".join(COLUMNS))
+            yield Fault(name, "unknown column", 1, ", ".join(COLUMNS))
 
 
 def _row(line: int, found: Mapping[str | None, Any], seen: set[str]) -> tuple[Row, list[Fault]]:
     given = {key: (found.get(key) or "").strip() for key in COLUMNS}
     faults = []
     if not _NAME.fullmatch(given["username"]):
-        faults.append(Fault("username", f"{given['username']!r} is no user name", line, "letters, digits, _ . -"))
+        faults.append(Fault("username", f"{given['username']!r} is not a user name", line, "letters, digits, _ . -"))
     elif given["username"] in seen:
-        faults.append(Fault("username", f"{given['username']} is named twice", line))
+        faults.append(Fault("username", f"{given['username']} appears twice", line))
     if not _EMAIL.fullmatch(given["email"]):
-        faults.append(Fault("email", f"{given['email']!r} is no e-mail address", line))
-    # A password is never told, not even a bad one, and spaces may belong to it.
+        faults.append(Fault("email", f"{given['email']!r} is not an e-mail address", line))
+    # A message never holds a password, not even a bad one. Spaces may belong to it.
     password = found.get("password") or ""
     if len(password) < _PASSWORD_MIN:
         faults.append(Fault("password", "is too short", line, f"{_PASSWORD_MIN} characters or more"))

@@ -1,4 +1,4 @@
-"""`pai vc`: virtual clusters, what they were promised, and promising something else while everything runs."""
+"""`pai vc`: virtual clusters, what they are guaranteed, and changes of that while jobs run."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ if TYPE_CHECKING:
     from openpai.client.model.sharing import ClusterConfig
 
 COMMANDS: Final = {
-    "list": ("openpai.cli.vc:list_", "List the virtual clusters: what they were promised and what of it is in use."),
-    "show": ("openpai.cli.vc:show", "Show one virtual cluster, a resource a line."),
-    "set": ("openpai.cli.vc:set_", "Promise a virtual cluster something; it is made if it is new."),
+    "list": ("openpai.cli.vc:list_", "List the virtual clusters: what they are guaranteed, and how much is in use."),
+    "show": ("openpai.cli.vc:show", "Show one virtual cluster, one resource per line."),
+    "set": ("openpai.cli.vc:set_", "Set what a virtual cluster is guaranteed; a new one is added."),
     "remove": ("openpai.cli.vc:remove", "Remove a virtual cluster that no job uses."),
-    "config": ("openpai.cli.vc:config", "Show what was promised to whom, and the configuration that follows."),
-    "apply": ("openpai.cli.vc:apply", "Promise everything anew, from a file in HiveD's format or from wishes."),
-    "order": ("openpai.cli.vc:order", "Show or set who goes first in a virtual cluster: fair, fifo or shortest."),
+    "config": ("openpai.cli.vc:config", "Show what each virtual cluster is guaranteed, and the configuration."),
+    "apply": ("openpai.cli.vc:apply", "Replace all guarantees, from a file in HiveD's format or a short text."),
+    "order": (
+        "openpai.cli.vc:order",
+        "Show or set the order of the queue of a virtual cluster: fair, fifo or shortest.",
+    ),
     "inspect": ("openpai.cli.vc:inspect", "Draw the cells of the cluster, or those of a virtual cluster."),
 }
 ORDERS: Final = {
-    "fair": "those of whoever used less lately go first",
+    "fair": "jobs of the user with the least recent use go first",
     "fifo": "the oldest job goes first",
-    "shortest": "the job that should be done soonest goes first",
+    "shortest": "the job with the shortest expected run goes first",
 }
-app = group("Virtual clusters: who is promised what.", COMMANDS)
+app = group("Virtual clusters: the shares of the cluster.", COMMANDS)
 
 Vc = Annotated[
     str,
@@ -40,7 +43,7 @@ Vc = Annotated[
 
 
 def list_(json: output.Json = False) -> None:
-    """List the virtual clusters: what they were promised and what of it is in use."""
+    """List the virtual clusters: what they are guaranteed, and how much is in use."""
     with session.connect() as pai:
         found = pai.virtual_clusters()
     if json:
@@ -49,7 +52,7 @@ def list_(json: output.Json = False) -> None:
     from openpai.cli import bars
 
     output.say(bars.vc_list(found))
-    output.say_marked_up("[dim]columns: used/healthy/promised; RUNS and WAITS count gangs[/]")
+    output.say_marked_up("[dim]columns: used/healthy/guaranteed; RUNNING and WAITING count gangs[/]")
     if len(found) == 1:
         output.next_step('pai vc set team-a "1 node"', "pai node list")
         return
@@ -57,7 +60,7 @@ def list_(json: output.Json = False) -> None:
 
 
 def show(name: Vc, json: output.Json = False) -> None:
-    """Show one virtual cluster, a resource a line."""
+    """Show one virtual cluster, one resource per line."""
     with session.connect() as pai:
         vc = pai.virtual_cluster(name)
         types = pai.sku_types(name) if not json and vc.skus else {}
@@ -81,7 +84,7 @@ def show(name: Vc, json: output.Json = False) -> None:
         )
         output.say(f"SKU {kind}: {count}" + (f", each {', '.join(each)}" if each else ""))
     if not vc.skus:
-        output.say("It was promised nothing: only opportunistic jobs (jobPriorityClass: oppo) run in it.")
+        output.say("It is guaranteed nothing: only opportunistic jobs (jobPriorityClass: oppo) can run in it.")
         output.next_step(f'pai vc set {_quoted(name)} "1 node"')
         return
     output.next_step(f"pai job list --all --vc {_quoted(name)}", f"pai vc inspect {_quoted(name)}")
@@ -90,17 +93,17 @@ def show(name: Vc, json: output.Json = False) -> None:
 def set_(
     name: Vc,
     promise: Annotated[
-        str, typer.Argument(metavar="WISH", help='Such as "3 nodes", "8 GPUs of A100" or "8 GPUs of A100 + 2 nodes".')
+        str, typer.Argument(metavar="AMOUNT", help='Such as "3 nodes", "8 GPUs of A100" or "8 GPUs of A100 + 2 nodes".')
     ],
     json: output.Json = False,
 ) -> None:
-    """Promise a virtual cluster something; it is made if it is new.
+    """Set what a virtual cluster is guaranteed; a new one is added.
 
-    It counts at once. Jobs that run are never stopped for it.
+    It takes effect at once. No running job is stopped for it.
     """
     with session.connect() as pai:
         changed = pai.promise(name, promise)
-    _changed(changed, f"{name} is promised {promise}.", json)
+    _changed(changed, f"{name} is guaranteed {promise}.", json)
 
 
 def order(
@@ -110,13 +113,13 @@ def order(
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Show or set who goes first among equally urgent jobs of a virtual cluster.
+    """Show or set the order of jobs of equal priority in a virtual cluster.
 
-    fair: whoever used less lately. fifo: the oldest job. shortest: the job that should be done soonest, judged by how
-    long jobs like it ran; one that has waited long goes before these.
+    fair: the user with the least recent use first. fifo: the oldest job first. shortest: the job with the shortest
+    expected run first, judged by jobs like it; a job that has waited long goes before these.
     """
     if promise is not None and promise not in ORDERS:
-        raise Refused("InvalidParametersError", f"{promise!r} is no order", f"say {', '.join(ORDERS)}")
+        raise Refused("InvalidParametersError", f"{promise!r} is not an order", f"choose from {', '.join(ORDERS)}")
     with session.connect() as pai:
         found = pai.orders()
         if promise is not None:
@@ -135,19 +138,19 @@ def order(
 
 def remove(name: Vc, yes: prompts.Yes = False, json: output.Json = False) -> None:
     """Remove a virtual cluster that no job uses."""
-    prompts.check_sure(f"Remove virtual cluster {name}, and promise it nothing any more?", yes)
+    prompts.check_sure(f"Remove virtual cluster {name}, and its guarantee?", yes)
     with session.connect() as pai:
         changed = pai.remove_virtual_cluster(name)
-    _changed(changed, f"{name} is removed; what it was promised goes to default.", json)
+    _changed(changed, f"{name} is removed; what it was guaranteed goes to default.", json)
 
 
 def config(
     file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the configuration there.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write the configuration to.")
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Show what was promised to whom, and the configuration that follows."""
+    """Show what each virtual cluster is guaranteed, and the configuration."""
     with session.connect() as pai:
         found = pai.cluster_config()
     if file is not None:
@@ -158,7 +161,7 @@ def config(
     for problem in found.problems:
         output.warn(problem)
     promises = "a whole configuration" if found.promises is None else found.promises or "everything to default"
-    output.aside(f"version {found.version}; promised: {promises}")
+    output.aside(f"version {found.version}; guaranteed: {promises}")
     if file is None:
         sys.stdout.write(found.hived)
         return
@@ -168,26 +171,27 @@ def config(
 
 def apply(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Configuration in HiveD's format; - reads it from the input.")
+        Path | None, typer.Argument(metavar="FILE", help="Configuration in HiveD's format; - reads standard input.")
     ] = None,
     promises: Annotated[
         str | None, typer.Option("--wishes", metavar="TEXT", help='Instead of a file: "team-a: 3 nodes, b: 8 GPUs".')
     ] = None,
     version: Annotated[
-        int | None, typer.Option("--if-version", metavar="N", min=0, help="Refuse if it is at another version by now.")
+        int | None,
+        typer.Option("--if-version", metavar="N", min=0, help="Refuse if the version is another one by now."),
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Promise everything anew, from a file in HiveD's format or from wishes.
+    """Replace all guarantees, from a file in HiveD's format or a short text.
 
-    It counts at once, or is refused with every fault. Jobs that run are never stopped for it.
+    It takes effect at once, or is refused with every fault. No running job is stopped for it.
     """
     if (file is None) == (promises is None):
         raise Refused("InvalidParametersError", "give either a file or --wishes", "see pai vc apply --help")
     hived = None if file is None else read(file)
     with session.connect() as pai:
         changed = pai.configure(promises=promises, hived=hived, version=version)
-    _changed(changed, "The cluster is shared anew.", json)
+    _changed(changed, "The configuration was replaced.", json)
 
 
 def inspect(
@@ -195,7 +199,7 @@ def inspect(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="A virtual cluster [default: the machines].",
+            help="A virtual cluster [default: the physical cluster].",
             autocompletion=completing.virtual_clusters,
         ),
     ] = None,
@@ -203,7 +207,7 @@ def inspect(
 ) -> None:
     """Draw the cells of the cluster, or those of a virtual cluster.
 
-    With --json in the shapes of HiveD's own inspection.
+    With --json the documents are those of HiveD's inspect API.
     """
     from openpai.client.calls.naming import segment
 
@@ -216,7 +220,9 @@ def inspect(
     from openpai.cli import bars
 
     if not cells:
-        output.say("No cells: nothing was promised." if name else "No cells: the platform has found no machine.")
+        output.say(
+            "No cells: the virtual cluster is guaranteed nothing." if name else "No cells: the platform has no nodes."
+        )
         output.next_step(f'pai vc set {_quoted(name)} "1 node"' if name else "pai node list")
         return
     for line in bars.cell_lines(cells):
@@ -232,7 +238,7 @@ def _changed(changed: ClusterConfig, message: str, is_json: bool) -> None:
     for problem in changed.problems:
         output.warn(problem)
     if changed.demoted:
-        output.warn(f"these run on without their guarantee: {', '.join(changed.demoted)}")
+        output.warn(f"these jobs keep running without a guarantee: {', '.join(changed.demoted)}")
     output.next_step("pai vc list", "pai vc config")
 
 

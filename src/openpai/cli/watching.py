@@ -1,7 +1,7 @@
 """A job watched while it runs: a live view on a terminal, plain lines anywhere else.
 
-Both look at the same glance of the job, taken about twice a second: its state, why it waits, its tasks, and what
-its first task writes. Watching changes nothing: whoever leaves leaves the job running.
+Both show the state of the job about twice a second: why it waits, its tasks, and the log of its first task.
+Watching changes nothing: when it ends, the job keeps running.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from openpai.client import Client, JobDetail
     from openpai.client.model import Wait
 
-GLANCE_EVERY_S: Final = 0.4
+LOOK_EVERY_S: Final = 0.4
 LINES_SHOWN: Final = 8
 BAR_EVERY_S: Final = 5.0
 TASKS_LIVE: Final = 12
-# Of a server that is away: long enough to be restarted, short enough not to look as if all were well.
+# Long enough for a restart of the server, short enough that a user notices an outage.
 AWAY_MAX_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """What is seen of a job at one moment."""
+    """The state of a job at one moment."""
 
     job: JobDetail
     waits: tuple[Wait, ...]
@@ -46,12 +46,12 @@ class WatchState:
     log_of: str
     is_away: bool = False
     has_waited: bool = False
-    """Whether the job waited at the look before as well."""
+    """Whether the job waited at the previous look as well."""
     unfinished: str = ""
     """What the last line of the log shows so far."""
 
 
-def _glances(pai: Client, name: str) -> Iterator[WatchState]:
+def _states(pai: Client, name: str) -> Iterator[WatchState]:
     tail = Tail(pai, name)
     last: WatchState | None = None
     seen_at = time.monotonic()
@@ -72,8 +72,8 @@ def _glances(pai: Client, name: str) -> Iterator[WatchState]:
         yield last
         if job.is_final:
             return
-        # Thousands of tasks make a large answer: looking less often keeps the server's time for them.
-        time.sleep(GLANCE_EVERY_S * (1 + len(job.tasks) // 500))
+        # Thousands of tasks make a large answer, so look less often.
+        time.sleep(LOOK_EVERY_S * (1 + len(job.tasks) // 500))
 
 
 def _done(job: JobDetail) -> tuple[int, int]:
@@ -108,8 +108,8 @@ def _view(state: WatchState, log: deque[str], now_ms: int) -> RenderableType:
 
 
 def _log_line(line: str) -> Text:
-    # Programs colour their lines, and progress bars write over theirs: what counts is what a terminal would show.
-    # A colour that Rich read ends with its line.
+    # Show a line as a terminal would, with its colours and after progress bars have rewritten it.
+    # A colour that Rich has read ends with its line.
     text = Text.from_ansi(coloured_line(line))
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
@@ -118,7 +118,7 @@ def _log_line(line: str) -> Text:
 def _watch_live(pai: Client, name: str, console: Console) -> JobDetail:
     log: deque[str] = deque(maxlen=LINES_SHOWN)
     with Live(console=console, auto_refresh=False) as live:
-        for state in _glances(pai, name):
+        for state in _states(pai, name):
             log.extend(state.lines)
             live.update(_view(state, log, int(time.time() * 1000)), refresh=True)
     return state.job
@@ -137,15 +137,15 @@ def _changes(before: WatchState | None, state: WatchState) -> Iterator[str]:
         yield of_job
     if state.is_away and not (before and before.is_away):
         yield "[red]the platform does not answer; trying again ...[/]"
-    # Nearly every job waits for the blink of an eye; only what still waits at the second look is worth a line.
-    if not has_moved and before is not None and state.waits and state.waits[0].message not in _describe(before):
+    # Nearly every job waits a moment; report only what still waits at the second look.
+    if not has_moved and before is not None and state.waits and state.waits[0].message not in _reasons(before):
         yield f"waits: {shown(state.waits[0].message)}"
     yield from _task_changes(before, job)
     if has_moved and job.is_final:
         yield of_job
 
 
-def _describe(state: WatchState) -> set[str]:
+def _reasons(state: WatchState) -> set[str]:
     return {wait.message for wait in state.waits} if state.has_waited else set()
 
 
@@ -165,31 +165,31 @@ def _task_changes(before: WatchState | None, job: JobDetail) -> Iterator[str]:
 
 
 class _Bars:
-    """Progress bars in plain lines: the newest state now and then, as each would fill the screen."""
+    """Progress bars as plain lines: the newest state every few seconds."""
 
     def __init__(self) -> None:
-        self._said = ""
+        self._shown = ""
         self._next_at = 0.0
 
     def due(self, state: WatchState) -> list[str]:
         """Return the state of the bar that the last line of the log is, if it changed and some time has passed."""
         text = state.unfinished.rstrip("\r")
-        if not text or text == self._said or time.monotonic() < self._next_at:
+        if not text or text == self._shown or time.monotonic() < self._next_at:
             return []
-        self._said, self._next_at = text, time.monotonic() + BAR_EVERY_S
+        self._shown, self._next_at = text, time.monotonic() + BAR_EVERY_S
         return [text]
 
 
 def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
     before: WatchState | None = None
     bars = _Bars()
-    for state in _glances(pai, name):
+    for state in _states(pai, name):
         changes = list(_changes(before, state))
         now = words.clock_time(int(time.time() * 1000))
-        # The end of a job is told after the last of its log, as it happened.
+        # Print the end of a job after the last line of its log.
         for line in () if state.job.is_final else changes:
             console.print(f"{now} {line}", soft_wrap=True)
-        # Past Rich, which takes a hundred times as long for a line that needs no styling.
+        # Without Rich, which takes a hundred times as long for a line without styles.
         console.file.writelines(plain(f"{state.log_of} | {line}\n") for line in (*state.lines, *bars.due(state)))
         console.file.flush()
         for line in changes if state.job.is_final else ():

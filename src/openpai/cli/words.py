@@ -1,4 +1,4 @@
-"""How times, spans, sizes and states are put for people."""
+"""Times, durations, sizes and states as text for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATE_STYLE: Final = {
     "FAILED": "bold red",
     "STOPPED": "magenta",
 }
-# In this order counts of states are told: what wants attention first.
+# The order of counts of states: what needs attention first.
 STATE_ORDER: Final = ("FAILED", "RUNNING", "STOPPING", "WAITING", "STOPPED", "SUCCEEDED")
 
 
@@ -37,7 +37,7 @@ def size(count: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a length of time in at most two units, as in `4.2s`, `3m 05s` or `2d 3h`."""
+    """Return a duration in at most two units, as in `4.2s`, `3m 05s` or `2d 3h`."""
     if seconds < 0:
         return "0s"
     if seconds < 10:
@@ -95,8 +95,8 @@ def split(given: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def details(detail: Mapping[str, Any]) -> str:
-    """Return what of a request was worth keeping, as in `drained=true reason="fans"`; else the request itself."""
-    said = " ".join(
+    """Return the recorded values of a request, as in `drained=true reason="fans"`; else the request itself."""
+    values = " ".join(
         f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in detail.items() if key != "request"
     )
-    return said or str(detail.get("request", ""))
+    return values or str(detail.get("request", ""))

@@ -115,7 +115,7 @@ def test_ctrl_c_ends_the_view_and_not_the_job(pai, job_file):
     watching.send_signal(signal.SIGINT)
     rest = watching.stdout.read()
     assert watching.wait(20) == 130
-    assert "goes on running" in rest
+    assert "keeps running" in rest
     assert states(pai, "long") == "RUNNING"
     pai("job", "stop", "long")
     assert pai("job", "wait", "long").code == 1

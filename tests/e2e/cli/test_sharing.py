@@ -80,7 +80,7 @@ def test_two_teams_share_a_cluster_and_an_administrator_changes_their_minds(pai,
 
     message = pai("job", "why", "v4")
     assert message.code == 0
-    assert "place in the queue: 2; ahead of it: admin~v3" in message.out
+    assert "position in the queue: 2; ahead of it: admin~v3" in message.out
     assert "may start: unknown" in " ".join(message.out.split())
     assert max(map(len, pai("vc", "list").out.splitlines())) <= 80
 
@@ -98,7 +98,7 @@ def test_two_teams_share_a_cluster_and_an_administrator_changes_their_minds(pai,
     assert answer["why"]["position"] == wait["position"] == 2
 
     assert pai("job", "move", "v4", "--front").code == 0
-    assert "place in the queue: 1" in pai("job", "why", "v4").out
+    assert "position in the queue: 1" in pai("job", "why", "v4").out
 
     # One node more, and whoever was moved to the front has it; nobody else noticed.
     message = pai("vc", "set", "vision", "3 nodes")

@@ -113,7 +113,7 @@ def test_show_counts_the_run_of_the_attempt_and_says_who_restarted_the_job(pai, 
     message = pai("job", "show", "hello").out
     facts = dict(re.findall(r"^(ran|time limit|attempt) {2,}(.*\S)", message, re.MULTILINE))
     assert facts["ran"] == "4.0s in this attempt"
-    assert facts["time limit"] == "1m 30s, then each attempt is ended"
+    assert facts["time limit"] == "1m 30s, then each attempt is stopped"
     assert facts["attempt"].startswith("4 (root restarted the job: [new] data, ")
     assert "ago; 1 retried)" in " ".join(message.split())
     summary = {"name": "hello", "username": "ann", "state": "SUCCEEDED", **times}
@@ -177,7 +177,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(pai, platform, job_file, monk
     platform.on("GET", "/jobs/ann~hello/why", {"waits": []})
     message = pai("job", "submit", job_file, "--watch")
     assert message.code == 130
-    assert "goes on running" in message.out
+    assert "keeps running" in message.out
     assert ("PUT", "/api/v2/jobs/ann~hello/executionType") not in platform.asked
 
 

@@ -142,14 +142,14 @@ def test_remarks_keep_the_lines_of_the_file():
 @pytest.mark.parametrize(
     ("wanted", "word"),
     [
-        (Changes(time_limit="soon"), "no length of time"),
-        (Changes(time_limit="1h 30m"), "no length of time"),
-        (Changes(env=["1A=x"]), "no name for a variable"),
-        (Changes(env=["A"]), "no assignment"),
+        (Changes(time_limit="soon"), "not a duration"),
+        (Changes(time_limit="1h 30m"), "not a duration"),
+        (Changes(env=["1A=x"]), "not a name for a variable"),
+        (Changes(env=["A"]), "not an assignment"),
         (Changes(gpus=["workr=1"]), "no task role 'workr'"),
         (Changes(gpus=["1"]), "2 task roles: worker, ps"),
-        (Changes(instances=["ps=2"]), "once for several roles"),
-        (Changes(gpus=["third=2"]), "stands elsewhere"),
+        (Changes(instances=["ps=2"]), "shares its definition"),
+        (Changes(gpus=["third=2"]), "defined elsewhere"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused_with_a_way_out(wanted, word):
@@ -169,5 +169,5 @@ def test_roles_that_share_their_commands_get_a_variable_once():
 
 @pytest.mark.parametrize("text", ["", "- 1", "just text", "a: [", "\xff"])
 def test_what_is_no_job_at_all_is_refused(text):
-    with pytest.raises(Refused, match=r"empty|holds a|no YAML|not UTF-8"):
+    with pytest.raises(Refused, match=r"empty|holds a|not YAML|not UTF-8"):
         read_job(changed(text.encode("latin-1"), EVERYTHING).content)

@@ -50,4 +50,4 @@ def test_stopping_it_is_done_already(pai, platform):
     platform.on("PUT", "/jobs/ann~train/executionType", {"message": "ok"})
     message = pai("job", "stop", "train")
     assert message.code == Exit.OK
-    assert "is over" in message.out
+    assert "has ended" in message.out

@@ -134,7 +134,7 @@ def test_a_fault_without_a_line_needs_none():
 def test_a_file_with_orders_to_a_terminal_only_shows_them():
     shown = describe('a: 1\nb: "\x1b[2J"\n', [Fault("\x1b]0;b", "must not be \x07\n\u202e", 2, "", "\x9b")])
     assert shown.replace("\n", "").isprintable()
-    assert "\\x1b]0;b: must not be \\x07\\n\\u202e" in shown
+    assert "\\x1b]0;b: must not be \\x07\\x0a\\u202e" in shown
 
 
 def caret(text: str, fault: Fault) -> tuple[str, str]:

@@ -16,6 +16,6 @@ def test_each_attempt_that_left_something_has_a_line_of_its_own_with_a_size_peop
     console = Console(file=io.StringIO(), width=80)
     console.print(kept_work([small, large], 0))
     lines = [line.split() for line in console.file.getvalue().splitlines()]
-    assert lines[0][:4] == ["LEFT", "BY", "ATTEMPT", "FILES"]
+    assert lines[0][:4] == ["TASK", "ATTEMPT", "FILES", "SIZE"]
     assert lines[1][:5] == ["worker-0", "1/2", "1", "2", "B"]
     assert lines[2][:5] == ["worker-0", "2/1", "9+", "3.0", "MiB+"]

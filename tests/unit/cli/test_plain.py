@@ -93,7 +93,7 @@ def test_raw_is_as_it_was_written(pai, hostile, words):
 def test_nor_does_one_in_a_job_that_is_watched(hostile, is_terminal, monkeypatch):
     job = JobDetail.read({"name": "train", "jobStatus": {"username": "ann", "state": "SUCCEEDED"}, "taskRoles": {}})
     found = [watching.WatchState(job, (), [attack], "worker-0", unfinished=attack) for attack in ATTACKS]
-    monkeypatch.setattr(watching, "_glances", lambda *_: iter(found))
+    monkeypatch.setattr(watching, "_states", lambda *_: iter(found))
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=is_terminal, width=200, height=50, color_system=None)
     watching.watch(None, "train", console)

@@ -138,8 +138,8 @@ def test_in_place_is_for_a_server_on_this_machine(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--no-code", "--in-place", "x"), "say one of"),
-        (("--memory", "lots", "x"), "no amount of memory"),
+        (("--no-code", "--in-place", "x"), "give one of"),
+        (("--memory", "lots", "x"), "not an amount of memory"),
         (("--dir", "/nowhere", "x"), "cannot read /nowhere"),
         ((), "COMMAND"),
     ],

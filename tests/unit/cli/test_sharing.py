@@ -116,7 +116,7 @@ def test_a_group_that_is_granted_a_misspelt_virtual_cluster_is_told(pai, platfor
     platform.on("GET", "/groups/seers", {"groupname": "seers", "description": "", "externalName": "", "extension": {}})
     platform.on("GET", "/virtual-clusters", {"vision": VISION})
     message = pai("group", "set", "seers", "--vc", "vision,visoin", "--manage", "visoin")
-    assert (message.code, message.err) == (0, "warning: there is no virtual cluster 'visoin' yet\n")
+    assert (message.code, message.err) == (0, "warning: virtual cluster 'visoin' does not exist yet\n")
     platform.on("GET", "/virtual-clusters", {"code": "UnavailableError", "message": "no server leads"}, status=503)
     assert pai("group", "set", "seers", "--vc", "visoin").code == 0
 
@@ -184,7 +184,7 @@ def test_nodes_show_who_takes_nothing_new_and_count_only_what_can_be_had(pai, pl
 
 def test_a_node_is_drained_given_back_and_its_devices_marked(pai, platform):
     platform.on("PUT", "/nodes/gpu-01", NODE | {"drained": True}, NODE, NODE | {"badDevices": [0, 3]}, NODE)
-    assert "2 tasks run there to the end" in pai("node", "drain", "gpu-01", "--reason", "new fan").out
+    assert "2 tasks keep running there until they end" in pai("node", "drain", "gpu-01", "--reason", "new fan").out
     assert pai("node", "undrain", "gpu-01").code == 0
     assert "0, 3" in pai("node", "mark-bad", "gpu-01", "3,0", "--reason", "dust").out
     assert "All GPUs" in pai("node", "mark-bad", "gpu-01", "none").out
@@ -246,7 +246,7 @@ def test_why_tells_a_reason_once_however_many_tasks_have_it(pai, platform):
     platform.on("GET", "/jobs/ann~train/why", {"waits": [wait()] * 500})
     message = pai("job", "why", "train").out
     assert message.count("vision has 0 of 24") == 1
-    assert "499 more like it" in message
+    assert "the same for 499 more" in message
 
 
 @pytest.mark.parametrize(
@@ -276,8 +276,8 @@ def test_priority_and_checkpoint_are_told_to_the_platform(pai, platform):
 def test_fairness_is_shown_set_and_switched_off(pai, platform):
     platform.on("GET", "/scheduler/fairness", {"halfLifeHours": 24.0})
     platform.on("PUT", "/scheduler/fairness", {"halfLifeHours": 1.5}, {"halfLifeHours": None})
-    assert "after 24 hours" in pai("scheduler", "fairness").out
-    assert "after 1.5 hours" in pai("scheduler", "fairness", "1.5").out
+    assert "half-life of 24 hours" in pai("scheduler", "fairness").out
+    assert "half-life of 1.5 hours" in pai("scheduler", "fairness", "1.5").out
     assert "Off" in pai("scheduler", "fairness", "off").out
     sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
     assert sent == [{"halfLifeHours": 1.5}, {"halfLifeHours": None}]
@@ -287,7 +287,7 @@ def test_who_goes_first_is_shown_and_set_for_one_virtual_cluster(pai, platform):
     orders = {"speech": "fifo"}
     platform.on("GET", "/scheduler/orders", {"orders": orders, "version": 3}, {"orders": orders, "version": 3})
     platform.on("PUT", "/scheduler/orders", {"orders": orders | {"vision": "shortest"}, "version": 4})
-    assert "the job that should be done soonest" in pai("vc", "order", "vision", "shortest").out
+    assert "the job with the shortest expected run" in pai("vc", "order", "vision", "shortest").out
     sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
     assert sent == [{"orders": {"speech": "fifo", "vision": "shortest"}, "version": 3}]
     assert pai("vc", "order", "vision", "longest").code == 2
@@ -323,7 +323,7 @@ def test_why_names_the_jobs_that_hold_the_room_and_until_when(pai, platform, mon
     out = pai("job", "why", "train").out
     assert "bob~big       2     8    16  10m 00s   in 50m 00s at most" in out
     assert "eve~next      1     1     1  starting  no time limit" in out
-    assert "3 jobs of others: 2 GPUs and 9 CPUs" in out
+    assert "3 jobs of other users: 2 GPUs and 9 CPUs" in out
 
 
 def test_a_node_is_shown_with_its_devices_its_jobs_and_its_history(pai, platform):
@@ -334,13 +334,19 @@ def test_a_node_is_shown_with_its_devices_its_jobs_and_its_history(pai, platform
     entry = {"time": 1, "actor": "root", "detail": {"request": "PUT x", "drained": True, "reason": "fans"}}
     platform.on("GET", "/nodes/n1", {**node, **HELD, "history": [entry]})
     out = pai("node", "show", "n1").out
-    for message in ("fans; jobs leave at 1970", "2 of 8 in use", "eve~next", "bad: ECC", 'drained=true reason="fans"'):
+    for message in (
+        "fans; jobs are stopped at 1970",
+        "2 of 8 in use",
+        "eve~next",
+        "bad: ECC",
+        'drained=true reason="fans"',
+    ):
         assert message in out
     assert max(map(len, out.splitlines())) <= 80
     platform.on("PUT", "/nodes/n1", {**node, "tasks": 2})
     message = pai("node", "drain", "n1", "--deadline", "2h")
     assert json.loads(platform.requests[-1].content) == {"drained": True, "reason": "", "deadlineSeconds": 7200}
-    assert "2 tasks run there until 1970" in message.out
+    assert "2 tasks keep running there until 1970" in message.out
     assert pai("node", "drain", "n1", "--deadline", "soon").code == 2
 
 

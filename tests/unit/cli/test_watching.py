@@ -40,7 +40,7 @@ def test_it_fits_a_terminal_however_many_tasks_there_are(tasks):
 def test_a_waiting_job_says_why():
     wait = Wait.read({"code": "NO_ROOM", "message": "needs [8] GPUs", "unblock": "a free node", "position": 3})
     shown = drawn(WatchState(job("WAITING", 1), (wait,), [], ""))
-    for expected in ("needs [8] GPUs", "a free node", "place in the queue: 3"):
+    for expected in ("needs [8] GPUs", "a free node", "position in the queue: 3"):
         assert expected in shown
 
 
