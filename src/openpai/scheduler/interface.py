@@ -1,6 +1,6 @@
-"""The scheduler's entrance, kept stable so that the room behind it can be refurnished.
+"""The scheduler's interface, kept stable while the code behind it changes.
 
-It keeps its state in memory, changes it only when told a fact, and can be rebuilt by telling it again. It is
+It keeps its state in memory, changes it only on a fact, and can be rebuilt by repeating the facts. It is
 deterministic: the same history gives the same answers. A decision is a proposal: what it promises is set aside
 until the caller commits or rejects it, and nothing else in the world has changed meanwhile.
 """
@@ -36,7 +36,7 @@ class VcView:
     used: Amount
     """What its jobs with a guarantee hold."""
     borrowed: Amount
-    """What its opportunistic jobs hold beyond that."""
+    """What its opportunistic jobs hold in addition."""
     skus: Mapping[str, int]
     """Devices promised, by SKU type."""
     running: int
@@ -45,7 +45,7 @@ class VcView:
 
 
 class Configured(Protocol):
-    """What became of running gangs when the configuration changed. Nobody was stopped for it."""
+    """What a new configuration changed for running gangs, none of which was stopped."""
 
     @property
     def demoted(self) -> Sequence[str]:
@@ -80,7 +80,7 @@ class Scheduler(Protocol):
         ...
 
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
-        """Return at most `limit` decisions, best right first. Each is set aside until committed or rejected."""
+        """Return at most `limit` decisions, the most urgent first. Each stays proposed until committed or rejected."""
         ...
 
     def commit(self, gang: str) -> None:
@@ -120,9 +120,9 @@ class SharingScheduler(Scheduler, Protocol):
         ...
 
     def changed_hints(self) -> Mapping[str, tuple[str, ...]]:
-        """Return by gang the seats of its members whose promised cells changed since this was asked last.
+        """Return, by gang, the placement hints of members whose promised cells changed since the last call.
 
-        Told to `restore` in the place of the seats a gang was given, they give it back the guarantee it has now.
+        Passed to `restore` in place of the original hints, they restore the guarantee that the gang has now.
         """
         ...
 

@@ -22,7 +22,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A wish to stay together inside one cell of this type: a switch, a node, a rack."""
+    """A request to stay inside one cell of this type: a switch, a node, a rack."""
 
     cell_type: str
     is_required: bool = False
@@ -38,7 +38,7 @@ class Group:
     pinned_cell: str | None = None
     name: str = ""
     cell_types: tuple[str | None, ...] = ()
-    """By member, the type of the cell that its devices must be inside of; empty where none has such a wish."""
+    """By member, the type of the cell that its devices must be inside of; empty where none has such a request."""
     cell_type: str | None = None
     """The type of the cell that all of its members must be inside of."""
 
@@ -55,7 +55,7 @@ class Gang:
     submitted_at_ms: int = 0
     user: str = ""
     job: str = ""
-    """Who is behind it, for the sentences people read: `user~job`."""
+    """The job it belongs to, for messages: `user~job`."""
     sku_type: str | None = None
     pinned_cell: str | None = None
     is_lazily_preemptible: bool = False
@@ -77,7 +77,7 @@ class Spot(NamedTuple):
     devices: tuple[int, ...]
     """Numbers of the GPUs it gets: as many as it asked for."""
     placement_hint: str = ""
-    """What the scheduler must be told to restore the member exactly there; opaque to everyone else."""
+    """What `restore` needs to put the member exactly there; opaque to callers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """`gang` could run if these gangs left; they have less right to what they hold."""
+    """`gang` could run if these gangs left; it is more urgent or has a guarantee that they lack."""
 
     gang: str
     victims: tuple[str, ...]
     whys: tuple[str, ...]
-    """Why each of the victims must leave, in words its owner understands."""
+    """Why each of the victims must leave, for its owner."""
 
 
 Decision = Place | Preempt
@@ -121,7 +121,7 @@ class Why(StrEnum):
 
 
 class Order(StrEnum):
-    """Who goes first in a virtual cluster among gangs of the same priority and rank."""
+    """The order in a virtual cluster of gangs with the same priority and rank."""
 
     FAIR = "fair"
     """Those of users who used less lately, then the older."""
@@ -133,7 +133,7 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """When a gang may start: between these times, and what the guess rests on. None where nobody can say."""
+    """When a gang may start: between these times, and the basis of the guess. None where it is unknown."""
 
     earliest_ms: int | None
     latest_ms: int | None
@@ -145,7 +145,7 @@ class Limit:
     """How many GPUs one user may run at a time; one of a virtual cluster and one over all of them hold together."""
 
     gpus: int | None
-    """None: as many as there are, whatever limit there is for any user."""
+    """None: no limit, even where a limit for all users exists."""
     virtual_cluster: str = ""
     """Empty: over all of them together."""
     user: str = ""
@@ -153,7 +153,7 @@ class Limit:
 
 
 class Refusal(NamedTuple):
-    """Why a gang could never run, in words its owner understands, and what would make it fit."""
+    """Why a gang could never run, and what would make it fit, for its owner."""
 
     message: str
     remedy: str = ""
@@ -161,7 +161,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a gang waits, in words its owner understands, and what would change it."""
+    """Why a gang waits, and what would change it, for its owner."""
 
     gang: str
     code: Why
@@ -172,7 +172,7 @@ class Wait:
     position: int = 0
     """Place in the queue, counted from 1; 0 for a gang that lets others pass because it never fits."""
     estimate: Estimate | None = None
-    """When it may start; None when nobody worked it out."""
+    """When it may start; None when it was not estimated."""
     more: int = 0
     """How many further gangs of the same job wait for the same, behind this one, each without a `Wait` of its own."""
 

@@ -24,7 +24,7 @@ from openpai.simulator.trace import Trace
 WAYS: Final = ("private", "quota", "quota-spread", "hived")
 SHARE_NOTICED: Final = 0.1
 WAIT_NOTICED_S: Final = 300.0
-"""So much longer, and at least so long, is called an anomaly: less is the luck of who sits next to whom."""
+"""So much longer, and at least so long, is called an anomaly: less is the chance of which jobs are neighbours."""
 
 DEFAULT: Final = SyntheticSpec(jobs=6_000, days=6.0, load=0.8, apart=3.0, vcs=4)
 DEFAULT_NODES: Final = 48
@@ -124,7 +124,7 @@ def _collect(
     if not trace.jobs:
         return 0.0, 0
     own = config if private_to is None else private_config(config, private_to)
-    # Quotas know no users, so nobody's order within a team may depend on them.
+    # Quotas know no users, so the order within a team may not depend on them.
     scheduler = "hived-by-age" if way in ("private", "hived") else way
     report = simulate(own, trace, way, scheduler, rules=rules)
     for name, found in report.vc_delays_ms.items():

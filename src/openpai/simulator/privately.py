@@ -1,4 +1,4 @@
-"""A virtual cluster as a cluster of its own: the same cells, with nobody else near.
+"""A virtual cluster as a cluster of its own: the same cells, without other virtual clusters.
 
 It is what HiveD's guarantee is measured against. Whole nodes and larger cells become plain nodes; promised parts of
 nodes become small nodes. Pinned cells stay out: only jobs that name one may use it, and the jobs of a trace do not.

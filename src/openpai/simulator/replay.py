@@ -1,6 +1,6 @@
 """Replays a trace over a scheduler in virtual time: no clock, no sleeping, only the next thing that happens.
 
-The scheduler is driven through the platform's own entrance and cannot tell that nobody runs anything. A job that is
+The scheduler is driven through the platform's own interface and cannot tell that nothing really runs. A job that is
 preempted leaves after a grace period, loses what it did since its last checkpoint, and waits again where it was.
 """
 
@@ -48,7 +48,7 @@ class Run:
     began_ms: int = -1
     starts: int = 0
     has_notice: bool = False
-    """Whether it was told to leave."""
+    """Whether it was preempted."""
 
 
 @dataclass(slots=True)

@@ -110,7 +110,7 @@ class Report:
 
 
 def report_of(name: str, scheduler: str, tally: Tally, **message: Any) -> Report:
-    """Return the report of a replay that is over; `told` holds what the tally does not know."""
+    """Return the report of a replay that is over; `told` holds what the tally lacks."""
     vcs = [_vc_report(vc_name, vc) for vc_name, vc in tally.vcs.items()]
     fragmented = tally.fragmented.mean()
     sizes: dict[str, list[int]] = {}

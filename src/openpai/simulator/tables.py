@@ -120,7 +120,7 @@ def anomaly_table(found: Anomaly) -> Table:
 
 
 def anomaly_sentences(found: Anomaly) -> list[str]:
-    """Return the findings in words."""
+    """Return the findings as sentences."""
     sentences = []
     message = {
         "quota": "With quotas on packed nodes",
@@ -137,5 +137,5 @@ def anomaly_sentences(found: Anomaly) -> list[str]:
                 f"{most.name} by {span(most.extra_s(way))} on average ({times:.1f} times as long)."
             )
         else:
-            sentences.append(f"{where}, nobody waited noticeably longer than in a private cluster of the same size.")
+            sentences.append(f"{where}, no job waited noticeably longer than in a private cluster of the same size.")
     return sentences

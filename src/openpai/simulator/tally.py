@@ -52,7 +52,7 @@ class VcTally:
         self.waiting, self.stranded = Gauge(bucket_ms, SPANS), Gauge(bucket_ms, SPANS)
 
     def settle(self, now_ms: int) -> None:
-        """Find anew how much of the promise is free though somebody who waits could do with it."""
+        """Compute how much of the promise is free although a waiting job could use it."""
         left = self.quota - self.guaranteed.level
         is_enough = left > 0 and any(size <= left for size in self.sizes)
         self.stranded.set(left if is_enough else 0, now_ms)

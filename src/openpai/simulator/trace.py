@@ -1,6 +1,6 @@
 """What a job trace says: who asked for how many GPUs when, and how long the job ran once it had them.
 
-Nothing of what the recording scheduler decided is kept: a replay decides anew. Times are milliseconds since the
+Nothing that the recording scheduler decided is kept: a replay makes its own decisions. Times are milliseconds since the
 trace's first submission.
 """
 
@@ -102,6 +102,6 @@ class InvalidTrace(Refused):
         super().__init__(
             "InvalidParametersError",
             f"the trace has {count}:\n" + "\n".join(fault.describe() for fault in faults),
-            "mend the lines named above, or name the right format: ours, philly, philly-csv or helios",
+            "correct the lines named above, or name the right format: ours, philly, philly-csv or helios",
         )
         self.faults = tuple(faults)

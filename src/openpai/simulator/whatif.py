@@ -1,7 +1,7 @@
 """What if a virtual cluster had more or fewer GPUs: the same configuration with another promise.
 
-GPUs that are given come first from what nobody was promised, then from nodes that are added to the cluster, of the kind
-that is there already. GPUs that are taken away stay in the cluster, promised to nobody.
+GPUs that are given come first from what is not promised, then from nodes that are added to the cluster, of the kind
+that is there already. GPUs that are taken away stay in the cluster, without being promised.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _give(before: Changed, name: str, gpus: int) -> Changed:
             extra.append(QuotaSpec(chain.name, level, number))
     promised = _with_quota(config, name, (*config.virtual_clusters[name].quota, *extra))
     if _fits(promised, chain.name):
-        note = f"{name} has {_named(config, chain, gpus)} more, that nobody was promised"
+        note = f"{name} has {_named(config, chain, gpus)} more that were not promised"
         return Changed(promised, before.absent, (*before.notes, note))
     grown, added, absent = _grown(promised, chain, -(-_devices(config, chain, gpus) // chain.leaves(chain.node_level)))
     count = "1 node was" if added == 1 else f"{added} nodes were"

@@ -100,7 +100,7 @@ def test_where_there_are_several_kinds_the_kind_is_told() -> None:
     document["virtualClusters"]["b"] = {"virtualCells": [{"cellType": "BOX", "cellNumber": 1}]}
     assert changed(read_config(json.dumps(document)), {"a": 2, "b": -2}).notes == (
         "b has 2 GPUs of MONO less",
-        "a has 2 GPUs of DUO more, that nobody was promised",
+        "a has 2 GPUs of DUO more that were not promised",
     )
 
 

@@ -14,7 +14,7 @@ from openpai.scheduler.config.model import HivedConfig, SkuSpec
 
 
 class Proposal(Protocol):
-    """A decision that is in the books, and that nobody committed to yet."""
+    """A decision that is recorded but not committed yet."""
 
     def suspend(self) -> None:
         """Take it out of the books for a moment."""
@@ -46,12 +46,12 @@ class Cluster:
         self._watching: dict[str, set[str]] = {}
         """By chain, the virtual clusters with a gang that waits for something others may free there."""
         self.rebound: set[str] = set()
-        """Gangs whose rights changed since somebody asked."""
+        """Gangs whose guarantees changed since the last question."""
         self.borrowed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Devices in use without a guarantee, by virtual cluster."""
         self.proposal: Proposal | None = None
         self.skus: Mapping[str, SkuSpec] = config.skus
-        """What one device of a type brings along, for the sentences people read: whoever knows more puts it here."""
+        """What one device of a type brings along, for messages; the queue replaces it when nodes are reported."""
         self.unhealthy: dict[str, NodeHealth] = {}
         """Nodes that are not as they should be."""
         for chain in self.chains.values():
@@ -111,7 +111,7 @@ class Cluster:
             self.borrowed[request.virtual_cluster] = self.borrowed.get(request.virtual_cluster, 0) + record.leaves
 
     def forget(self, record: GangRecord) -> None:
-        """Keep a gang no longer; nobody waits for it any more, and it waits for nobody."""
+        """Remove a gang; no other gang waits for it any more, and it waits for none."""
         gang = record.request.id
         del self.gangs[gang]
         del self.gangs_of[record.request.virtual_cluster][gang]
@@ -146,7 +146,7 @@ class Cluster:
 
     def watch(self, request: GangRequest) -> None:
         """Remember that a gang found no room; what others free counts for it too where that may give it room."""
-        # Every promise can be served somewhere whatever others do. Only where it matters which cell serves it, for a
+        # Every promise can always be served somewhere. Only where it matters which cell serves it, for a
         # gang that must lie together or on certain nodes or where hardware is bad, do others come into it.
         for chain in self.shares.get(request.virtual_cluster, ()):
             if request.is_choosy or self.chains[chain].bad_nodes:

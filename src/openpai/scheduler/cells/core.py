@@ -1,7 +1,7 @@
-"""The HiveD scheduler: tell it facts, ask it for decisions, commit to the ones you carry out.
+"""The HiveD scheduler: give it facts, ask it for decisions, commit the ones you carry out.
 
 It knows no clock and no network, keeps its state in memory, and gives the same answers to the same history. A decision
-changes nothing until it is committed; asking for another, or telling a fact, takes an uncommitted one back.
+changes nothing until it is committed; asking for another, or giving it a fact, takes an uncommitted one back.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Hived:
             raise Refused("InvalidParametersError", message, "correct the request; asking again will not help")
         message = too_large(self.cluster, request)
         if message is not None:
-            unblock = "a smaller gang, or an admin who promises its virtual cluster more"
+            unblock = "smaller or fewer tasks, or an admin who promises its virtual cluster more"
             return Wait(request.id, Code.TOO_LARGE, message, unblock)
         _remember(self._sound, shape, True)
         return None
@@ -127,7 +127,7 @@ class Hived:
 
     @property
     def proposes_several(self) -> bool:
-        """Return whether the last decision was on several gangs, and nobody committed to it."""
+        """Return whether the last decision was on several gangs and is not committed."""
         return self._together is not None
 
     def reason_now(self, requests: Sequence[GangRequest]) -> Wait | None:
@@ -143,7 +143,7 @@ class Hived:
         together, self._together = self._together, None
         if together is None:
             message = "nothing is proposed for several gangs at the moment"
-            raise Refused("ConflictJobError", message, "ask for decisions and commit them before telling anything else")
+            raise Refused("ConflictJobError", message, "ask for decisions and commit them before any other call")
         self.cluster.proposal = None
         together.keep()
         must_wait = any(proposal.victims for proposal in together.proposals)
@@ -184,7 +184,7 @@ class Hived:
         proposal = self._proposal
         if proposal is None or proposal.request.id != gang:
             message = f"nothing is proposed for gang {gang!r} at the moment"
-            raise Refused("ConflictJobError", message, "ask for a decision and commit it before telling anything else")
+            raise Refused("ConflictJobError", message, "ask for a decision and commit it before any other call")
         self._proposal = self.cluster.proposal = None
         record = GangRecord(proposal.request, list(proposal.parts), since_ms=at_ms, spots=proposal.spots)
         self.cluster.remember(record)
@@ -212,7 +212,7 @@ class Hived:
         self._settle_rights()
 
     def roll_back(self) -> None:
-        """Take back the last decision if nobody committed to it."""
+        """Take back the last decision if it is not committed."""
         self.cluster.proposal = None
         proposal = self._proposal
         if proposal is not None:
@@ -223,7 +223,7 @@ class Hived:
             self._together = None
 
     def cancel(self, gang: str) -> None:
-        """The gang wants nothing any more; whoever was to leave for it may stay. One that runs is released."""
+        """Cancel a gang; its victims may stay. One that runs is released."""
         self.release(gang)
 
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
@@ -264,7 +264,7 @@ class Hived:
         self._settle_rights()
 
     def _reinstate(self, victims: list[str]) -> None:
-        """Let gangs that nobody threatens any more have the rights they lost, as soon as these are to be had."""
+        """Return lost guarantees to gangs that are no longer being preempted, as soon as they are available."""
         for name in victims:
             record = self.cluster.gangs.get(name)
             if record is not None and record.lost and not record.threats and record.lazily_preempted_by is None:
@@ -327,12 +327,12 @@ class Hived:
         return () if record is None else binding(record)
 
     def rebound(self) -> set[str]:
-        """Return the gangs whose rights changed since this was asked last; some of them may be over."""
+        """Return the gangs whose guarantees changed since the last call; some of them may be over."""
         changed, self.cluster.rebound = self.cluster.rebound, set()
         return changed
 
     def reconfigure(self, config: HivedConfig) -> Reconfigured:
-        """Go on under another configuration. Nobody is stopped for it; see the answer for who lost a guarantee."""
+        """Switch to another configuration; no gang is stopped, and the answer names those that lost a guarantee."""
         self.roll_back()
         self.cluster, report = moved_to(config, self.cluster)
         self._failed.clear()

@@ -1,6 +1,6 @@
 """Decides where a gang goes: the order in which chains, cells and other gangs' devices are considered.
 
-First what costs nobody anything, in every chain that would do; then what costs gangs without a guarantee; last what
+First what costs no gang anything, in every chain that would do; then what costs gangs without a guarantee; last what
 costs gangs of lower priority in the same virtual cluster. What is decided stays in the books as a trial until it is
 committed to or taken back.
 """
@@ -51,7 +51,7 @@ class Proposal:
 
 
 def price_of(cluster: Cluster, now_ms: int | None) -> Price:
-    """Return what tells the loss of sending gangs away: work since the last checkpoint, then how many and how large."""
+    """Return how to measure the loss of preempting gangs: work since a checkpoint, then number, then size."""
 
     def price(gangs: set[str]) -> Loss:
         work = 0
@@ -84,7 +84,7 @@ def candidate_views(cluster: Cluster, request: GangRequest) -> list[VcShare]:
 
 
 def candidate_chains(cluster: Cluster, request: GangRequest) -> list[Chain]:
-    """Return where a gang without a guarantee may go, first where most is promised to nobody at the moment."""
+    """Return the chains that a gang without a guarantee may use, first those with most idle devices."""
     chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
     return sorted(chains, key=lambda chain: -len(chain.node_cells)) if len(chains) > 1 else chains
 

@@ -26,7 +26,7 @@ class Offer(NamedTuple):
 
 
 class FreeCells:
-    """Free cells by level. A cell's burden is its bad devices times WORSE plus its devices in use by squatters."""
+    """Free cells by level. A cell's burden is its bad devices times WORSE plus its devices in opportunistic use."""
 
     def __init__(self, children: tuple[int, ...], counts: list[int], burden: Callable[[int, int], int]) -> None:
         self.children = children
@@ -73,7 +73,7 @@ class FreeCells:
             del by_burden[burden]
 
     def refresh(self, level: int, index: int) -> bool:
-        """Weigh a cell again; return whether it was in the pool as such."""
+        """Update the burden of a cell; return whether it is free as a whole."""
         at = level - 1
         old = self._where[at].get(index)
         if old is None:

@@ -18,7 +18,7 @@ from openpai.scheduler.cells.model import GangRecord, State
 STEPS_MAX: Final = 2_000
 """So many ways of serving the same gangs from other promised cells are tried."""
 PARTS_MAX: Final = 64
-"""Virtual clusters with more running members than this are not served anew as a whole."""
+"""Virtual clusters with more running members than this are not rearranged as a whole."""
 
 
 class _Claim(NamedTuple):
@@ -56,7 +56,7 @@ def find_guarantee(share: VcShare, part: Part, hint: int) -> Guarantee | None:
 
 
 def _guarantees(share: VcShare, part: Part, hint: int) -> Iterator[Guarantee]:
-    """Yield the rights of a view that cover a part: the cell that holds it already, or any that could be bound."""
+    """Yield the guarantees of a share that cover a part: from the cell that holds it, or any that could be bound."""
     node_cell = part.node_cell
     chain = node_cell.chain
     if chain is not share.chain or part.mask & node_cell.claimed:
@@ -81,7 +81,7 @@ def _levels(share: VcShare, hint: int) -> Iterator[int]:
 
 
 def grant(gangs: Mapping[str, GangRecord], journal: Journal, gang: str) -> bool:
-    """Give a gang the rights it lost; True if it has all of them again, False (and no trace) if one is gone."""
+    """Give a gang the guarantees it lost; True if it has all of them again, else False and nothing changed."""
     record = gangs[gang]
     mark = journal.mark
     for member, lost in sorted(record.lost.items()):

@@ -1,7 +1,7 @@
 """The state as people look at it, in the shapes the original shows: cell trees, virtual cell trees, affinity groups.
 
 A promised cell that nothing serves is shown free and healthy; one that is served mirrors the physical cell behind it.
-Gangs without a right appear at the head of their virtual cluster's list as cells named after the physical device.
+Gangs without a guarantee appear at the head of their virtual cluster's list as cells named after the physical device.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class _Look:
         return cell
 
     def leaf(self, level: int, index: int, is_virtual: bool) -> tuple[str, bool, int]:
-        """Return state, health and priority of a device; a device's virtual side knows nothing of squatters."""
+        """Return state, health and priority of a device; its virtual side shows no opportunistic gangs."""
         if level > 1:
             return "Free", False, FREE_PRIORITY
         node_cell = self.chain.node_cells[index // self.chain.shape.leaves]

@@ -1,6 +1,6 @@
-"""A book of changes that can be taken back, so that a decision can be tried before anyone commits to it.
+"""A journal of changes that can be undone, so that a decision can be tried before it is committed.
 
-Each change is written down with its exact opposite; taking them back in reverse order leaves no trace.
+Each change has an exact opposite; undoing them in reverse order leaves no trace.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Part:
     node_cell: NodeCell
     mask: int
     guarantee: Guarantee | None = None
-    """None for a squatter."""
+    """None where the gang runs without a guarantee."""
 
 
 class Journal:
-    """Claims and squats for gangs, and can take back what it did."""
+    """Applies changes for gangs, and can undo them."""
 
     __slots__ = ("_done", "_suspended")
 
@@ -36,7 +36,7 @@ class Journal:
         return len(self._done)
 
     def claim(self, gang: str, priority: int, unit: Unit, mask: int) -> Part:
-        """Give a gang the right to devices of a unit."""
+        """Give a gang a guarantee for devices of a unit."""
         binding = unit.binding
         part = Part(unit.node_cell, mask, Guarantee(binding.share, binding.level, binding.index, binding.number))
         changes.claim(gang, priority, unit, mask)
@@ -44,14 +44,14 @@ class Journal:
         return part
 
     def run_opportunistic(self, gang: str, node_cell: NodeCell, mask: int) -> Part:
-        """Let a gang run on devices without a right."""
+        """Let a gang run on devices without a guarantee."""
         part = Part(node_cell, mask)
         changes.run_opportunistic(gang, node_cell, mask)
         self._done.append(("run", gang, 0, part, None))
         return part
 
     def revoke(self, gang: str, priority: int, part: Part) -> None:
-        """Take the right to a part away: the gang runs on as a squatter."""
+        """Take the guarantee for a part away: the gang runs on without it."""
         guarantee = part.guarantee
         unclaim(gang, priority, part)
         part.guarantee = None
@@ -59,7 +59,7 @@ class Journal:
         self._done.append(("revoke", gang, priority, part, guarantee))
 
     def grant(self, gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
-        """The opposite of `revoke`; the cell named in `right` must be held by its view, or free."""
+        """The opposite of `revoke`; the guarantee's cell must be bound to its share, or free."""
         changes.end_opportunistic(gang, part.node_cell, part.mask)
         reclaim(gang, priority, part, guarantee)
         self._done.append(("grant", gang, priority, part, guarantee))
@@ -72,12 +72,12 @@ class Journal:
         self._done.append(("drop", gang, priority, part, guarantee))
 
     def claim_again(self, gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
-        """Claim a part that was dropped; the cell named in `right` must be held by its view, or free."""
+        """Claim a part that was dropped; the guarantee's cell must be bound to its share, or free."""
         reclaim(gang, priority, part, guarantee)
         self._done.append(("claim", gang, priority, part, part.guarantee))
 
     def touched(self) -> set[str]:
-        """Return the gangs whose rights changed."""
+        """Return the gangs whose guarantees changed."""
         return {gang for kind, gang, _, _, _ in self._done if kind in ("revoke", "grant")}
 
     def undo(self, mark: int = 0) -> None:
@@ -122,12 +122,12 @@ class Journal:
 
 
 def unit_at(node_cell: NodeCell, binding: CellBinding, mask: int) -> Unit:
-    """Return the unit of a holding that lies on those devices of a box."""
+    """Return the unit of a binding that covers these devices of a node."""
     return next(unit for unit in node_cell.units if unit.binding is binding and not mask & ~unit.mask)
 
 
 def unclaim(gang: str, priority: int, part: Part) -> None:
-    """Give back the right to a part."""
+    """Give back the guarantee for a part."""
     guarantee = part.guarantee
     if guarantee is not None:
         binding = guarantee.share.bindings[guarantee.level, guarantee.cell]
@@ -144,7 +144,7 @@ def reclaim(gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
 
 
 def remove(gang: str, priority: int, part: Part) -> None:
-    """Take a part away from a gang, whatever it was."""
+    """Take a part away from a gang, with or without a guarantee."""
     if part.guarantee is None:
         changes.end_opportunistic(gang, part.node_cell, part.mask)
     else:

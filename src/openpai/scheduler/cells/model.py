@@ -109,7 +109,7 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The gang cannot run now: why, and what would change it, in words its owner understands."""
+    """The gang cannot run now: why, and what would change it, for its owner."""
 
     gang: str
     code: Code
@@ -162,7 +162,7 @@ class GangRecord:
     threats: set[str] = field(default_factory=set)
     """Gangs that wait for it to leave."""
     lost: dict[int, Guarantee] = field(default_factory=dict)
-    """The rights it lost, by member: given back if whoever took them gives up."""
+    """The guarantees it lost, by member: given back if the gang that took them gives up."""
     lazily_preempted_by: str | None = None
     spots: tuple[Spot | None, ...] = ()
     """Where the members run, also those that no cell stands for any more."""

@@ -1,4 +1,4 @@
-"""Where a gang may go by its own wish: inside one cell of a type, and on certain nodes only.
+"""Where a gang may go by its own request: inside one cell of a type, and on certain nodes only.
 
 A cluster has many cells of a type and most have no room or are like another one. Only those are yielded where a virtual
 cluster has something already or could get something, and of free ones that are alike the first.
@@ -15,9 +15,13 @@ from openpai.scheduler.cells.search import Within
 
 
 def wished_level(chain: Chain, request: GangRequest) -> int:
-    """Return the level of the cell a gang wishes to stay inside; 0 if there is no such wish or level."""
-    wish = request.topology
-    return chain.spec.types.index(wish.cell_type) + 1 if wish is not None and wish.cell_type in chain.spec.types else 0
+    """Return the level of the cell that a gang asks to stay inside; 0 if it does not ask, or there is no such level."""
+    topology = request.topology
+    return (
+        chain.spec.types.index(topology.cell_type) + 1
+        if topology is not None and topology.cell_type in chain.spec.types
+        else 0
+    )
 
 
 def insides(share: VcShare, request: GangRequest) -> Iterator[Within | None]:
@@ -62,7 +66,7 @@ def cells_within(share: VcShare, level: int, need: int, within: Within | None) -
 
 
 def leftover_cells_within(chain: Chain, level: int, need: int, within: Within | None) -> Iterator[Within]:
-    """Yield the cells of a level, inside a set of nodes, where so many devices may be in nobody's use."""
+    """Yield the cells of a level, inside a set of nodes, where so many devices may be idle."""
     if need <= chain.spec.leaves(level):
         usable = -1 if within is None else within.cells(level)
         for cell in range(chain.spec.count(level)):
@@ -90,7 +94,7 @@ def _inside(chain: Chain, level: int, cell: int, allowed: Within | None) -> Iter
 
 
 def _free_in(chain: Chain, level: int, cell: int) -> int:
-    """Return at most how many devices of a cell nobody uses."""
+    """Return an upper bound on the idle devices of a cell."""
     if level >= chain.node_level:
         return chain.spec.leaves(level) - max(divmod(chain.burden(level, cell), WORSE))
     node_cell = chain.node_cells[cell // chain.per_node(level)]

@@ -16,7 +16,7 @@ from openpai.scheduler.cells.unit_index import opportunistic_keys
 
 
 def free_of(node_cell: NodeCell) -> int:
-    """Return the devices of a node that nobody uses."""
+    """Return the idle devices of a node."""
     return node_cell.full & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)
 
 
@@ -106,7 +106,7 @@ class OpportunisticPlacement:
 
 
 def _seek(chain: Chain, number: int, within: Within | None) -> NodeCell | None:
-    """Return the best node with `number` devices nobody uses, close together if one of the first few has them so."""
+    """Return the best node with `number` idle devices, close together if one of the first few has them so."""
     shape = chain.shape
     if number > shape.leaves:
         return None

@@ -40,7 +40,7 @@ class Placement:
         self._used: FirstFit[Unit] = FirstFit(lambda unit: clean_of(unit).bit_count())
 
     def without_loss(self, share: VcShare, within: Within | None = None) -> list[Part] | None:
-        """Claim devices for every member, taking none from anybody; None if that cannot be."""
+        """Claim devices for every member without preempting any gang; None if that is impossible."""
         if (self._is_quick(within) and self._without_loss(share, within)) or self._solved(
             share, within, may_cost=False
         ):
@@ -48,7 +48,7 @@ class Placement:
         return None
 
     def at_a_cost(self, share: VcShare, within: Within | None = None) -> list[Part] | None:
-        """Claim devices for every member, some of them in use by gangs without a right; None if there is no room."""
+        """Claim devices for every member, some in use by opportunistic gangs; None if there is no room."""
         if self._is_quick(within) and self._fill(share, within, self.order, True):
             return self._finished()
         is_choosy = within is not None or share.chain.bad_nodes
@@ -73,7 +73,7 @@ class Placement:
         if within is None and not chain.bad_nodes:
             return False  # every promise can be served somewhere, and one cell is as good as another
         if may_cost and not chain.opportunistic_devices:
-            return False  # there is nothing to take from anybody
+            return False  # there is no gang to preempt
         solver = Solver(share, within, [self.sizes[member] for member in self.order], may_cost=may_cost)
         units = solver.solve()
         if units is None:

@@ -1,7 +1,7 @@
 """Makes room for a gang at the expense of gangs of lower priority in the same virtual cluster.
 
-Node by node, the gangs are chosen whose leaving loses least; whoever turns out not to be in the way keeps what it has.
-A gang that may be preempted lazily only loses its right: if its devices are not needed it runs on.
+Node by node, the gangs are chosen whose leaving loses least; those not in the way after all keep what they have.
+A gang that may be preempted lazily only loses its guarantee: if its devices are not needed it runs on.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Preemption:
         unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)
         if unit is not None:
             return self._claim(unit, self._view.chain.shape.best(clean_of(unit), number)[0])
-        # Gangs without a right, and those sent away for an earlier member, go before anyone else with a right does.
+        # Gangs without a guarantee, and those preempted for an earlier member, go before any other gang with one.
         unit = seek_costly(self._view, number, self._within, self._price_evicted)
         if unit is not None:
             return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
@@ -202,7 +202,7 @@ class Preemption:
                 self.journal.revoke(gang, record.request.priority, part)
 
     def _sort_out(self, placed: list[Part]) -> None:
-        """Tell who must leave, who runs on without a right, and who keeps what it had after all."""
+        """Record which gangs must leave, which run on without a guarantee, and which keep theirs after all."""
         on_them = {
             gang for part in placed for gang, mask in part.node_cell.opportunistic_gangs.items() if mask & part.mask
         }

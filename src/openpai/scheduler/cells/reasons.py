@@ -1,4 +1,4 @@
-"""Why a gang must wait, in words its owner understands, and what would let it run."""
+"""Why a gang must wait, and what would let it run, for its owner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from openpai.scheduler.cells.wording import Unit
 def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     """Return why no place was found for a gang just now."""
     if request.priority == OPPORTUNISTIC:
-        return _leftover_reason(cluster, request)
+        return _opportunistic_reason(cluster, request)
     shares = candidate_views(cluster, request)
     able = [share for share in shares if could_hold(share, request)] if len(shares) > 1 else shares
     share = max(able or shares, key=lambda share: share.size - share.claimed)
@@ -63,7 +63,7 @@ def _largest(request: GangRequest) -> int:
 
 
 def _bad_and_free(share: VcShare) -> int:
-    """Return how many devices of a view are bad, and used by nobody with a right to them."""
+    """Return how many devices of a share are bad and not claimed."""
     units = [unit for index in share.chain.bad_nodes for unit in share.chain.node_cells[index].units]
     own = [unit for unit in units if unit.binding.share is share]
     return sum((unit.mask & unit.node_cell.bad & ~unit.node_cell.claimed).bit_count() for unit in own) + doomed_devices(
@@ -86,7 +86,7 @@ def _is_spoilt(share: VcShare, request: GangRequest) -> bool:
     return spoilt > 0
 
 
-def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
+def _opportunistic_reason(cluster: Cluster, request: GangRequest) -> Wait:
     chains = candidate_chains(cluster, request)
     able = [chain for chain in chains if chain_could_hold(chain, request)] if len(chains) > 1 else chains
     chain = max(able or chains, key=_free_in)
@@ -95,13 +95,12 @@ def _leftover_reason(cluster: Cluster, request: GangRequest) -> Wait:
     unit = _unit(cluster, chain)
     devices = unit.describe(free)
     needed = unit.count(need)
-    wish = request.topology
+    topology = request.topology
     if need > free:
-        message = f"an opportunistic job takes only what nobody uses, {devices} at the moment; this needs {needed}"
-    elif wish is not None and wish.is_required:
-        message = (
-            f"{devices} are free at the moment, but too few of them inside one {wish.cell_type}; this needs {needed}"
-        )
+        message = f"an opportunistic job takes only what is idle, {devices} at the moment; this needs {needed}"
+    elif topology is not None and topology.is_required:
+        where = f"one {topology.cell_type}"
+        message = f"{devices} are free at the moment, but too few of them inside {where}; this needs {needed}"
     else:
         message = f"{devices} are free at the moment, but not together; this needs {unit.count(largest)} on one node"
     counts = {"needed": need, "free": free}

@@ -10,7 +10,7 @@ from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.model import OPPORTUNISTIC, PRIORITY_MAX, CellGroup, GangRequest
 from openpai.scheduler.model import Spot
 
-GROUP_TOO_LARGE: Final = "a group of the gang needs more devices than a cell of the type it must stay inside has"
+GROUP_TOO_LARGE: Final = "a group of tasks needs more devices than a cell of the type it must stay inside has"
 
 GROUPS_DEEP_MAX: Final = 8
 """So deep groups may lie in one another."""
@@ -22,7 +22,7 @@ def refusal(cluster: Cluster, request: GangRequest) -> str | None:
 
 
 def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
-    """Return what is wrong with a request whatever the cluster's size, or None."""
+    """Return what is wrong with a request in a cluster of any size, or None."""
     name = request.virtual_cluster
     message = None
     if name not in cluster.shares:
@@ -30,7 +30,7 @@ def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
     elif not OPPORTUNISTIC <= request.priority <= PRIORITY_MAX:
         message = f"priority {request.priority} is not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
     elif not request.members or any(count < 1 or leaves < 1 for count, leaves in request.members):
-        message = "a gang needs at least one member, and each member at least one device"
+        message = "a job needs at least one task, and each task at least one device"
     elif request.pinned_cell is not None:
         message = _pin_fault(cluster, request)
     elif request.leaf_type is not None:
@@ -52,12 +52,12 @@ def _group_fault(cluster: Cluster, request: GangRequest) -> str | None:
     while left:
         group, depth = left.pop()
         if depth > GROUPS_DEEP_MAX:
-            return f"groups lie more than {GROUPS_DEEP_MAX} deep in one another"
+            return f"groups are nested more than {GROUPS_DEEP_MAX} deep"
         if group.cell_type not in types:
             return f"there is no cell type {group.cell_type!r} to put a group into; there are {_list(types)}"
         for member in group.members:
             if member in seen or not 0 <= member < members:
-                return f"member {member} is in two groups, or is not there; let each be in one group"
+                return f"task {member} is in two groups, or does not exist; put each task into one group"
             seen.add(member)
         left += [(inner, depth + 1) for inner in group.groups]
     return None
@@ -86,7 +86,7 @@ def restore_fault(request: GangRequest, spots: Sequence[Spot | None]) -> str | N
 def _pin_fault(cluster: Cluster, request: GangRequest) -> str | None:
     name, pin = request.virtual_cluster, request.pinned_cell
     if request.priority == OPPORTUNISTIC:
-        return f"an opportunistic gang cannot ask for pinned cell {pin!r}; give it a priority of 0 or more, or no pin"
+        return f"an opportunistic job cannot ask for pinned cell {pin!r}; give it a priority of 0 or more, or no pin"
     if pin is None or (name, pin) not in cluster.pins:
         own = [other for owner, other in cluster.pins if owner == name]
         return f"virtual cluster {name!r} has no pinned cell {pin!r}; it has {_list(own)}"
@@ -113,12 +113,12 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
         chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
         if any(chain_could_hold(chain, request) for chain in chains):
             return None
-        if request.topology is not None and any(_fits_boxes(chain, request) for chain in chains):
+        if request.topology is not None and any(_fits_nodes(chain, request) for chain in chains):
             return _outside(chains, request.topology.cell_type, need)
-        if request.groups and any(_fits_boxes(chain, request) for chain in chains):
+        if request.groups and any(_fits_nodes(chain, request) for chain in chains):
             return GROUP_TOO_LARGE
         most = max((len(chain.node_cells) * chain.shape.leaves for chain in chains), default=0)
-        return f"the gang needs {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
+        return f"its tasks need {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
     if request.pinned_cell is not None:
         shares = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
     else:
@@ -138,25 +138,25 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
     size = max((share.size for share in shares), default=0)
     node = max((largest_part(share) for share in shares), default=0)
     return (
-        f"the gang needs {need} devices, up to {largest} on one node, all of one kind; virtual cluster "
-        f"{request.virtual_cluster!r} was promised at most {size} of a kind, {node} on one node"
+        f"its tasks need {need} devices of one type, up to {largest} on one node; virtual cluster "
+        f"{request.virtual_cluster!r} has at most {size} of one type, {node} on one node"
         + _pins_besides(cluster, request)
     )
 
 
 def could_hold(share: VcShare, request: GangRequest) -> bool:
     """Return whether what a view was promised could hold a gang, if everything were free and healthy."""
-    return _is_large_enough(share, request) and _fits_wish(share.chain, request)
+    return _is_large_enough(share, request) and _fits_topology(share.chain, request)
 
 
 def chain_could_hold(chain: Chain, request: GangRequest) -> bool:
     """Return whether a whole chain could hold a gang, if everything were free and healthy."""
-    return _fits_boxes(chain, request) and _fits_wish(chain, request)
+    return _fits_nodes(chain, request) and _fits_topology(chain, request)
 
 
 def _outside(chains: Sequence[Chain], cell_type: str, need: int) -> str:
     if any(cell_type in chain.spec.types for chain in chains):
-        return f"the gang needs {need} devices inside one {cell_type}, which is not as large"
+        return f"its tasks need {need} devices inside one {cell_type}, which is smaller"
     return f"no {' and no '.join(sorted({chain.spec.leaf_type for chain in chains}))} device is inside a {cell_type}"
 
 
@@ -188,16 +188,16 @@ def _fits_groups(chain: Chain, request: GangRequest) -> bool:
     return all(fits(group) for group in request.groups)
 
 
-def _fits_wish(chain: Chain, request: GangRequest) -> bool:
+def _fits_topology(chain: Chain, request: GangRequest) -> bool:
     """Return whether a cell of the type the gang must stay inside is large enough for it."""
     if not _fits_groups(chain, request):
         return False
-    wish = request.topology
-    if wish is None or not wish.is_required:
+    topology = request.topology
+    if topology is None or not topology.is_required:
         return True
     types = chain.spec.types
     need = sum(count * leaves for count, leaves in request.members)
-    return wish.cell_type in types and need <= chain.spec.leaves(types.index(wish.cell_type) + 1)
+    return topology.cell_type in types and need <= chain.spec.leaves(types.index(topology.cell_type) + 1)
 
 
 def largest_part(share: VcShare) -> int:
@@ -217,7 +217,7 @@ def places_in(share: VcShare, number: int) -> int:
     return total
 
 
-def _fits_boxes(chain: Chain, request: GangRequest) -> bool:
+def _fits_nodes(chain: Chain, request: GangRequest) -> bool:
     leaves, node_cells = chain.shape.leaves, len(chain.node_cells)
     largest = max(number for _, number in request.members)
     need = sum(count * number for count, number in request.members)

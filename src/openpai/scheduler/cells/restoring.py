@@ -1,6 +1,6 @@
 """Takes up gangs that run already: after a restart, from records, or under a new configuration.
 
-Nobody is stopped for it. A gang whose devices, type or virtual cluster are no longer there, or whose promise was cut,
+No gang is stopped for it. A gang whose devices, type or virtual cluster are no longer there, or whose promise was cut,
 runs on without a guarantee; a device the configuration no longer knows is left out of the books.
 """
 

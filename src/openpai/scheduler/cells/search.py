@@ -16,7 +16,7 @@ CLOSE_LOOKS: Final = 8
 """So many equally full units are looked at for one where the devices lie close together."""
 
 COSTS_LOOKED_AT: Final = 16
-"""So many cells are weighed when every one of them is in use by gangs without a right."""
+"""How many cells are compared when opportunistic gangs use all of them."""
 
 Loss = tuple[int, int, int]
 """Work lost, gangs lost, devices they have: less is better."""
@@ -85,7 +85,7 @@ def _spread(bits: int, per: int) -> int:
 
 
 def clean_of(unit: Unit) -> int:
-    """Return the devices of a unit that can be taken without taking them from anybody."""
+    """Return the devices of a unit that can be taken without preempting a gang."""
     node_cell = unit.node_cell
     return unit.mask & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)
 
@@ -96,7 +96,7 @@ def room_of(unit: Unit) -> int:
 
 
 def seek_open(share: VcShare, number: int, within: Within | None) -> Unit | None:
-    """Return the fullest unit in use that takes `number` devices without taking them from anybody."""
+    """Return the fullest unit in use that has `number` devices without preempting a gang."""
     best = None
     least = 0
     for level, unit_index in share.unit_indexes.items():
@@ -188,7 +188,7 @@ def _clean_offer(share: VcShare, level: int, number: int, within: Within | None)
 
 
 def best_unit(binding: CellBinding, number: int, within: Within | None) -> Unit | None:
-    """Return the unit of a fresh cell that has `number` devices nobody uses, with fewest in use."""
+    """Return the unit of a fresh cell that has `number` idle devices, with fewest in use."""
     best = None
     fewest = 0
     for unit in binding.units:
@@ -210,7 +210,7 @@ def seek_costly(share: VcShare, number: int, within: Within | None, price: Price
     best: Unit | None = None
     least = NO_LOSS
     for unit in _costly_units(share, number, within):
-        loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
+        loss = price(opportunistic_on(unit, cheapest_mask(unit, number, price)))
         if best is None or loss < least:
             best, least = unit, loss
     fresh = _costly_cell(share, number, within, price, None if best is None else least)
@@ -240,7 +240,7 @@ def _costly_cell(share: VcShare, number: int, within: Within | None, price: Pric
             for unit in binding.units:
                 inside = within is None or within.bits >> unit.node_cell.index & 1
                 if inside and room_of(unit).bit_count() >= number:
-                    loss = price(squatters_on(unit, cheapest_mask(unit, number, price)))
+                    loss = price(opportunistic_on(unit, cheapest_mask(unit, number, price)))
                     if (best is None and ceiling is None) or loss < least:
                         best, least = (at + 1, cell, binding.units.index(unit)), loss
             changes.unbind(binding)
@@ -249,8 +249,8 @@ def _costly_cell(share: VcShare, number: int, within: Within | None, price: Pric
     return changes.bind(share, best[0], best[1]).units[best[2]]
 
 
-def squatters_on(unit: Unit, mask: int) -> set[str]:
-    """Return the gangs that run without a right on some devices of a unit."""
+def opportunistic_on(unit: Unit, mask: int) -> set[str]:
+    """Return the gangs that run without a guarantee on some devices of a unit."""
     return {gang for gang, part in unit.node_cell.opportunistic_gangs.items() if part & mask}
 
 
@@ -266,19 +266,19 @@ def cheapest_mask(unit: Unit, number: int, price: Price, within: int | None = No
     if not mask & node_cell.opportunistic:
         return mask
     best = mask
-    least = price(squatters_on(unit, mask))
+    least = price(opportunistic_on(unit, mask))
     for cell in shape.cells[level - 1]:
         inside = cell & room
         if inside.bit_count() >= number:
             mask = _sparing(unit, inside, number, price)
-            loss = price(squatters_on(unit, mask))
+            loss = price(opportunistic_on(unit, mask))
             if loss < least:
                 best, least = mask, loss
     return best
 
 
 def _sparing(unit: Unit, room: int, number: int, price: Price) -> int:
-    """Return `number` of the devices in `room`, sending away the cheapest squatters that make enough."""
+    """Return `number` of the devices in `room`, preempting the cheapest opportunistic gangs that make enough."""
     node_cell = unit.node_cell
     usable = room & ~node_cell.opportunistic
     for gang in sorted(node_cell.opportunistic_gangs, key=lambda gang: (price({gang}), gang)):

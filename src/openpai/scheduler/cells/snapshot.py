@@ -29,7 +29,7 @@ def dump(cluster: Cluster) -> dict[str, Any]:
             for name, health in sorted(cluster.unhealthy.items())
         },
         "holdings": [
-            _holding_out(share, held) for share in _views(cluster) for _, held in sorted(share.bindings.items())
+            _binding_out(share, held) for share in _views(cluster) for _, held in sorted(share.bindings.items())
         ],
         "gangs": [_gang_out(record) for _, record in sorted(cluster.gangs.items())],
     }
@@ -37,7 +37,7 @@ def dump(cluster: Cluster) -> dict[str, Any]:
 
 def load(data: dict[str, Any]) -> Cluster:
     """Return the state that was dumped."""
-    # A scheduler that nobody configured yet has no text to read.
+    # A scheduler without a configuration has no text to read.
     cluster = Cluster(read_config(data["config"]) if data["config"] else HivedConfig({}, {}))
     for name, (is_healthy, is_draining, bad) in data["unhealthy"].items():
         health = cluster.unhealthy[name] = NodeHealth(is_healthy, is_draining, frozenset(bad))
@@ -46,7 +46,7 @@ def load(data: dict[str, Any]) -> Cluster:
     for held in data["holdings"]:
         # Snapshots of version 0.1 hold cells that were bound only because they were bad.
         if not held["is_pinned"] and not held.get("is_doomed", False):
-            share = _view_in(cluster, held)
+            share = _share_in(cluster, held)
             changes.bind(share, held["level"], held["cell"], held["number"])
     for entry in data["gangs"]:
         cluster.remember(_gang_in(cluster, entry))
@@ -60,19 +60,19 @@ def _views(cluster: Cluster) -> list[VcShare]:
     return [share for name in cluster.shares for share in cluster.shares_of(name)]
 
 
-def _view_out(share: VcShare) -> dict[str, Any]:
+def _share_out(share: VcShare) -> dict[str, Any]:
     return {"virtual_cluster": share.name, "chain": share.chain.spec.name, "pin": share.pin}
 
 
-def _view_in(cluster: Cluster, data: dict[str, Any]) -> VcShare:
+def _share_in(cluster: Cluster, data: dict[str, Any]) -> VcShare:
     if data["pin"] is not None:
         return cluster.pins[data["virtual_cluster"], data["pin"]]
     return cluster.shares[data["virtual_cluster"]][data["chain"]]
 
 
-def _holding_out(share: VcShare, held: CellBinding) -> dict[str, Any]:
+def _binding_out(share: VcShare, held: CellBinding) -> dict[str, Any]:
     return {
-        **_view_out(share),
+        **_share_out(share),
         "level": held.level,
         "cell": held.index,
         "number": held.number,
@@ -83,11 +83,11 @@ def _holding_out(share: VcShare, held: CellBinding) -> dict[str, Any]:
 def _right_out(guarantee: Guarantee | None) -> dict[str, Any] | None:
     if guarantee is None:
         return None
-    return {**_view_out(guarantee.share), "level": guarantee.level, "cell": guarantee.cell, "number": guarantee.number}
+    return {**_share_out(guarantee.share), "level": guarantee.level, "cell": guarantee.cell, "number": guarantee.number}
 
 
 def _right_in(cluster: Cluster, data: dict[str, Any]) -> Guarantee:
-    return Guarantee(_view_in(cluster, data), data["level"], data["cell"], data["number"])
+    return Guarantee(_share_in(cluster, data), data["level"], data["cell"], data["number"])
 
 
 def request_out(request: GangRequest) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class _Candidate(NamedTuple):
     """A free cell, or a part of one, that could serve a promise."""
 
     loss: tuple[int, int, int]
-    """Less is better: room it lacks, level of the free cell it is cut from, devices in use without a right."""
+    """Less is better: room it lacks, level of the free cell it is cut from, devices in opportunistic use."""
     cell: int
 
 

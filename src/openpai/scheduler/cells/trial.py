@@ -28,7 +28,7 @@ class _Step:
     emptied: list[tuple[GangRecord, list[Part | None]]] = field(default_factory=list)
 
     def empty(self, record: GangRecord) -> None:
-        """A gang's parts are in the books no longer; whoever looks at its record must not think so."""
+        """Remove a gang's parts from its record, because the chains hold them no longer."""
         self.emptied.append((record, record.parts))
         record.parts = [None] * len(record.parts)
 
@@ -67,7 +67,7 @@ class Trial:
         self._steps.append(step)
 
     def start(self, request: GangRequest, now_ms: int | None) -> Proposal | None:
-        """Let a gang start if there is a place for it, at whatever cost its right allows."""
+        """Start a gang if there is a place for it, preempting what its guarantee allows."""
         proposal = None if broken_rule(self._cluster, request) else decide(self._cluster, request, now_ms)
         if proposal is None:
             return None
@@ -108,7 +108,7 @@ class Trial:
                 self._remember(step.started)
 
     def keep(self) -> None:
-        """Leave in the books what started, for whoever commits to the proposals."""
+        """Keep what started, for the caller that commits the proposals."""
         while self._steps:
             self._forget(self._steps.pop())
 

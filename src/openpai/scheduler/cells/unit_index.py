@@ -1,8 +1,8 @@
-"""Places to put things, sorted at all times: the structure that makes a decision cost the same in any cluster.
+"""Units sorted by how full they are at all times: this makes a decision cost the same in any cluster.
 
-A shelf holds units (nodes, or parts of nodes). Each unit has a key that says how full it is, and keys are numbered in
+An index holds units (nodes, or parts of nodes). Each unit has a key that says how full it is, and keys are numbered in
 the order in which they should be tried. One whole number says which keys have units, one whole number per key says
-which units: the best unit for a request is found with three operations on whole numbers, whatever the cluster's size.
+which units: the best unit for a request is found with three operations on integers in a cluster of any size.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class UnitIndex(Generic[U]):
     __slots__ = ("by_key", "present", "size", "tallies", "units", "whole")
 
     def __init__(self, size: int, whole: int, groups: tuple[int, ...]) -> None:
-        """Make an empty shelf for units of `size` devices.
+        """Make an empty index for units of `size` devices.
 
-        `whole` has a bit for each key of a unit nobody uses; `groups` is how many units each larger cell holds.
+        `whole` has a bit for each key of an unused unit; `groups` is how many units each larger cell holds.
         """
         self.size = size
         self.whole = whole
@@ -95,12 +95,12 @@ class UnitIndex(Generic[U]):
         self.tallies = tuple(Tally(number) for number in groups)
 
     def add(self, unit: U, key: int) -> None:
-        """Put a unit on the shelf."""
+        """Add a unit."""
         self.units[unit.index] = unit
         self.move(unit, key)
 
     def remove(self, unit: U) -> None:
-        """Take a unit off the shelf."""
+        """Remove a unit."""
         self.move(unit, -1)
         del self.units[unit.index]
 
@@ -182,7 +182,7 @@ class GuaranteedKeys:
         self._row = size + 1
         self._plane = self._row * self.tenants
         self.fits = Masks(lambda number: self._mask(number, range(size + 1)))
-        """Keys of units where so many devices can be taken without taking them from anybody."""
+        """Keys of units that have so many devices without preempting a gang."""
         self.whole = self.fits[size]
 
     def key(self, free: int, tenants: int, dirty: int) -> int:
@@ -225,7 +225,7 @@ class OpportunisticKeys:
         self.whole = 1 << self.key(size, 0, False)
 
     def key(self, free: int, claimed: int, is_held: bool) -> int:
-        """Return the key of a node with `free` devices nobody uses and `claimed` ones that are guaranteed."""
+        """Return the key of a node with `free` idle devices and `claimed` guaranteed ones."""
         if is_held:
             return (self._plane + free) * self._plane + claimed
         return free * self._plane

@@ -11,7 +11,7 @@ from openpai.scheduler.model import Ask
 
 
 def amount_text(cpus: int, memory_mb: int, gpus: int) -> str:
-    """Return resources in words, those of which there are none left out."""
+    """Return resources as text, without those of which there are none."""
     parts = [plural(cpus, "CPU")] if cpus else []
     parts += [f"{memory(memory_mb)} of memory"] if memory_mb else []
     parts += [plural(gpus, "GPU")] if gpus else []
@@ -19,7 +19,7 @@ def amount_text(cpus: int, memory_mb: int, gpus: int) -> str:
 
 
 def ask_text(ask: Ask) -> str:
-    """Return what a task asks for, in words."""
+    """Return what a task asks for as text."""
     return amount_text(ask.cpus, ask.memory_mb, ask.gpus)
 
 
@@ -46,7 +46,7 @@ class Unit:
         return devices * self.per_device
 
     def describe(self, devices: int) -> str:
-        """Return devices in words."""
+        """Return devices as text."""
         return plural(self.count(devices), self.noun) + (f" ({self.kind})" if self.kind else "")
 
     def asked(self, ask: Ask) -> int:
@@ -57,12 +57,12 @@ class Unit:
 def share_text(asks: Iterable[Ask], devices: int, unit: Unit, sku: SkuSpec | None) -> str:
     """Return why tasks take more devices than they ask for by name; empty when they do not.
 
-    A device brings along its share of a node, and a task takes as many devices as its largest wish needs.
+    A device brings along its share of a node, and a task takes as many devices as its largest request needs.
     """
-    wished = list(asks)
-    if sku is None or unit.count(devices) <= sum(map(unit.asked, wished)):
+    requested = list(asks)
+    if sku is None or unit.count(devices) <= sum(map(unit.asked, requested)):
         return ""
-    largest = max(wished, key=lambda ask: (ask.gpus, ask.memory_mb, ask.cpus))
+    largest = max(requested, key=lambda ask: (ask.gpus, ask.memory_mb, ask.cpus))
     per = amount_text(0 if unit.noun == "CPU" else sku.cpus, sku.memory_mb, 0)
     brings = f"{plural(unit.per_device, unit.noun)} {'comes' if unit.per_device == 1 else 'come'} with {per}"
     return f" (a task asks for {ask_text(largest)}, and {brings})"

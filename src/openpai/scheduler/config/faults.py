@@ -13,34 +13,39 @@ from openpai.scheduler.config.model import InvalidConfig
 FAULTS_MAX: Final = 100
 NUMBER_MAX: Final = 2**31 - 1
 _PATH_MAX: Final = 400
-_TOLD_MAX: Final = 1000
+_MESSAGE_MAX: Final = 1000
 _TRUE = frozenset({"true", "True", "TRUE", "yes", "on"})
 _FALSE = frozenset({"false", "False", "FALSE", "no", "off", ""})
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Faults:
-    """Keeps every fault found so far, so that a file is mended in one go."""
+    """Keeps every fault found so far, so that a file can be corrected in one go."""
 
     def __init__(self) -> None:
         self.found: list[Fault] = []
         self.warnings: list[str] = []
 
     def add(self, path: str, message: str, allowed: str = "", suggestion: str = "") -> None:
-        """Keep a fault; raise InvalidConfig with all of them when there are more than anybody reads."""
+        """Keep a fault; raise InvalidConfig with all of them when there are too many to go on."""
         self.found.append(
-            Fault(cut(path, _PATH_MAX), cut(message, _TOLD_MAX), allowed=cut(allowed, _TOLD_MAX), suggestion=suggestion)
+            Fault(
+                cut(path, _PATH_MAX),
+                cut(message, _MESSAGE_MAX),
+                allowed=cut(allowed, _MESSAGE_MAX),
+                suggestion=suggestion,
+            )
         )
         if len(self.found) >= FAULTS_MAX:
-            raise InvalidConfig((*self.found, Fault("", "and more faults, told when these are mended")))
+            raise InvalidConfig((*self.found, Fault("", "and more faults, which are listed once these are corrected")))
 
     def known_keys(self, path: str, value: Mapping[str, Any], known: Iterable[str]) -> None:
-        """Keep a fault for every key of `value` that nobody would read."""
+        """Keep a fault for every unknown key of `value`."""
         names = list(known)
         for key in value:
             if key not in names:
                 where = f"{path}.{key}" if path else str(key)
-                message = "unknown key, nothing would read it; remove it or move it to where it belongs"
+                message = "unknown key; remove it, or move it to where it belongs"
                 self.add(where, message, ", ".join(names), nearest(key, names))
 
     def mapping(self, path: str, value: object) -> dict[str, Any]:
@@ -69,7 +74,7 @@ class Faults:
             self.add(path, f"this should be a word, not {_kind(value)}; write one word")
             return None
         if not str(value).isprintable():
-            self.add(path, f"{str(value)!r} holds a character that nobody sees; leave it out")
+            self.add(path, f"{str(value)!r} contains an invisible character; remove it")
             return None
         return str(value)
 

@@ -67,10 +67,10 @@ def check_promises(
                     asked[quota.level - 1].append(f"{cluster.name} {quota.number}")
         short = level_short(free_after_pins(chain, pins), need, chain.children)
         if short:
-            _tell_short(faults, chain, short, asked, len(pins))
+            _add_shortage(faults, chain, short, asked, len(pins))
 
 
-def _tell_short(faults: Faults, chain: ChainSpec, level: int, asked: list[list[str]], pins: int) -> None:
+def _add_shortage(faults: Faults, chain: ChainSpec, level: int, asked: list[list[str]], pins: int) -> None:
     text = "; ".join(
         f"{chain.types[at - 1]}: {', '.join(asked[at - 1])}" for at in range(chain.top, level - 1, -1) if asked[at - 1]
     )

@@ -122,7 +122,7 @@ class InvalidConfig(Refused):
         super().__init__(
             "BadConfigurationError",
             f"the cluster configuration has {count}:\n{message}",
-            "mend the keys named above; nothing was changed",
+            "correct the keys named above; nothing was changed",
         )
         self.faults = tuple(faults)
 
@@ -134,10 +134,10 @@ SETTINGS: Final = (
     "forcePodBindThreshold",
     "waitingPodSchedulingBlockMilliSec",
 )
-"""Keys that tell the original how to reach Kubernetes: known, and of no use here."""
+"""Keys with which the original reaches Kubernetes; known, and ignored here."""
 _DEPTH_MAX: Final = 200
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
-_TOO_DEEP: Final = "this is nested too deeply to be a configuration; mend its brackets and dashes"
+_TOO_DEEP: Final = "this is nested too deeply to be a configuration; correct its brackets and dashes"
 
 
 class _TextLoader(yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader):  # type: ignore[misc]
@@ -199,7 +199,7 @@ def parse_text(text: str) -> object:
     except yaml.YAMLError as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         problem = getattr(error, "problem", None) or "cannot be read"
-        fault = Fault("", f"this is not YAML: {problem}; mend the text there", None if line is None else line + 1)
+        fault = Fault("", f"this is not YAML: {problem}; correct the text there", None if line is None else line + 1)
         raise InvalidConfig((fault,)) from error
     except RecursionError:
         raise InvalidConfig((Fault("", _TOO_DEEP),)) from None

@@ -1,4 +1,4 @@
-"""Writes a full configuration from what people know: the machines there are, and who gets how many.
+"""Plans a full configuration from the nodes and from what each virtual cluster is promised.
 
 Equal machines form one chain. Inside a machine devices are paired again and again where their number allows, so that a
 team can be promised half a machine and a job's devices lie close together.
@@ -54,7 +54,7 @@ def plan(nodes: Nodes, promises: Iterable[Promise], empty: Iterable[str] = ()) -
     kinds = _kinds(nodes)
     wanted = list(promises)
     granted: dict[str, dict[str, int]] = {promise.virtual_cluster: {} for promise in wanted}
-    # Whole nodes go first, so that nobody cuts one that somebody needs; wishes for one kind go before those for any.
+    # Whole nodes go first, so that none that is needed whole is split; then promises of one kind before those of any.
     ordered = sorted(wanted, key=lambda promise: (promise.is_rest, promise.kind is None, -promise.nodes))
     for place, promise in enumerate(ordered):
         cells = granted[promise.virtual_cluster]
@@ -154,7 +154,7 @@ def _sku(kind: _Kind) -> dict[str, Any]:
 
 
 def _grant(kinds: list[_Kind], promise: Promise, others: Sequence[Promise]) -> dict[str, int]:
-    """Return the cells that grant a wish, and take them off what is left; `others` were granted theirs before."""
+    """Return the cells that keep a promise, and remove them from what is left; `others` have theirs already."""
     candidates = [kind for kind in kinds if promise.kind in (None, kind.name) and _can_serve(kind, promise)]
     if not candidates:
         names = [kind.name for kind in kinds]
@@ -175,10 +175,10 @@ def _grant(kinds: list[_Kind], promise: Promise, others: Sequence[Promise]) -> d
     most = sum(kind.nodes_left for kind in with_gpus or candidates)
     left = f"{plural(most, 'whole node')} that could serve {'is' if most == 1 else 'are'} left"
     message = f"{promise.virtual_cluster} wants {promise.describe()}, and at most {left}"
-    raise Refused("BadConfigurationError", message, "give less to somebody" + _told_of(others))
+    raise Refused("BadConfigurationError", message, "promise less to a virtual cluster" + _amounts_of(others))
 
 
-def _told_of(promises: Sequence[Promise]) -> str:
+def _amounts_of(promises: Sequence[Promise]) -> str:
     return (
         ": " + ", ".join(f"{promise.virtual_cluster} has {promise.describe()}" for promise in promises)
         if promises
@@ -191,13 +191,13 @@ def _can_serve(kind: _Kind, promise: Promise) -> bool:
 
 
 def _devices(kind: _Kind, promise: Promise) -> int:
-    """Return how many devices of a kind a wish comes to."""
+    """Return how many devices of a kind a promise needs."""
     per = max(1, kind.node.cpus // kind.devices)
     return promise.nodes * kind.devices + promise.gpus - (-promise.cpus // per)
 
 
 def _from_several(kinds: list[_Kind], promise: Promise) -> dict[str, int] | None:
-    """Return cells of several kinds that grant a wish together; None, taking nothing, if too few are left."""
+    """Return cells of several kinds that keep a promise together; None, taking nothing, if too few are left."""
     before = [(kind.nodes_left, dict(kind.parts_left)) for kind in kinds]
     cells: dict[str, int] = {}
     left = promise
@@ -220,7 +220,7 @@ def _from_several(kinds: list[_Kind], promise: Promise) -> dict[str, int] | None
 
 
 def _rest(kinds: list[_Kind], promise: Promise) -> dict[str, int]:
-    """Return every cell nobody was given, of one kind if the wish names one."""
+    """Return every cell that is left, of one kind if the promise names one."""
     cells: dict[str, int] = {}
     for kind in kinds:
         if promise.kind not in (None, kind.name):

@@ -1,1 +1,1 @@
-"""Who waits, in what order, how long, and why."""
+"""The gangs that wait: in what order, how long, and why."""

@@ -1,7 +1,7 @@
 """Starts gangs that may be interrupted on what others leave free, until their own virtual cluster has room for them.
 
-Such a gang runs like an opportunistic one: whoever was promised its devices gets them back within the grace period, and
-it waits again at its old place. As soon as its own virtual cluster has room, and nobody who waits there could use that,
+Such a gang runs like an opportunistic one: the virtual cluster that was promised its devices can take them back, and
+it waits again at its old place. As soon as its own virtual cluster has room that no gang waiting there could use,
 it is *promoted* where it is: nothing is restarted, and its devices count towards its own promise from then on.
 """
 
@@ -29,7 +29,7 @@ def may_borrow(waiting: Waiting) -> bool:
 
 
 def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> tuple[PlacementRequests, Bind] | None:
-    """Place a gang on free devices of others at no cost to anybody; None if there are none for it."""
+    """Place a gang on free devices promised to others, preempting no gang; None if there are none for it."""
     (part,) = waiting.requests
     asked = replace(part.request, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
     shares = state.core.cluster.shares.get(asked.virtual_cluster, {}).values()
@@ -49,7 +49,7 @@ def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> tuple[Placem
 
 
 def promote(state: SchedulerState, name: str) -> None:
-    """Give gangs that borrow the right to what they hold where their own virtual cluster has room, oldest first."""
+    """Give gangs that borrow a guarantee for what they hold where their virtual cluster has room, oldest first."""
     cluster = state.core.cluster
     lent = state.lent.get(name)
     if not lent or name not in cluster.shares or state.promoted_at.get(name) == cluster.freed.get(name):
@@ -73,7 +73,7 @@ def _promote(state: SchedulerState, held: RunningGang) -> bool:
     if record is None or record.state is not State.ALLOCATED:
         return False
     if any(part is not None and part.node_cell.claimed & part.mask for part in record.parts):
-        # Somebody else has a claim on its devices, or they are kept for a gang that has waited long.
+        # Another gang has a claim on its devices, or they are kept for a gang that has waited long.
         return False
     own = replace(part.request, priority=held.gang.priority, is_lazily_preemptible=held.gang.is_lazily_preemptible)
     if not state.core.change(own):

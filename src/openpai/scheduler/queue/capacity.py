@@ -66,7 +66,7 @@ def _others(cluster: Cluster, skus: Skus, gang: Gang, usable: Collection[str] | 
 def _fault(cluster: Cluster, skus: Skus, gang: Gang) -> _Fault | None:
     requests = requests_of(gang, skus)
     if isinstance(requests, str):
-        return _unsayable(gang, requests)
+        return _not_countable(gang, requests)
     for part in requests:
         request = part.request
         if (message := broken_rule(cluster, request)) is not None:
@@ -77,7 +77,7 @@ def _fault(cluster: Cluster, skus: Skus, gang: Gang) -> _Fault | None:
     return None
 
 
-def _unsayable(gang: Gang, message: str) -> _Fault:
+def _not_countable(gang: Gang, message: str) -> _Fault:
     """Return why no number of devices would do, with the task it is about."""
     gpus = max((ask.gpus for ask in gang.asks), default=0)
     if not gpus or not message.startswith("it asks for GPUs"):
@@ -112,10 +112,10 @@ def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence
         asked = _exceeding(total, sku, room.total) or f"{unit.describe(need)}{share_text(asks, need, unit, sku)}"
         kinds = " of one kind, on which tasks that start together run" if len(rooms) > 1 else ""
         return replace(fewer, message=f"its {tasks} need {asked}; {who} has {_amount(sku, unit, room.total)}{kinds}")
-    wish = request.topology
-    if wish is not None and wish.is_required:
-        message = f"its {tasks} need {unit.describe(need)} inside one {wish.cell_type}, which is smaller"
-        return replace(fewer, message=message) if _has_type(cluster, room.kind, wish.cell_type) else None
+    topology = request.topology
+    if topology is not None and topology.is_required:
+        message = f"its {tasks} need {unit.describe(need)} inside one {topology.cell_type}, which is smaller"
+        return replace(fewer, message=message) if _has_type(cluster, room.kind, topology.cell_type) else None
     fit = f"{plural(room.places, 'task')} of {ask_text(largest)}"
     message = f"of its {tasks} at most {fit} fit on the nodes of {who} at a time; a node has "
     return replace(fewer, message=message + _amount(sku, unit, room.on_a_node))

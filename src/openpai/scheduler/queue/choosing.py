@@ -249,4 +249,4 @@ class Round:
             return f"{name} needs these devices: {promised}, and this job, which may be interrupted, borrowed them"
         own = "an opportunistic job" if record.request.priority < 0 else "this job, which lost its guarantee,"
         promised = f"its virtual cluster {gang.virtual_cluster} was promised them"
-        return f"{name} needs these devices: {promised}, and {own} has no right to them"
+        return f"{name} needs these devices: {promised}, and {own} has no guarantee for them"

@@ -69,7 +69,7 @@ class _Course:
     state: SchedulerState
     waiting: Waiting
     nearest_first: Sequence[Waiting]
-    """Who goes before it."""
+    """The gangs that go before it."""
     now_ms: int
     is_good: bool
     sources: set[str] = field(default_factory=set)
@@ -79,7 +79,7 @@ class _Course:
     """The limits of the user of the gang asked about, and what they run meanwhile."""
 
     def play(self) -> int | None:
-        """Return when the gang starts, None if nobody knows."""
+        """Return when the gang starts, None if unknown."""
         gang = self.waiting.gang
         self._limits = self.state.running.limits.rehearsed(gang.user)
         for held in self.state.running.gangs.values():
@@ -132,7 +132,7 @@ class _Course:
         return None if length_ms is None else since_ms + length_ms
 
     def _length_of(self, gang: Gang, ran_ms: int) -> int | None:
-        """Return how long a gang runs in all that ran for some time already, None if nobody knows."""
+        """Return the whole run time of a gang that has run for some time already, None if unknown."""
         typical = self.state.running.run_times.quartiles(gang, ran_ms)
         limit_ms = gang.time_limit_ms
         if typical is None:

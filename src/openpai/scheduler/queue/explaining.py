@@ -1,4 +1,4 @@
-"""Why a gang waits, in words its owner understands: what keeps it, what would change that, who goes first, and when."""
+"""Why a gang waits: what holds it back, what would change that, which gangs go first, and when it may start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHY_OF: Final = {
 }
 
 NEVER: Final = (Why.NO_NODE, Why.NO_VIRTUAL_CLUSTER)
-"""Whoever waits for one of these lets everybody pass."""
+"""A gang that waits for one of these lets all others pass."""
 
 Reason = tuple[Why, str, str]
 
@@ -46,7 +46,7 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     code, message, unblock = _reason(state, waiting)
     if code in NEVER:
         return Wait(gang, code, message, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
-    # Whoever never fits, or is at a limit, lets others pass and is not ahead of them.
+    # A gang that never fits, or is at a limit, lets others pass and is not ahead of them.
     ahead = GangsAhead(state, waiting)
     place = len(ahead) + 1
     return Wait(gang, code, message, unblock, _nearest(ahead), place, estimate(state, waiting, ahead, now_ms))
@@ -75,7 +75,7 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
         return Wait(gang, Why.NOT_YET_LOOKED_AT, "its devices are free now", "a moment's patience", (), 1, soon)
     message = f"its devices are reserved; it waits for {_some(names)} to leave, with less right to them"
     soon = Estimate(now_ms, None, "it starts as soon as they have left")
-    return Wait(gang, Why.NOT_ENOUGH_FREE, message, "these jobs ending, as they were told to", (), 1, soon)
+    return Wait(gang, Why.NOT_ENOUGH_FREE, message, "these jobs ending, as they were asked to", (), 1, soon)
 
 
 def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
@@ -151,7 +151,7 @@ def _out_of_service(state: SchedulerState, chain: str) -> str:
     found = state.core.cluster.chains.get(chain)
     for name in [found.node_cells[index].name for index in sorted(found.bad_nodes)] if found is not None else ():
         node = state.machines.nodes.get(name)
-        because = "nobody sees it" if node is None else node.message
+        because = "it is not reported" if node is None else node.message
         message.append(f"{name}, {because}" if because else name)
     return f" (out of service: {_some(message, '; ')})" if message else ""
 

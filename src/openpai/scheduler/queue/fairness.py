@@ -57,11 +57,11 @@ class Ledger:
         return used + self._coming.get(owner, 0)
 
     def given(self) -> int:
-        """Return how often anybody was given or gave back anything."""
+        """Return how often devices were given or returned."""
         return self._given
 
     def expect(self, owner: Owner, devices: int) -> None:
-        """An owner holds so many devices more (fewer if negative); since when is told to `hold`."""
+        """Add devices to what an owner holds (remove them if negative)."""
         self._coming[owner] = self._coming.get(owner, 0) + devices
         self._given += 1
 

@@ -1,9 +1,9 @@
 """Keeps cells for gangs that have waited long, so that they are not passed for ever while everything else stays open.
 
 A gang that many smaller ones pass never finds all of its cells free at one moment. One gang of each virtual cluster at
-a time therefore has the cells kept that will be free for it soonest, as far as anybody can tell from how long gangs
-like those on them usually run. What is free of these cells nobody else gets, but for gangs that should have left again
-by then. As news come in the cells are chosen again, until they are *closed*: from then on nobody new starts on them,
+a time therefore has the cells kept that will be free for it soonest, as estimated from how long gangs
+like those on them usually run. No other gang gets what is free of these cells, except gangs that should have left again
+by then. The cells are chosen again as facts come in, until they are *closed*: from then on no gang starts on them,
 and only cells are chosen whose gangs were there when they were closed. So a gang at the front starts at the latest when
 everything has ended that ran when its cells were closed.
 """
@@ -44,7 +44,7 @@ SHAPES_MAX: Final = 10_000
 """Cached answers; the cache is cleared when it is full."""
 
 KEEPER: Final = "\0kept"
-"""Who claims the kept devices while others are looked at."""
+"""The name that claims the kept devices while other gangs are considered."""
 
 
 class Piece(NamedTuple):
@@ -77,7 +77,7 @@ class Kept:
     free_ms: int
     """When all of them should be free."""
     closed_ms: int | None = None
-    """Since when nobody new starts on them."""
+    """Since when no other gang starts on them."""
     journal: Journal | None = field(default=None, compare=False)
 
     @property
@@ -86,7 +86,7 @@ class Kept:
         return self.chosen_ms + max(AGAIN_MIN_MS, (self.free_ms - self.chosen_ms) // AGAIN)
 
     def idle(self, cluster: Cluster) -> int:
-        """Return how many of the kept devices nobody uses."""
+        """Return how many of the kept devices are idle."""
         found = 0
         for piece in self.pieces:
             node_cell = cluster.chains[piece.chain].node_cells[piece.node_cell]
@@ -94,7 +94,7 @@ class Kept:
         return found
 
     def hold(self, cluster: Cluster) -> None:
-        """Claim what is free of the cells, so that nobody else gets it, until `let_go`."""
+        """Claim what is free of the cells, so that no other gang gets it, until `let_go`."""
         if self.journal is not None:
             return
         self.journal = Journal()

@@ -1,9 +1,9 @@
-"""Gangs that wait, in the order in which they have a right to go next.
+"""The gangs that wait, in the order in which they go next.
 
 Gangs of a virtual cluster that ask for the same stand in one lane: when the first of them finds no room, none behind
-it would. Inside a lane every user has a line, so that gangs of somebody who used little can go before older ones of
-somebody who used much without anything being sorted anew. A look at the queue costs as much as there are different
-wishes and users, however many gangs wait.
+it would. Inside a lane every user has a line, so that gangs of a user who used little can go before older ones of
+one who used much without sorting. A look at the queue costs as much as there are different
+requests and users, however many gangs wait.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class Lane:
-    """Gangs of one virtual cluster with the same wish."""
+    """Gangs of one virtual cluster with the same request."""
 
     group: str
     shape: Shape
@@ -209,7 +209,7 @@ class Queue:
         return sum(len(line) for lane in self._groups.get(group, {}).values() for line in lane.lines.values())
 
     def give_turns(self, group: str, turn: Callable[[Waiting], int]) -> None:
-        """Give every gang of a group its turn anew, and put the lines in that order."""
+        """Give every gang of a group a new turn, and sort the lines by it."""
         for lane in self._groups.get(group, {}).values():
             for user, line in lane.lines.items():
                 for _, waiting in line:

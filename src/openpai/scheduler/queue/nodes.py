@@ -1,6 +1,6 @@
-"""The machines there are, as the platform tells of them, and what the core must hear about it.
+"""The nodes as the platform reports them, and what the core needs to know of them.
 
-A configured node that nobody reported yet is not there, whatever the configuration says; a reported one that is not
+A configured node that was not reported yet counts as absent; a reported one that is not
 configured is remembered for the day it will be.
 """
 

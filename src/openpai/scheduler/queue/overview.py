@@ -14,7 +14,7 @@ from openpai.scheduler.queue.skus import Skus
 from openpai.scheduler.queue.state import SchedulerState
 
 UNKNOWN: Final = SkuSpec(1, 0, 0)
-"""What a device is worth before any node told."""
+"""What a device brings along before any node is reported."""
 
 
 def virtual_clusters(state: SchedulerState) -> tuple[VcView, ...]:

@@ -1,6 +1,6 @@
-"""Where members sit: the core's devices become a spot with the GPUs that were asked for, and a spot becomes devices.
+"""Converts the core's devices to spots with the GPUs that were asked for, and spots to devices.
 
-A spot's seat is `CHAIN:DEVICES@LEVEL`: the chain, the devices of it, also those that were taken only for their CPUs or
+A placement hint is `CHAIN:DEVICES@LEVEL`: the chain, its devices, also those that were taken only for their CPUs or
 memory, and the level of the promised cell that serves them, so that a restart gives every member back exactly what it
 had. The level is 0 for a gang that lost its guarantee, and missing for one that never had any.
 """
@@ -24,7 +24,7 @@ _HINT: Final = re.compile(rf"(?P<chain>.*):(?P<devices>{_NUMBERS}(?:,{_NUMBERS})
 
 
 def hint_of(chain: str, devices: tuple[int, ...], level: int | None = None) -> str:
-    """Return the seat of a member in a chain; `level` is that of the promised cell that serves it, None for none."""
+    """Return the placement hint of a member in a chain; `level` is that of its promised cell."""
     served = "" if level is None else f"@{level}"
     return f"{chain}:{_ranges(devices)}{served}"
 
@@ -47,7 +47,7 @@ def spot_for(skus: Skus, chain: str, kind: str, held: Spot, ask: Ask) -> Spot:
 
 
 def current_hints(record: GangRecord) -> tuple[str, ...]:
-    """Return the seats of a gang as they are now, by member; empty for members that are over or nowhere."""
+    """Return the present placement hints of a gang, by member; empty for members that are over or nowhere."""
     placement_hints = []
     for part in record.parts:
         if part is None:
@@ -59,7 +59,7 @@ def current_hints(record: GangRecord) -> tuple[str, ...]:
 
 
 def read_hint(cluster: Cluster, spot: Spot) -> tuple[NodeCell, tuple[int, ...]] | None:
-    """Return the node and the devices a seat names, None if the configuration does not know them any more."""
+    """Return the node and the devices that a hint names, None if the configuration has them no more."""
     chain, devices, _ = _parts_of(spot.placement_hint)
     for node_cell in cluster.node_cells.get(spot.node, ()):
         if node_cell.chain.spec.name == chain and devices and set(devices) <= set(node_cell.devices):
@@ -68,7 +68,7 @@ def read_hint(cluster: Cluster, spot: Spot) -> tuple[NodeCell, tuple[int, ...]] 
 
 
 def _parts_of(placement_hint: str) -> tuple[str, tuple[int, ...], int | None]:
-    """Return the chain, the devices and the level that a seat names, None where it names no level."""
+    """Return the chain, the devices and the level that a hint names, None where it names no level."""
     found = _HINT.fullmatch(placement_hint)
     if found is None:
         return "", (), None
@@ -80,7 +80,7 @@ def _parts_of(placement_hint: str) -> tuple[str, tuple[int, ...], int | None]:
 
 
 def type_served(node_cell: NodeCell, placement_hint: str) -> str | None:
-    """Return the type of the promised cell that served a seat, NO_RIGHT if none did; None where nobody can say."""
+    """Return the type of the promised cell that served a hint, NO_RIGHT if none did; None where it is unknown."""
     level = _parts_of(placement_hint)[2]
     types = node_cell.chain.spec.types
     if level is None or level > len(types):

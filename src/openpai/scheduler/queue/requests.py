@@ -1,6 +1,6 @@
 """What a gang asks of the core: one request, or one for each of its groups that want different hardware.
 
-Inside, the parts of such a gang are called `gang#0`, `gang#1` and so on; outside nobody hears of that.
+The parts of such a gang are called `gang#0`, `gang#1` and so on inside the scheduler only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def requests_of(gang: Gang, skus: Skus) -> PlacementRequests | str:
 
 
 def rough_requests_of(gang: Gang) -> PlacementRequests:
-    """Return what a gang probably asked for when nobody can say any more: a device for each GPU."""
+    """Return what a gang probably asked for when that is unknown: a device for each GPU."""
     members = tuple([(1, max(1, ask.gpus)) for ask in gang.asks])
     request = GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type)
     return (PlacementRequest(request, tuple(range(len(gang.asks)))),)

@@ -1,4 +1,4 @@
-"""Who holds what, outside the core: since when, for which user, and what of it counts towards limits and fairness.
+"""The gangs that run: since when, for which user, and what of it counts towards limits and fairness.
 
 Facts reach the scheduler without a time of their own; they count from the moment it decides next.
 """
@@ -32,7 +32,7 @@ class RunningGang:
     requests: PlacementRequests
     number: int
     since_ms: int | None = None
-    """When it was placed; None until the next decision if nobody said."""
+    """When it was placed; None until the next decision if unknown."""
     is_proposed: bool = False
     left: set[int] = field(default_factory=set)
     """Members that are over."""
@@ -42,7 +42,7 @@ class RunningGang:
 
     @property
     def places(self) -> Mapping[int, MemberPlace]:
-        """Return the seat of every member, worked out once: members leave one by one, and there may be thousands."""
+        """Return the placement hint of every member, computed once: thousands may leave one by one."""
         if not self._places:
             self._places = {
                 member: MemberPlace(number, place, devices)

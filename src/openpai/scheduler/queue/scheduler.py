@@ -31,7 +31,7 @@ PATIENCE_MS: Final = 30 * 60 * 1000
 """A gang waits at least this long before cells are kept for it, where nothing is known of how long gangs run."""
 
 NOTHING: Final = HivedConfig({}, {})
-"""What there is before anybody configured anything."""
+"""The configuration before any was set."""
 
 
 class HivedScheduler(Scheduler):
@@ -115,12 +115,12 @@ class HivedScheduler(Scheduler):
         return tuple(restored)
 
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
-        """Return at most `limit` decisions, best right first. Each is set aside until committed or rejected."""
+        """Return at most `limit` decisions, the most urgent first. Each stays proposed until committed or rejected."""
         decisions = Round(self.state, now_ms).decide(limit)
         return tuple([self._with_hints(each) if isinstance(each, Place) else each for each in decisions])
 
     def _with_hints(self, place: Place) -> Place:
-        """Return a placement whose seats name the promised cells that serve them."""
+        """Return a placement whose hints name the promised cells that serve them."""
         placement_hints = self._hints(self.state.running.gangs[place.gang])
         return replace(
             place,
@@ -142,7 +142,7 @@ class HivedScheduler(Scheduler):
         self.core.restored()
 
     def changed_hints(self) -> Mapping[str, tuple[str, ...]]:
-        """Return by gang the seats of its members whose promised cells changed since this was asked last."""
+        """Return, by gang, the placement hints of members whose promised cells changed since the last call."""
         held = self.state.running.gangs
         names = sorted({self.state.outward(name) for name in self.core.rebound()})
         return {name: self._hints(held[name]) for name in names if name in held}

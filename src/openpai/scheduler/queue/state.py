@@ -1,6 +1,6 @@
 """All that the platform's scheduler remembers around the core, and the few steps by which a gang moves through it.
 
-A gang is in one of four places: it waits in the queue; its wish cannot be said in devices yet (unclear); its devices
+A gang is in one of four places: it waits in the queue; its request cannot be counted in devices (unclear); its devices
 are reserved while others leave them; or it holds its spots, at first only as a proposal.
 """
 
@@ -21,7 +21,7 @@ from openpai.scheduler.queue.requests import requests_of
 from openpai.scheduler.queue.running import RunningGang, RunningGangs
 
 TURNS_MS: Final = 15 * 60 * 1000
-"""Where the shortest go first, turns are given anew at most so often."""
+"""Where the shortest go first, turns are renewed at most so often."""
 
 TURNS_MAX_MS: Final = 6 * 60 * 60 * 1000
 """And at least so often."""
@@ -39,14 +39,14 @@ class SchedulerState:
         self.running = RunningGangs()
         self.queue = Queue()
         self.orders: dict[str, Order] = {}
-        """Who goes first, by virtual cluster; `Order.FAIR` where nothing is said."""
+        """The order of gangs, by virtual cluster; `Order.FAIR` by default."""
         self.turns_given: dict[str, tuple[int, int]] = {}
         """When the gangs of a virtual cluster got their turns, and how many had finished then."""
         self.backfilling = Backfilling()
         self.reserving: dict[str, Waiting] = {}
         """Gangs whose devices are reserved and who wait for others to leave them."""
         self.unclear: dict[str, tuple[Gang, int, str]] = {}
-        """Gangs whose wish cannot be said in devices, their numbers, and why."""
+        """Gangs whose request cannot be counted in devices, their numbers, and why."""
         self.kept: dict[str, Kept] = {}
         """The cells kept for a gang that has waited long, by virtual cluster."""
         self.lent: dict[str, dict[str, RunningGang]] = {}
@@ -76,7 +76,7 @@ class SchedulerState:
         return self._whole.get(name, name)
 
     def adopt(self, config: HivedConfig) -> Reconfigured:
-        """Go on under another configuration. Nobody is stopped for it."""
+        """Switch to another configuration; running gangs keep running."""
         report = self.core.reconfigure(config)
         self.kept.clear()
         self.machines = Machines(self.core.cluster, self.machines.nodes)
@@ -91,7 +91,7 @@ class SchedulerState:
         return Reconfigured(tuple(sorted(kept)), tuple(sorted(demoted)), tuple(sorted(waited)))
 
     def hear(self) -> None:
-        """Tell the core all news of nodes at once, and put wishes anew that the news gave another meaning."""
+        """Pass all changes of nodes to the core, and renew the requests that they affect."""
         news = self.machines.news()
         if news:
             self.core.set_nodes(news)
@@ -137,12 +137,12 @@ class SchedulerState:
         expected_ms = self.running.run_times.expected(gang, self.now_ms)
         limit_ms = gang.time_limit_ms
         if expected_ms is None:
-            # Of one that is like no other nobody knows; trying it is how it becomes known.
+            # Of a gang unlike any other nothing is known; running it is how it becomes known.
             expected_ms = 0 if limit_ms is None else limit_ms
         return 1 + (expected_ms if limit_ms is None else min(expected_ms, limit_ms))
 
     def passed_max_ms(self, virtual_cluster: str) -> int:
-        """Return after how long nobody younger goes before a gang where the shortest go first."""
+        """Return after how long no younger gang passes a gang where the shortest go first."""
         return min(PATIENCE_MAX_MS, ALONE_AFTER * self.patience_of(virtual_cluster))
 
     def give_turns(self) -> None:
@@ -191,7 +191,7 @@ class SchedulerState:
             self.running.limits.run((gang.virtual_cluster, gang.user), -gpus_of(gang))
 
     def give_up(self, waiting: Waiting) -> None:
-        """Give back what is reserved for a gang; whoever was to leave for it may stay."""
+        """Release what is reserved for a gang; its victims may stay."""
         self.unreserve(waiting)
         for part in waiting.requests:
             self.core.cancel(part.request.id)
@@ -240,7 +240,7 @@ class SchedulerState:
         """Return how long a gang probably runs on: as long as half of those like it did that ran so long already."""
         ran_ms = 0 if held.since_ms is None else max(0, self.now_ms - held.since_ms)
         length_ms = self.running.run_times.guess(held.gang, 0.5, ran_ms)
-        # Of one that nobody knows anything about, most can be said that half of its time is over.
+        # Of one that is unknown, the best guess is that half of its time is over.
         left_ms = ran_ms if length_ms is None else length_ms - ran_ms
         limit_ms = held.gang.time_limit_ms
         return left_ms if limit_ms is None else max(0, min(left_ms, limit_ms - ran_ms))

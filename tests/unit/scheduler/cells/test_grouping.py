@@ -81,9 +81,9 @@ def test_opportunistic_gangs_have_groups_too(racks: Make) -> None:
     ("groups", "message"),
     [
         ((CellGroup("ROW", (0,)),), "no cell type 'ROW'"),
-        ((CellGroup("SWITCH", (5,)),), "member 5"),
-        ((CellGroup("SWITCH", (0,)), CellGroup("NODE", (0,))), "member 0"),
-        ((CellGroup("SWITCH", (-1,)),), "member -1"),
+        ((CellGroup("SWITCH", (5,)),), "task 5"),
+        ((CellGroup("SWITCH", (0,)), CellGroup("NODE", (0,))), "task 0"),
+        ((CellGroup("SWITCH", (-1,)),), "task -1"),
     ],
 )
 def test_a_group_that_cannot_be_is_refused(racks: Make, groups: tuple[CellGroup, ...], message: str) -> None:

@@ -258,7 +258,7 @@ FAULTY = {
     "a name that cannot be seen": (
         changed("physicalCluster", "physicalCells", 1, "pinnedCellId", "n\0"),
         "physicalCluster.physicalCells[1].pinnedCellId",
-        "a character that nobody sees",
+        "an invisible character",
         "leave it out",
     ),
     "no cells": (
@@ -304,7 +304,7 @@ def test_types_one_inside_another_have_an_end() -> None:
 def test_of_thousands_of_faults_the_first_are_told_and_none_at_length() -> None:
     cluster = {"cellTypes": {"T" * 100_000: {"colour": "blue"}}} | {f"key-{number}": "1" for number in range(5000)}
     found = faults(yaml.safe_dump({"physicalCluster": cluster}))
-    assert found[-1][1] == "and more faults, told when these are mended"
+    assert found[-1][1] == "and more faults, which are listed once these are corrected"
     assert (len(found), len("".join(message for _, message in found)) < 100_000) == (101, True)
 
 
