@@ -91,14 +91,14 @@ def test_plots_are_well_formed_and_hold_every_line(reports: list[Report], tmp_pa
             assert all(62 <= x <= 680 and 39 <= y <= 315 for x, y in points)
 
 
-def test_an_anomaly_is_marked_and_told() -> None:
+def test_an_anomaly_is_marked_and_described() -> None:
     jobs = [job(f"s{at}", 0, 600 if at < 4 else 10, 1, "b") for at in range(16)]
     jobs += [job(f"w{at}", 20, 60, 8, "a") for at in range(4)]
     found = find_anomaly(cluster(4, a=1, b=1), [trace(*jobs)])
     row = next(line for line in drawn(anomaly_table(found)).splitlines() if line.startswith("a "))
     assert row.count("!") == 1
     message = anomaly_sentences(found)
-    assert message[0].startswith("With quotas on packed nodes, nobody")
+    assert message[0].startswith("With quotas on packed nodes, no job")
     assert message[1].startswith("With quotas on spread nodes, a waited longer")
     assert message[2].startswith("Under HiveD, nobody")
 

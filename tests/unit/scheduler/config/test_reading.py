@@ -259,7 +259,7 @@ FAULTY = {
         changed("physicalCluster", "physicalCells", 1, "pinnedCellId", "n\0"),
         "physicalCluster.physicalCells[1].pinnedCellId",
         "an invisible character",
-        "leave it out",
+        "remove it",
     ),
     "no cells": (
         changed("physicalCluster", "physicalCells", ...),
