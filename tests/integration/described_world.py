@@ -13,7 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openpai.access.accounts import Token
-from openpai.api.limits import Guesses
+from openpai.api.rate_limits import LoginLimiter
 from openpai.api.sessions import digest_of
 from openpai.app.assembly import Server
 from openpai.protocol.errors import Refused
@@ -79,7 +79,7 @@ async def open_described(root: Path) -> AsyncIterator[tuple[Sharing, str]]:
 
 async def _fill(sharing: Sharing, root: Path) -> None:
     desk = sharing.house.api.state.context
-    guesses = Guesses(
+    guesses = LoginLimiter(
         desk.services.clock, per_min=_MANY, per_min_of_address=_MANY, per_min_of_user=_MANY
     )  # being told to wait would hide everything else
     sharing.house.api.state.context = replace(desk, logins=guesses)

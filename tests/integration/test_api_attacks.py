@@ -15,7 +15,7 @@ import pytest
 from openpai.api.services import Rate
 
 from .api_world import World, job_file, open_world
-from .test_api_manners import raw, scope_of
+from .test_api_limits import raw, scope_of
 
 NAMES: Final = {"job": "ann~train", "username": "ann", "groupname": "default", "group": "default", "vc": "default"}
 NUMBERS: Final = ("number", "index", "attempt")

@@ -16,8 +16,8 @@ from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
 from openpai.api.app import create_api
+from openpai.api.client_address import FORWARDED
 from openpai.api.forwarding import Forwarder
-from openpai.api.origins import FORWARDED
 from openpai.ports.platform import NodeView, NotLeading
 from openpai.ports.store import Sealed
 from openpai.scheduler.model import Wait

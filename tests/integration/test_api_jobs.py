@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from openpai.api.job_actions import TAGS_MAX
-from openpai.api.large_jobs import TASKS_OF_SMALL
 from openpai.api.routes import jobs as routes
+from openpai.api.task_cache import TASKS_OF_SMALL
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator import commands
 from openpai.ports.settings import CLUSTER

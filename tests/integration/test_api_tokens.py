@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openpai.api.token_shape import new_token
+from openpai.api.token_format import new_token
 
 from .api_world import PASSWORD, World, open_world
 

@@ -6,8 +6,8 @@ from fastapi import Request
 
 from openpai.access.accounts import User, check_local
 from openpai.access.memberships import UserChange
+from openpai.api.client_address import address_of
 from openpai.api.context import ApiContext, context_of
-from openpai.api.origins import address_of
 from openpai.api.sessions import digest_of
 from openpai.orchestrator import accounts
 from openpai.protocol.errors import Refused

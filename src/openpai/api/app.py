@@ -18,63 +18,67 @@ from openpai.api.audit import Auditing
 from openpai.api.context import ApiContext
 from openpai.api.forwarding import Forwarder
 from openpai.api.gate import Gate
-from openpai.api.limits import Buckets, Guesses, TooMany
+from openpai.api.log_tickets import Tickets
 from openpai.api.openapi.writing import complete
+from openpai.api.rate_limits import LoginLimiter, RateLimiter, TooManyRequests
 from openpai.api.routes import (
     alerts,
     audit,
     authn,
-    bulk,
     clusters,
-    files,
     groups,
     health,
     info,
+    job_attempts,
+    job_bulk,
+    job_changes,
+    job_events,
+    job_files,
     jobs,
     kubernetes,
-    lists,
     logs,
     nodes,
     oidc,
     prometheus,
     quotas,
     reports,
-    scheduling,
+    scheduler,
+    storage_files,
     storages,
     tasks,
     tokens,
-    user_parts,
+    user_fields,
     users,
-    work,
 )
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
-from openpai.api.tickets import Tickets
 from openpai.identity.passwords import Passwords
 from openpai.orchestrator.quotas import QuotaCache
 from openpai.ports.platform import NotLeading
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
-# Routes are tried in this order, so what is asked most comes first.
+# Routes are tried in this order: the most frequent first.
 ROUTERS: Final = (
-    lists,
-    bulk,
     jobs,
+    job_bulk,
+    job_changes,
+    job_attempts,
+    job_events,
     tasks,
-    work,
+    job_files,
     logs,
     nodes,
     clusters,
-    scheduling,
+    scheduler,
     tokens,
     authn,
     oidc,
     prometheus,
     users,
-    user_parts,
+    user_fields,
     groups,
     storages,
-    files,
+    storage_files,
     quotas,
     reports,
     audit,
@@ -92,7 +96,7 @@ def create_api(services: Services) -> FastAPI:
     # Its pages come from this server: many clusters have no way to the internet.
     api = FastAPIOffline(
         redoc_url=None,
-        # `addresses` takes a slash at the end for nothing; a redirect would go to any host that a client names.
+        # `legacy_paths` takes a slash at the end for nothing; a redirect would go to any host that a client names.
         redirect_slashes=False,
         title="OpenPAI",
         version=settings.version,
@@ -107,8 +111,8 @@ def create_api(services: Services) -> FastAPI:
         sessions=sessions,
         tickets=Tickets(services.sealer, sessions, services.clock),
         passwords=Passwords(),
-        lists=Buckets(settings.lists, services.clock, "the list of jobs is asked for too often"),
-        logins=Guesses(
+        lists=RateLimiter(settings.lists, services.clock, "the list of jobs is asked for too often"),
+        logins=LoginLimiter(
             services.clock,
             per_min=settings.login_failures_per_min,
             per_min_of_address=settings.login_failures_per_min_of_address,
@@ -128,7 +132,7 @@ def create_api(services: Services) -> FastAPI:
         Gate,
         sessions=context.sessions,
         sealer=services.sealer,
-        requests=Buckets(settings.requests, services.clock, _TOO_FAST),
+        requests=RateLimiter(settings.requests, services.clock, _TOO_FAST),
         body_max_bytes=settings.body_max_bytes,
         upload_max_bytes=settings.upload_max_bytes,
     )
@@ -149,7 +153,7 @@ async def _describe(request: Request, error: Exception) -> Response:
     if isinstance(error, Broken) or not isinstance(error, PaiError):
         # The gate logs what is our fault, with its traceback.
         raise error
-    return refusal(error, error.headers() if isinstance(error, TooMany) else None)
+    return refusal(error, error.headers() if isinstance(error, TooManyRequests) else None)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

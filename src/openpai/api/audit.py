@@ -20,9 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openpai.access.model import Scope as Reach
 from openpai.access.table import ACTIONS, open_action
+from openpai.api.client_address import address_of
 from openpai.api.context import action_of
-from openpai.api.limits import Buckets, TooMany, place_of
-from openpai.api.origins import address_of
+from openpai.api.rate_limits import RateLimiter, TooManyRequests, network_of
 from openpai.api.services import Rate, Services
 from openpai.api.sessions import Caller, digest_of
 from openpai.ports.usage import AuditEntry
@@ -73,7 +73,7 @@ class Auditing:
     def __init__(self, app: ASGIApp, *, services: Services) -> None:
         self._app = app
         self._services = services
-        self._strangers = Buckets(_STRANGERS, services.clock, "too many strangers")
+        self._strangers = RateLimiter(_STRANGERS, services.clock, "too many strangers")
         self._left_out = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,8 +121,8 @@ class Auditing:
         if hasattr(request.state, "caller") or status != 401:
             return True
         try:
-            self._strangers.take(place_of(address_of(request.scope)))
-        except TooMany:
+            self._strangers.take(network_of(address_of(request.scope)))
+        except TooManyRequests:
             self._left_out += 1
             return False
         return True

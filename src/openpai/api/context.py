@@ -12,11 +12,11 @@ from fastapi.security.base import SecurityBase
 
 from openpai.access.deciding import at_door
 from openpai.access.table import ACTIONS
-from openpai.api.large_jobs import LargeJobs
-from openpai.api.limits import Buckets, Guesses
+from openpai.api.log_tickets import Tickets
+from openpai.api.rate_limits import LoginLimiter, RateLimiter
 from openpai.api.services import Services
 from openpai.api.sessions import Caller, Sessions
-from openpai.api.tickets import Tickets
+from openpai.api.task_cache import TaskCache
 from openpai.identity.passwords import Passwords
 from openpai.orchestrator.quotas import QuotaCache
 
@@ -29,10 +29,10 @@ class ApiContext:
     sessions: Sessions
     tickets: Tickets
     passwords: Passwords
-    lists: Buckets
-    logins: Guesses
+    lists: RateLimiter
+    logins: LoginLimiter
     quotas: QuotaCache
-    large_jobs: LargeJobs = field(default_factory=LargeJobs)
+    task_cache: TaskCache = field(default_factory=TaskCache)
 
 
 def context_of(request: Request) -> ApiContext:
@@ -40,7 +40,7 @@ def context_of(request: Request) -> ApiContext:
     return cast("ApiContext", request.app.state.context)
 
 
-class Doing(SecurityBase):
+class RequiredAction(SecurityBase):
     """Lets pass who may do an action; where that depends on the thing, `Caller.check` decides once it is known."""
 
     def __init__(self, action: str) -> None:
@@ -60,7 +60,7 @@ class Doing(SecurityBase):
         return await context_of(request).sessions.caller(request.headers.get("authorization"))
 
 
-class DoingByTicket(Doing):
+class ActionByTicket(RequiredAction):
     """Lets pass who brings a ticket for the address instead of a login, too."""
 
     async def recognise(self, request: Request) -> Caller:
@@ -71,7 +71,7 @@ class DoingByTicket(Doing):
         return await context_of(request).tickets.caller(ticket, request.scope["path"])
 
 
-class DoingByCookie(Doing):
+class ActionByCookie(RequiredAction):
     """Lets pass whose browser brings a token in the cookie of OpenPAI's portal; only for looking at things."""
 
     async def recognise(self, request: Request) -> Caller:
@@ -84,22 +84,22 @@ class DoingByCookie(Doing):
         return await context_of(request).sessions.caller(request.state.authorization)
 
 
-def doing(action: str) -> Any:
+def needs(action: str) -> Any:
     """Return the dependency that lets pass who may do an action of `access.table`."""
-    return Depends(Doing(action))
+    return Depends(RequiredAction(action))
 
 
-def doing_by_ticket(action: str) -> Any:
+def needs_or_ticket(action: str) -> Any:
     """Return the dependency that lets pass, beside them, who brings a ticket for the address."""
-    return Depends(DoingByTicket(action))
+    return Depends(ActionByTicket(action))
 
 
-def doing_by_cookie(action: str) -> Any:
+def needs_or_cookie(action: str) -> Any:
     """Return the dependency that lets pass, beside them, whose browser brings a token in a cookie."""
-    return Depends(DoingByCookie(action))
+    return Depends(ActionByCookie(action))
 
 
 def action_of(route: APIRoute) -> str | None:
     """Return the action that a route asks for; None for one that is open."""
     found = (each.call for each in route.dependant.dependencies)
-    return next((call.action.name for call in found if isinstance(call, Doing)), None)
+    return next((call.action.name for call in found if isinstance(call, RequiredAction)), None)

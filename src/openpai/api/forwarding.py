@@ -16,7 +16,7 @@ import httpx
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
-from openpai.api.origins import FORWARDED, address_of, sealed_address
+from openpai.api.client_address import FORWARDED, address_of, sealed_address
 from openpai.ports.identity import Sealer
 from openpai.ports.platform import NotLeading
 from openpai.protocol.errors import Unavailable

@@ -14,11 +14,11 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from openpai.api.addresses import as_described, is_file
 from openpai.api.answers import refusal
 from openpai.api.bodies import invalid
-from openpai.api.limits import Buckets, TooMany, place_of
-from openpai.api.origins import address_of, with_origin
+from openpai.api.client_address import address_of, with_origin
+from openpai.api.legacy_paths import as_described, is_file
+from openpai.api.rate_limits import RateLimiter, TooManyRequests, network_of
 from openpai.api.sessions import Sessions
 from openpai.ports.identity import Sealer
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
@@ -51,7 +51,7 @@ class Gate:
         *,
         sessions: Sessions,
         sealer: Sealer,
-        requests: Buckets,
+        requests: RateLimiter,
         body_max_bytes: int,
         upload_max_bytes: int,
     ) -> None:
@@ -79,7 +79,7 @@ class Gate:
             await self._app(scope, passage.receive, passage.send)
         except ClientDisconnect:
             return
-        except TooMany as error:
+        except TooManyRequests as error:
             await refusal(error, error.headers())(scope, receive, passage.send)
         except (Refused, Unavailable) as error:
             await self._answer(passage, error)
@@ -91,7 +91,7 @@ class Gate:
         authorization = passage.header(b"authorization")
         known = self._sessions.client(authorization.decode("latin-1")) if authorization else None
         # Only a token that was recognised names a client: made-up ones would each get a bucket of their own.
-        return known or place_of(address_of(passage.scope))
+        return known or network_of(address_of(passage.scope))
 
     async def _answer(self, passage: _Passage, error: PaiError) -> None:
         if passage.is_answered:

@@ -12,9 +12,9 @@ from typing import Final
 from openpai.access.deciding import refusal
 from openpai.access.model import Role
 from openpai.access.rights import rights_of
-from openpai.api.access import thing_of
 from openpai.api.context import ApiContext
-from openpai.api.histories import spec_of
+from openpai.api.job_access import thing_of
+from openpai.api.job_attempts import spec_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.queries import JobRow
 from openpai.protocol.errors import Refused
@@ -23,7 +23,7 @@ TAGS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class JobAction:
     """Something that is done to a job: `do` gets the desk, the job, who does it, and the tag or the reason."""
 
     action: str
@@ -132,14 +132,14 @@ def _unfinished(row: JobRow) -> Refused:
     return Refused("ConflictJobError", f"job {full_name(row)} is not over", "stop it first, or wait until it ends")
 
 
-DEEDS: Final = {
-    "stop": Deed("job.stop", stop),
-    "kill": Deed("job.stop", kill),
-    "start": Deed("job.stop", start),
-    "restart": Deed("job.stop", restart),
-    "tag": Deed("job.tag", tag),
-    "untag": Deed("job.tag", untag),
-    "archive": Deed("job.archive", archive),
-    "unarchive": Deed("job.archive", unarchive),
-    "delete": Deed("job.delete", delete),
+JOB_ACTIONS: Final = {
+    "stop": JobAction("job.stop", stop),
+    "kill": JobAction("job.stop", kill),
+    "start": JobAction("job.stop", start),
+    "restart": JobAction("job.stop", restart),
+    "tag": JobAction("job.tag", tag),
+    "untag": JobAction("job.tag", untag),
+    "archive": JobAction("job.archive", archive),
+    "unarchive": JobAction("job.archive", unarchive),
+    "delete": JobAction("job.delete", delete),
 }

@@ -17,7 +17,7 @@ from openpai.access.accounts import Token
 from openpai.access.deciding import check, refusal
 from openpai.access.model import Principal, Role, Thing
 from openpai.access.rights import principal_of
-from openpai.api.token_shape import digest_in, new_token
+from openpai.api.token_format import digest_in, new_token
 from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from openpai.api.limits import place_of
+from openpai.api.rate_limits import network_of
 from openpai.protocol.errors import Refused
 
 PER_ADDRESS: Final = 1000
@@ -62,7 +62,7 @@ class Connections:
 
     def enter(self, address: str) -> Refused | None:
         """Count a connection; return why it must not stay, None if it may. Either way it has to `leave`."""
-        place = place_of(address)
+        place = network_of(address)
         self._total += 1
         self._places[place] += 1
         if self._total > self.total_max:
@@ -77,7 +77,7 @@ class Connections:
 
     def leave(self, address: str) -> None:
         """Count a connection no more."""
-        place = place_of(address)
+        place = network_of(address)
         self._total -= 1
         self._places[place] -= 1
         if not self._places[place]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openpai.api.routes.jobs import NO_CONTROLS
+from openpai.api.routes.job_changes import NO_CONTROLS
 from openpai.protocol.wording import validation_message
 
 

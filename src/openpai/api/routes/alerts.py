@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from openpai.api.answers import reply
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alerts as shapes
 from openpai.ports.queries import JobFilter
@@ -19,7 +19,7 @@ JOBS_MAX: Final = 1000
 
 
 @router.get("/api/v2/alerts")
-async def alerts(request: Request, caller: Annotated[Caller, doing("alert.list")]) -> Response:
+async def alerts(request: Request, caller: Annotated[Caller, needs("alert.list")]) -> Response:
     """Return alerts in Alertmanager's shape: all for administrators, those about their own jobs for others.
 
     They are made of what is known at this moment: nodes that are not ready or drained, bad devices, jobs that wait

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING
 from openpai.api.answers import reply, text
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import audit as shapes
 from openpai.api.shapes.reports import moment
@@ -27,7 +27,7 @@ _Words = Annotated[list[Annotated[str, StringConstraints(max_length=255, pattern
 @router.get("/api/v2/audit", responses={200: {"content": {"text/csv": {}}}})
 async def audit(
     request: Request,
-    caller: Annotated[Caller, doing("audit.own")],
+    caller: Annotated[Caller, needs("audit.own")],
     actor: _Words = None,
     action: _Words = None,
     target: Annotated[str, Query(max_length=512, pattern=_WORD, description="exactly this thing")] = "",

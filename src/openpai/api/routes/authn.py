@@ -14,10 +14,10 @@ from openpai.access.accounts import USER_NAME, User
 from openpai.api.accounts import sign_in, wrong_password
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import ApiContext, context_of, doing
-from openpai.api.origins import address_of
+from openpai.api.client_address import address_of
+from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.sessions import Caller
-from openpai.api.signon import let_in
+from openpai.api.sign_on import admit
 from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Unavailable
 from openpai.wire.tokens import LoginInfo
@@ -89,12 +89,12 @@ async def _who(context: ApiContext, name: str, password: str) -> User | None:
             await sign_on.directory.check(secrets.token_hex(8), secrets.token_hex(8))
         return None
     person = await sign_on.directory.check(name, password)
-    return await let_in(context, sign_on, person) if person is not None else None
+    return await admit(context, sign_on, person) if person is not None else None
 
 
 @router.delete("/api/v2/authn/basic/logout")
 @router.delete("/api/v1/authn/basic/logout", include_in_schema=False)
-async def logout(request: Request, caller: Annotated[Caller, doing("logout")]) -> Response:
+async def logout(request: Request, caller: Annotated[Caller, needs("logout")]) -> Response:
     """Revoke the token this request is made with."""
     await context_of(request).sessions.revoke(caller.token.digest)
     return reply({"message": "revoke successfully"})

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import clusters as shapes
 from openpai.api.shapes.nodes import node_gpus
@@ -53,7 +53,7 @@ class Config(Body):
 @router.get("/api/v2/virtual-clusters")
 async def virtual_clusters(
     request: Request,
-    caller: Annotated[Caller, doing("vc.list")],
+    caller: Annotated[Caller, needs("vc.list")],
     nodes: Annotated[str | None, Query(description="Given, with any value: the GPUs of each node instead.")] = None,
 ) -> Response:
     """Return every virtual cluster by name: what it was promised, what of that is healthy and in use."""
@@ -64,7 +64,7 @@ async def virtual_clusters(
 
 
 @router.get("/api/v2/virtual-clusters/{vc}")
-async def virtual_cluster(request: Request, caller: Annotated[Caller, doing("vc.list")], vc: VcName) -> Response:
+async def virtual_cluster(request: Request, caller: Annotated[Caller, needs("vc.list")], vc: VcName) -> Response:
     """Return one virtual cluster."""
     found = shapes.virtual_clusters(await context_of(request).services.platform.virtual_clusters())
     if vc not in found:
@@ -79,7 +79,7 @@ def no_virtual_cluster(name: str) -> Refused:
 
 
 @router.put("/api/v2/virtual-clusters/{vc}", status_code=201, openapi_extra=takes(Promise))
-async def promise(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
+async def promise(request: Request, caller: Annotated[Caller, needs("vc.change")], vc: VcName) -> Response:
     """Promise a virtual cluster something from now on; it is made if it is new, and nobody is stopped for it."""
     wanted = (await read_body(request, Promise)).promise.strip()
     if not wanted:
@@ -91,7 +91,7 @@ async def promise(request: Request, caller: Annotated[Caller, doing("vc.change")
 
 
 @router.delete("/api/v2/virtual-clusters/{vc}")
-async def remove(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
+async def remove(request: Request, caller: Annotated[Caller, needs("vc.change")], vc: VcName) -> Response:
     """Remove a virtual cluster that no job uses; what it was promised goes to `default`."""
     context = context_of(request)
     config = await vc_groups.remove(context.services.platform, context.services.users, vc, caller.user)
@@ -101,7 +101,7 @@ async def remove(request: Request, caller: Annotated[Caller, doing("vc.change")]
 
 # OpenPAI names this route and never had it; clients that set `running` get what they want.
 @router.put("/api/v2/virtual-clusters/{vc}/status", status_code=201, include_in_schema=False)
-async def set_status(request: Request, caller: Annotated[Caller, doing("vc.change")], vc: VcName) -> Response:
+async def set_status(request: Request, caller: Annotated[Caller, needs("vc.change")], vc: VcName) -> Response:
     """Let a virtual cluster run, which it always does."""
     wanted = (await read_body(request, Status)).vcStatus
     views = await context_of(request).services.platform.virtual_clusters()
@@ -118,7 +118,7 @@ async def set_status(request: Request, caller: Annotated[Caller, doing("vc.chang
 @router.get("/api/v2/cluster/sku-types")
 async def sku_types(
     request: Request,
-    caller: Annotated[Caller, doing("vc.list")],
+    caller: Annotated[Caller, needs("vc.list")],
     vc: Annotated[
         str, Query(pattern=f"{VIRTUAL_CLUSTER_NAME}|^$", description="Only types this virtual cluster was promised.")
     ] = "",
@@ -129,19 +129,19 @@ async def sku_types(
 
 # OpenPAI's JavaScript client asks here.
 @router.get("/api/v2/virtual-clusters/{vc}/sku-types", include_in_schema=False)
-async def sku_types_of(request: Request, caller: Annotated[Caller, doing("vc.list")], vc: VcName) -> Response:
+async def sku_types_of(request: Request, caller: Annotated[Caller, needs("vc.list")], vc: VcName) -> Response:
     """Return the kinds of hardware that a virtual cluster was promised."""
     return await sku_types(request, caller, vc)
 
 
 @router.get("/api/v2/cluster/config")
-async def cluster_config(request: Request, caller: Annotated[Caller, doing("cluster.read")]) -> Response:
+async def cluster_config(request: Request, caller: Annotated[Caller, needs("cluster.read")]) -> Response:
     """Return what was promised to whom, as it was written and as the scheduler goes by it, and what cannot be kept."""
     return reply(shapes.cluster_config(await context_of(request).services.platform.cluster_config()))
 
 
 @router.put("/api/v2/cluster/config", openapi_extra=takes(Config))
-async def configure(request: Request, caller: Annotated[Caller, doing("cluster.change")]) -> Response:
+async def configure(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Response:
     """Promise something else from now on, all at once; jobs run on, and those that lost their guarantee are named."""
     body = await read_body(request, Config)
     if (body.promises is None) == (body.hived is None):

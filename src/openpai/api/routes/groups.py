@@ -14,7 +14,7 @@ from openpai.access.memberships import no_group
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import groups as shapes
 from openpai.api.shapes import users as user_shapes
@@ -77,19 +77,19 @@ class NewValue(Body):
 
 
 @_groups.get("")
-async def groups(request: Request, caller: Annotated[Caller, doing("group.list")]) -> Response:
+async def groups(request: Request, caller: Annotated[Caller, needs("group.list")]) -> Response:
     """Return every group and what it grants."""
     return reply([shapes.group(group) for group in await context_of(request).services.users.groups()])
 
 
 @_groups.get("/{groupname}")
-async def one_group(request: Request, caller: Annotated[Caller, doing("group.list")], groupname: str) -> Response:
+async def one_group(request: Request, caller: Annotated[Caller, needs("group.list")], groupname: str) -> Response:
     """Return a group and what it grants."""
     return reply(shapes.group(await _group(request, groupname)))
 
 
 @_groups.get("/{groupname}/userlist")
-async def members(request: Request, caller: Annotated[Caller, doing("group.members")], groupname: str) -> Response:
+async def members(request: Request, caller: Annotated[Caller, needs("group.members")], groupname: str) -> Response:
     """Return who is in a group."""
     group = await _group(request, groupname)
     users = await context_of(request).services.users.users()
@@ -98,7 +98,7 @@ async def members(request: Request, caller: Annotated[Caller, doing("group.membe
 
 
 @_groups.post("", status_code=201, openapi_extra=takes(NewGroup))
-async def add_group(request: Request, caller: Annotated[Caller, doing("group.change")]) -> Response:
+async def add_group(request: Request, caller: Annotated[Caller, needs("group.change")]) -> Response:
     """Add a group."""
     asked = await read_body(request, NewGroup)
     group = shapes.with_extension(Group(asked.groupname, asked.description, asked.externalName), asked.extension)
@@ -107,7 +107,7 @@ async def add_group(request: Request, caller: Annotated[Caller, doing("group.cha
 
 
 @_groups.put("", status_code=201, openapi_extra=takes(ChangeGroup))
-async def change_group(request: Request, caller: Annotated[Caller, doing("group.change")]) -> Response:
+async def change_group(request: Request, caller: Annotated[Caller, needs("group.change")]) -> Response:
     """Change a group: everything of it, or with `patch` what is given."""
     asked = await read_body(request, ChangeGroup)
     data = asked.data
@@ -128,7 +128,7 @@ async def change_group(request: Request, caller: Annotated[Caller, doing("group.
 
 
 @_groups.delete("/{groupname}")
-async def remove_group(request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str) -> Response:
+async def remove_group(request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str) -> Response:
     """Remove a group; its members are members no longer."""
     if groupname in (DEFAULT_GROUP, ADMIN_GROUP):
         raise Refused("ReadOnlyGroupError", f"group {groupname!r} cannot be removed", "every platform needs it")
@@ -140,7 +140,7 @@ async def remove_group(request: Request, caller: Annotated[Caller, doing("group.
 
 
 @_groups.put("/{groupname}/extension", status_code=201, openapi_extra=takes(NewExtension), deprecated=True)
-async def set_extension(request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str) -> Response:
+async def set_extension(request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str) -> Response:
     """Replace the given keys of a group's extension; `acls` is what it grants."""
     asked = await read_body(request, NewExtension)
     return await _changed(request, groupname, lambda group: shapes.merged(group, asked.extension))
@@ -148,7 +148,7 @@ async def set_extension(request: Request, caller: Annotated[Caller, doing("group
 
 @_groups.put("/{groupname}/extension/{path:path}", status_code=201, openapi_extra=takes(NewValue), deprecated=True)
 async def set_value(
-    request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str, path: str
+    request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str, path: str
 ) -> Response:
     """Replace one value of a group's extension, such as that at `acls/virtualClusters`."""
     asked = await read_body(request, NewValue)
@@ -160,7 +160,7 @@ async def set_value(
 
 @_groups.put("/{groupname}/description", status_code=201, openapi_extra=takes(NewDescription), deprecated=True)
 async def set_description(
-    request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str
+    request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str
 ) -> Response:
     """Change what a group is said to be for."""
     asked = await read_body(request, NewDescription)
@@ -169,7 +169,7 @@ async def set_description(
 
 @_groups.put("/{groupname}/externalname", status_code=201, openapi_extra=takes(NewExternalName), deprecated=True)
 async def set_external_name(
-    request: Request, caller: Annotated[Caller, doing("group.change")], groupname: str
+    request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str
 ) -> Response:
     """Change what an identity provider calls a group."""
     asked = await read_body(request, NewExternalName)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from openpai.api.answers import JSON, encoded_list, encoded_with, reply
 from openpai.api.bodies import invalid
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import kubernetes as shapes
 
@@ -20,7 +20,7 @@ _PART: Final = re.compile(r"\s*([\w./-]{1,255})\s*(?:==?\s*([\w.~-]{0,511})\s*)?
 
 @router.get("/api/v2/kubernetes/nodes")
 @router.get("/api/v1/kubernetes/nodes", include_in_schema=False)
-async def nodes(request: Request, caller: Annotated[Caller, doing("cluster.read")]) -> Response:
+async def nodes(request: Request, caller: Annotated[Caller, needs("cluster.read")]) -> Response:
     """Return every machine as a Kubernetes NodeList."""
     return reply(shapes.node_list(await context_of(request).services.platform.nodes()))
 
@@ -29,7 +29,7 @@ async def nodes(request: Request, caller: Annotated[Caller, doing("cluster.read"
 @router.get("/api/v1/kubernetes/pods", include_in_schema=False)
 async def pods(
     request: Request,
-    caller: Annotated[Caller, doing("cluster.read")],
+    caller: Annotated[Caller, needs("cluster.read")],
     namespace: Annotated[str, Query(max_length=253, description="`default` holds all pods there are")] = "",
     selector: Annotated[
         str,

@@ -11,18 +11,18 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
-from openpai.api.access import job_for
-from openpai.api.addresses import log_manager_of
 from openpai.api.answers import TEXT, reply
 from openpai.api.bodies import invalid
-from openpai.api.context import context_of, doing, doing_by_ticket
-from openpai.api.histories import attempt_of, task_attempt_of
+from openpai.api.context import context_of, needs, needs_or_ticket
+from openpai.api.job_access import job_for
+from openpai.api.job_attempts import attempt_of, task_attempt_of
+from openpai.api.legacy_paths import log_manager_of
+from openpai.api.log_tail import tail_of
 from openpai.api.log_times import Clock, since, stamped
-from openpai.api.routes.jobs import Number
+from openpai.api.routes.job_attempts import Number
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import logs_path
 from openpai.api.sse import cut_out, log_events, positions
-from openpai.api.tails import tail_of
 from openpai.lifecycle.model import TaskId
 from openpai.ports.logs import LogReader
 from openpai.ports.queries import JobRow, TaskAttemptRow
@@ -67,7 +67,7 @@ class LogQuery(BaseModel):
 @router.get(_PLACE)
 async def log_locations(
     request: Request,
-    caller: Annotated[Caller, doing("job.logs")],
+    caller: Annotated[Caller, needs("job.logs")],
     job: str,
     number: Number,
     role: str,
@@ -94,7 +94,7 @@ async def log_locations(
 @router.get(_PLACE + "/{name}", responses={200: {"content": {"text/plain": {}, "text/event-stream": {}}}})
 async def log(
     request: Request,
-    caller: Annotated[Caller, doing_by_ticket("job.logs")],
+    caller: Annotated[Caller, needs_or_ticket("job.logs")],
     job: str,
     number: Number,
     role: str,

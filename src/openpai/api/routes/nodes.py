@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING
-from openpai.api.access import seen_by
 from openpai.api.answers import done, reply
 from openpai.api.bodies import Body, invalid, read_body, takes
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
+from openpai.api.job_access import split_by_visibility
 from openpai.api.sessions import Caller
 from openpai.api.shapes import audit
 from openpai.api.shapes import nodes as shapes
@@ -44,13 +44,13 @@ class NodeBody(Body):
 
 
 @router.get("/api/v2/nodes")
-async def nodes(request: Request, caller: Annotated[Caller, doing("node.list")]) -> Response:
+async def nodes(request: Request, caller: Annotated[Caller, needs("node.list")]) -> Response:
     """Return every machine and how much of it is in use."""
     return reply([shapes.node(view) for view in await context_of(request).services.platform.nodes()])
 
 
 @router.get("/api/v2/nodes/{name}")
-async def node(request: Request, caller: Annotated[Caller, doing("node.list")], name: NodeName) -> Response:
+async def node(request: Request, caller: Annotated[Caller, needs("node.list")], name: NodeName) -> Response:
     """Return one machine, the jobs on it that the caller may see, and for administrators what was done to it."""
     services = context_of(request).services
     held = await services.platform.node_holdings(name)
@@ -61,12 +61,12 @@ async def node(request: Request, caller: Annotated[Caller, doing("node.list")], 
     if refusal(caller.principal, "audit.read", NOTHING) is None:
         where = AuditFilter(actions=("node.change",), target=name, limit=HISTORY_MAX)
         history = [audit.entry(row, is_shown_whole=True) for row in await services.usage.audit(where)]
-    shown, others = seen_by(caller, held)
+    shown, others = split_by_visibility(caller, held)
     return reply(NodeDetail(**shapes.node(view), **shapes.held(shown, others), history=history))
 
 
 @router.put("/api/v2/nodes/{name}", openapi_extra=takes(NodeBody))
-async def change_node(request: Request, caller: Annotated[Caller, doing("node.change")], name: NodeName) -> Response:
+async def change_node(request: Request, caller: Annotated[Caller, needs("node.change")], name: NodeName) -> Response:
     """Drain a node or give it back, and mark its bad devices; what runs there runs on, if no deadline is set."""
     body = await read_body(request, NodeBody)
     if body.drained is None and body.badDevices is None:
@@ -79,7 +79,7 @@ async def change_node(request: Request, caller: Annotated[Caller, doing("node.ch
 
 
 @router.delete("/api/v2/nodes/{name}")
-async def forget_node(request: Request, caller: Annotated[Caller, doing("node.change")], name: NodeName) -> Response:
+async def forget_node(request: Request, caller: Annotated[Caller, needs("node.change")], name: NodeName) -> Response:
     """Forget a node that is gone for good, so that nothing is promised on it any more."""
     await context_of(request).services.platform.forget_node(name, caller.user)
     return done(f"node {name} is forgotten")

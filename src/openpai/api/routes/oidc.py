@@ -14,7 +14,7 @@ from openpai.api.audit import about
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import context_of
 from openpai.api.services import SignOn
-from openpai.api.signon import CHALLENGE, checked_target, code_for, let_in, onward, redeem
+from openpai.api.sign_on import CHALLENGE, admit, checked_target, code_for, onward, redeem
 from openpai.ports.identity import SignOnFailed, SingleSignOn
 from openpai.protocol.errors import PaiError, Refused
 
@@ -88,7 +88,7 @@ async def come_back(request: Request, provider: Provider) -> Response:
         finished = await sso.finish(_return_to(request, sign_on), dict(request.query_params), keepsake)
         back = finished.back
         try:
-            user = await let_in(context, sign_on, finished.person)
+            user = await admit(context, sign_on, finished.person)
         except PaiError as error:
             message = f"{error.message}; {error.advice}" if error.advice else error.message
             raise SignOnFailed(message, back) from error

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from openpai.api.answers import reply
 from openpai.api.bodies import invalid
-from openpai.api.context import context_of, doing_by_cookie
+from openpai.api.context import context_of, needs_or_cookie
 from openpai.api.sessions import Caller
 from openpai.api.shapes import metrics
 from openpai.wire.server import Metrics
@@ -26,7 +26,7 @@ Time = Annotated[float | None, Query(description="In seconds since 1970; now, if
 
 @router.get("/prometheus/api/v1/query")
 async def query(
-    request: Request, caller: Annotated[Caller, doing_by_cookie("node.list")], query: Expression, time: Time = None
+    request: Request, caller: Annotated[Caller, needs_or_cookie("node.list")], query: Expression, time: Time = None
 ) -> Response:
     """Answer a query at one moment: what jobs hold of the nodes; nothing else is known."""
     return reply(await _answer(request, query, "vector", (time, time)))
@@ -35,7 +35,7 @@ async def query(
 @router.get("/prometheus/api/v1/query_range")
 async def query_range(
     request: Request,
-    caller: Annotated[Caller, doing_by_cookie("node.list")],
+    caller: Annotated[Caller, needs_or_cookie("node.list")],
     query: Expression,
     start: Time = None,
     end: Time = None,

@@ -14,7 +14,7 @@ from openpai.access.quotas import Quota
 from openpai.api.answers import done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import read_body, takes
-from openpai.api.context import ApiContext, context_of, doing
+from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import quotas as shapes
 from openpai.protocol.errors import Refused
@@ -25,7 +25,7 @@ _Name = Annotated[str, Query(max_length=255, pattern=shapes.NAME)]
 
 
 @router.get("/api/v2/quotas")
-async def quotas(request: Request, caller: Annotated[Caller, doing("quota.list")]) -> Response:
+async def quotas(request: Request, caller: Annotated[Caller, needs("quota.list")]) -> Response:
     """Return every quota; for managers those of the virtual clusters they manage."""
     if not caller.principal.managed:
         caller.check(Thing())
@@ -35,7 +35,7 @@ async def quotas(request: Request, caller: Annotated[Caller, doing("quota.list")
 
 
 @router.get("/api/v2/quotas/me")
-async def mine(request: Request, caller: Annotated[Caller, doing("quota.own")]) -> Response:
+async def mine(request: Request, caller: Annotated[Caller, needs("quota.own")]) -> Response:
     """Return the quotas that hold for oneself, each with what of it is used up."""
     context = context_of(request)
     held = await context.quotas.of(caller.user)
@@ -48,7 +48,7 @@ async def mine(request: Request, caller: Annotated[Caller, doing("quota.own")]) 
 
 
 @router.put("/api/v2/quotas", status_code=201, openapi_extra=takes(shapes.QuotaBody))
-async def set_quota(request: Request, caller: Annotated[Caller, doing("quota.change")]) -> Response:
+async def set_quota(request: Request, caller: Annotated[Caller, needs("quota.change")]) -> Response:
     """Set or replace a quota, or with `patch` the limits that are given; it holds from the next submission on."""
     body = await read_body(request, shapes.QuotaBody)
     wanted = body.quota()
@@ -64,7 +64,7 @@ async def set_quota(request: Request, caller: Annotated[Caller, doing("quota.cha
 @router.delete("/api/v2/quotas")
 async def remove_quota(
     request: Request,
-    caller: Annotated[Caller, doing("quota.change")],
+    caller: Annotated[Caller, needs("quota.change")],
     virtual_cluster: Annotated[_Name, Query(alias="virtualCluster")] = "",
     user: _Name = "",
 ) -> Response:

@@ -16,7 +16,7 @@ from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING, Thing
 from openpai.api.answers import JSON, encoded, encoded_list, text
 from openpai.api.bodies import invalid
-from openpai.api.context import ApiContext, context_of, doing
+from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import reports as shapes
 from openpai.api.shapes.tables import CSV, wants_csv
@@ -33,7 +33,7 @@ _Names = Annotated[list[_Name] | None, Query(max_length=100)]
 @router.get("/api/v2/reports/use", responses={200: {"content": {"text/csv": {}}}})
 async def use(
     request: Request,
-    caller: Annotated[Caller, doing("report.own")],
+    caller: Annotated[Caller, needs("report.own")],
     from_: Annotated[
         str | None,
         Query(alias="from", json_schema_extra=_WHEN, description="ms or YYYY-MM-DD in UTC; else the month's first"),

@@ -12,7 +12,7 @@ from openpai.access.deciding import refusal
 from openpai.access.model import Thing
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
 from openpai.ports.storages import Storage, Storages
@@ -39,20 +39,20 @@ class Said(Body):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-def shelf(request: Request) -> Storages:
+def storages_of(request: Request) -> Storages:
     """Return the storages of the server a request came to."""
     return context_of(request).services.storages
 
 
 async def storage_for(request: Request, caller: Caller, name: str, action: str | None = None) -> Storage:
     """Return the storage a path names; raise NoStorageError or ForbiddenUserError."""
-    storage = await shelf(request).get(name)
+    storage = await storages_of(request).get(name)
     caller.check(Thing(storage=storage.name, label=f"the storage {storage.name}"), action)
     return storage
 
 
 async def _visible(request: Request, caller: Caller) -> list[Storage]:
-    every = await shelf(request).all()
+    every = await storages_of(request).all()
     return [each for each in every if refusal(caller.principal, "storage.read", Thing(storage=each.name)) is None]
 
 
@@ -62,7 +62,7 @@ def _is_default(caller: Caller, storage: Storage) -> bool:
 
 @router.get("/api/v2/storages")
 async def storages(
-    request: Request, caller: Annotated[Caller, doing("storage.list")], default: bool = False
+    request: Request, caller: Annotated[Caller, needs("storage.list")], default: bool = False
 ) -> Response:
     """Return the storages one is granted, or only the default ones of one's groups."""
     found = await _visible(request, caller)
@@ -71,21 +71,21 @@ async def storages(
 
 
 @router.post("/api/v2/storages", status_code=201, openapi_extra=_takes())
-async def add_storage(request: Request, caller: Annotated[Caller, doing("storage.change")]) -> Response:
+async def add_storage(request: Request, caller: Annotated[Caller, needs("storage.change")]) -> Response:
     """Add a storage. Credentials go into `data`, are encrypted, and never come back; nothing is connected yet."""
     said = await read_body(request, Said)
-    storage = await shelf(request).add(said.model_dump())
+    storage = await storages_of(request).add(said.model_dump())
     return reply(await _detail(request, caller, storage), 201)
 
 
 @router.get("/api/v2/storages/{name}")
-async def storage(request: Request, caller: Annotated[Caller, doing("storage.read")], name: str) -> Response:
+async def storage(request: Request, caller: Annotated[Caller, needs("storage.read")], name: str) -> Response:
     """Return where a storage is, without its credentials."""
     return reply(await _detail(request, caller, await storage_for(request, caller, name)))
 
 
 @router.put("/api/v2/storages/{name}", status_code=201, openapi_extra=_takes(is_named_by_path=True))
-async def change_storage(request: Request, caller: Annotated[Caller, doing("storage.change")], name: str) -> Response:
+async def change_storage(request: Request, caller: Annotated[Caller, needs("storage.change")], name: str) -> Response:
     """Replace a storage. When no credentials are given, those it has stay, unless it moves to another place."""
     said = (await read_body(request, Said)).model_dump()
     if said.get("name", name) != name:
@@ -93,22 +93,22 @@ async def change_storage(request: Request, caller: Annotated[Caller, doing("stor
         raise Refused(
             "InvalidParametersError", message, "add it under the new name, grant that, and remove the old one"
         )
-    return reply(await _detail(request, caller, await shelf(request).change(name, said)), 201)
+    return reply(await _detail(request, caller, await storages_of(request).change(name, said)), 201)
 
 
 @router.delete("/api/v2/storages/{name}")
-async def remove_storage(request: Request, caller: Annotated[Caller, doing("storage.change")], name: str) -> Response:
+async def remove_storage(request: Request, caller: Annotated[Caller, needs("storage.change")], name: str) -> Response:
     """Forget a storage and who was granted it; the data in it stays."""
-    groups = await shelf(request).groups(name)
-    await shelf(request).remove(name)
+    groups = await storages_of(request).groups(name)
+    await storages_of(request).remove(name)
     await _forget_members(request, *groups)
     return reply({"message": f"storage {name} is removed; its data is still where it was"})
 
 
 @router.post("/api/v2/storages/{name}/test")
-async def check_storage(request: Request, caller: Annotated[Caller, doing("storage.change")], name: str) -> Response:
+async def check_storage(request: Request, caller: Annotated[Caller, needs("storage.change")], name: str) -> Response:
     """Connect to a storage; list, and unless it is read-only write, read and remove a small file; say what failed."""
-    steps = await shelf(request).check(name)
+    steps = await storages_of(request).check(name)
     return reply(
         {"name": name, "ok": all(step.is_ok for step in steps), "steps": [shapes.step(each) for each in steps]}
     )
@@ -117,23 +117,23 @@ async def check_storage(request: Request, caller: Annotated[Caller, doing("stora
 @router.put("/api/v2/storages/{name}/groups/{group}", status_code=201)
 async def grant(
     request: Request,
-    caller: Annotated[Caller, doing("storage.change")],
+    caller: Annotated[Caller, needs("storage.change")],
     name: str,
     group: str,
     default: Annotated[bool, Query(description="Make it the group's default storage.")] = False,
 ) -> Response:
     """Let a group use a storage; the first storage of a group is its default one."""
-    await shelf(request).grant(name, group, is_default=default)
+    await storages_of(request).grant(name, group, is_default=default)
     await _forget_members(request, group)
     return reply({"message": f"group {group} may use the storage {name}"}, 201)
 
 
 @router.delete("/api/v2/storages/{name}/groups/{group}")
 async def revoke(
-    request: Request, caller: Annotated[Caller, doing("storage.change")], name: str, group: str
+    request: Request, caller: Annotated[Caller, needs("storage.change")], name: str, group: str
 ) -> Response:
     """Let a group use a storage no longer; jobs that run go on."""
-    await shelf(request).revoke(name, group)
+    await storages_of(request).revoke(name, group)
     await _forget_members(request, group)
     return reply({"message": f"group {group} may no longer use the storage {name}"})
 
@@ -141,7 +141,7 @@ async def revoke(
 @router.get("/api/v2/storage/config", deprecated=True)
 async def configs(
     request: Request,
-    caller: Annotated[Caller, doing("storage.list")],
+    caller: Annotated[Caller, needs("storage.list")],
     names: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
     """Return storages as OpenPAI's older clients know them: how jobs mount them."""
@@ -150,7 +150,7 @@ async def configs(
 
 
 @router.get("/api/v2/storage/config/{name}", deprecated=True)
-async def one_config(request: Request, caller: Annotated[Caller, doing("storage.read")], name: str) -> Response:
+async def one_config(request: Request, caller: Annotated[Caller, needs("storage.read")], name: str) -> Response:
     """Return one storage as OpenPAI's older clients know it: how jobs mount it."""
     found = await storage_for(request, caller, name)
     return reply(shapes.config(found, is_default=_is_default(caller, found)))
@@ -159,7 +159,7 @@ async def one_config(request: Request, caller: Annotated[Caller, doing("storage.
 @router.get("/api/v2/storage/server", deprecated=True)
 async def servers(
     request: Request,
-    caller: Annotated[Caller, doing("storage.list")],
+    caller: Annotated[Caller, needs("storage.list")],
     names: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
     """Return storages as OpenPAI's older clients know them: where they are."""
@@ -167,14 +167,14 @@ async def servers(
 
 
 @router.get("/api/v2/storage/server/{name}", deprecated=True)
-async def one_server(request: Request, caller: Annotated[Caller, doing("storage.read")], name: str) -> Response:
+async def one_server(request: Request, caller: Annotated[Caller, needs("storage.read")], name: str) -> Response:
     """Return one storage as OpenPAI's older clients know it: where it is."""
     return reply(shapes.server(await storage_for(request, caller, name)))
 
 
 async def _detail(request: Request, caller: Caller, storage: Storage) -> StorageDetail:
     may_change = refusal(caller.principal, "storage.change") is None
-    groups = await shelf(request).groups(storage.name) if may_change else None
+    groups = await storages_of(request).groups(storage.name) if may_change else None
     return shapes.detail(storage, is_default=_is_default(caller, storage), groups=groups)
 
 

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from openpai.api.access import job_for
 from openpai.api.answers import reply
-from openpai.api.context import doing
-from openpai.api.histories import attempt_of, task_of
-from openpai.api.routes.jobs import Number
+from openpai.api.context import needs
+from openpai.api.job_access import job_for
+from openpai.api.job_attempts import attempt_of, task_of
+from openpai.api.routes.job_attempts import Number
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import task_detail
 
@@ -20,7 +20,12 @@ router = APIRouter(tags=["tasks"])
 
 @router.get("/api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts")
 async def task_attempts(
-    request: Request, caller: Annotated[Caller, doing("job.read")], job: str, number: Number, role: str, index: Number
+    request: Request,
+    caller: Annotated[Caller, needs("job.read")],
+    job: str,
+    number: Number,
+    role: str,
+    index: Number,
 ) -> Response:
     """Return a task with its attempts, newest first."""
     row = await job_for(request, caller, job)

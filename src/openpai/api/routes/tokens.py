@@ -14,10 +14,10 @@ from starlette.responses import Response
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller, digest_of
 from openpai.api.shapes import users as shapes
-from openpai.api.token_shape import digest_in, id_of
+from openpai.api.token_format import digest_in, id_of
 from openpai.protocol.errors import Refused
 from openpai.wire.tokens import NewToken, Revoked, TokenList
 
@@ -35,7 +35,7 @@ class NewApplication(Body):
 
 
 @_tokens.get("")
-async def tokens(request: Request, caller: Annotated[Caller, doing("token.list")]) -> Response:
+async def tokens(request: Request, caller: Annotated[Caller, needs("token.list")]) -> Response:
     """Return the ids of one's own tokens that are valid, and what is known of each.
 
     An id in `tokens` has the shape of a JWT, for clients that read dates out of it; `details` has it in its short form.
@@ -46,7 +46,7 @@ async def tokens(request: Request, caller: Annotated[Caller, doing("token.list")
 
 
 @_tokens.post("/application", openapi_extra=takes(NewApplication, required=False))
-async def application_token(request: Request, caller: Annotated[Caller, doing("token.create")]) -> Response:
+async def application_token(request: Request, caller: Annotated[Caller, needs("token.create")]) -> Response:
     """Return a new token for an application; without an `expiration` it lasts until it is revoked.
 
     The body may be left away. A token with scope `read` can change nothing, one with scope `jobs` only what concerns
@@ -61,7 +61,7 @@ async def application_token(request: Request, caller: Annotated[Caller, doing("t
 
 @_tokens.delete("")
 async def revoke_all(
-    request: Request, caller: Annotated[Caller, doing("token.revoke")], browser: bool | None = None
+    request: Request, caller: Annotated[Caller, needs("token.revoke")], browser: bool | None = None
 ) -> Response:
     """Revoke one's own tokens: all, or with `browser` only logins (true) or only those of applications (false)."""
     is_application = None if browser is None else not browser
@@ -70,7 +70,7 @@ async def revoke_all(
 
 
 @_tokens.delete("/{token}")
-async def revoke(request: Request, caller: Annotated[Caller, doing("token.revoke")], token: str) -> Response:
+async def revoke(request: Request, caller: Annotated[Caller, needs("token.revoke")], token: str) -> Response:
     """Revoke one of one's own tokens, named by itself or by its id."""
     context = context_of(request)
     digest = digest_of(token)
@@ -87,6 +87,6 @@ async def revoke(request: Request, caller: Annotated[Caller, doing("token.revoke
 
 
 @_tokens.get("/check")
-async def check(request: Request, caller: Annotated[Caller, doing("token.check")]) -> Response:
+async def check(request: Request, caller: Annotated[Caller, needs("token.check")]) -> Response:
     """Return what the token of this request stands for."""
     return reply(shapes.checked(caller.token, caller.is_admin))

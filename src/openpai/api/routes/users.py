@@ -17,7 +17,7 @@ from openpai.api.accounts import change_password, check_password, find_user
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, invalid, read_body, takes
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
 from openpai.identity.passwords import PASSWORD_MAX, PASSWORD_MIN
@@ -80,7 +80,7 @@ class ChangeMe(Body):
 
 
 @_users.get("")
-async def users(request: Request, caller: Annotated[Caller, doing("user.list")]) -> Response:
+async def users(request: Request, caller: Annotated[Caller, needs("user.list")]) -> Response:
     """Return every user: the names, and in full oneself; administrators see all in full."""
     found = await context_of(request).services.users.users()
     groups = await context_of(request).services.users.groups()
@@ -94,19 +94,19 @@ async def users(request: Request, caller: Annotated[Caller, doing("user.list")])
 
 
 @_users.get("/me")
-async def me(request: Request, caller: Annotated[Caller, doing("user.details")]) -> Response:
+async def me(request: Request, caller: Annotated[Caller, needs("user.details")]) -> Response:
     """Return oneself."""
     return await _shown(request, caller, caller.user)
 
 
 @_users.get("/{username}")
-async def one_user(request: Request, caller: Annotated[Caller, doing("user.read")], username: str) -> Response:
+async def one_user(request: Request, caller: Annotated[Caller, needs("user.read")], username: str) -> Response:
     """Return a user: the name, or everything for themselves and administrators."""
     return await _shown(request, caller, username)
 
 
 @_users.post("", status_code=201, openapi_extra=takes(NewUser))
-async def add_user(request: Request, caller: Annotated[Caller, doing("user.add")]) -> Response:
+async def add_user(request: Request, caller: Annotated[Caller, needs("user.add")]) -> Response:
     """Let somebody in."""
     asked = await read_body(request, NewUser)
     if is_reserved(asked.username):
@@ -125,7 +125,7 @@ async def add_user(request: Request, caller: Annotated[Caller, doing("user.add")
 
 
 @_users.put("", status_code=201, openapi_extra=takes(ChangeUser))
-async def change_user(request: Request, caller: Annotated[Caller, doing("user.change")]) -> Response:
+async def change_user(request: Request, caller: Annotated[Caller, needs("user.change")]) -> Response:
     """Change a user: everything of them, or with `patch` what is given. A new password ends their logins."""
     asked = await read_body(request, ChangeUser)
     data = asked.data
@@ -149,7 +149,7 @@ async def change_user(request: Request, caller: Annotated[Caller, doing("user.ch
 
 
 @_users.put("/me", status_code=201, openapi_extra=takes(ChangeMe))
-async def change_me(request: Request, caller: Annotated[Caller, doing("user.change_own")]) -> Response:
+async def change_me(request: Request, caller: Annotated[Caller, needs("user.change_own")]) -> Response:
     """Change oneself; a new password needs the old one, and ends one's logins."""
     asked = await read_body(request, ChangeMe)
     data = asked.data
@@ -169,7 +169,7 @@ async def change_me(request: Request, caller: Annotated[Caller, doing("user.chan
 
 
 @_users.delete("/{username}")
-async def remove_user(request: Request, caller: Annotated[Caller, doing("user.remove")], username: str) -> Response:
+async def remove_user(request: Request, caller: Annotated[Caller, needs("user.remove")], username: str) -> Response:
     """Let a user in no more; an administrator cannot be removed."""
     context = context_of(request)
     user = await find_user(context, username)

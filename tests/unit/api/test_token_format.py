@@ -6,7 +6,7 @@ import base64
 import json
 
 from openpai.access.accounts import Token
-from openpai.api.token_shape import digest_in, id_of, new_token
+from openpai.api.token_format import digest_in, id_of, new_token
 
 
 def claims(token: str) -> dict[str, object]:

@@ -40,7 +40,7 @@ async def job_for(request: Request, caller: Caller, name: str) -> JobRow:
     row = await find_job(context_of(request), caller, name)
     about(request, target=f"{row.user}~{row.name}", owner=row.user)
     check_job(caller, row)
-    return row if may_read_logs(caller, row) else _without_quotes(row)
+    return row if may_read_logs(caller, row) else _without_log_line(row)
 
 
 async def find_job(context: ApiContext, caller: Caller, name: str) -> JobRow:
@@ -78,7 +78,7 @@ def may_read_logs(caller: Caller, row: JobRow) -> bool:
     return refusal(caller.principal, "job.logs", thing_of(row)) is None
 
 
-def seen_by(caller: Caller, held: Sequence[Holding]) -> tuple[list[Holding], list[Holding]]:
+def split_by_visibility(caller: Caller, held: Sequence[Holding]) -> tuple[list[Holding], list[Holding]]:
     """Return those jobs that the caller may look at, and the others."""
     shown: list[Holding] = []
     others: list[Holding] = []
@@ -88,19 +88,19 @@ def seen_by(caller: Caller, held: Sequence[Holding]) -> tuple[list[Holding], lis
     return shown, others
 
 
-def readable(caller: Caller, row: JobRow, attempts: tuple[TaskAttemptRow, ...]) -> tuple[TaskAttemptRow, ...]:
+def visible_attempts(caller: Caller, row: JobRow, attempts: tuple[TaskAttemptRow, ...]) -> tuple[TaskAttemptRow, ...]:
     """Return task attempts as the caller may see them: what quotes the log is only for those who may read it."""
     if may_read_logs(caller, row):
         return attempts
-    return tuple(replace(attempt, diagnosis=unquoted(attempt.diagnosis)) for attempt in attempts)
+    return tuple(replace(attempt, diagnosis=without_log_line(attempt.diagnosis)) for attempt in attempts)
 
 
-def unquoted(diagnosis: Diagnosis | None) -> Diagnosis | None:
+def without_log_line(diagnosis: Diagnosis | None) -> Diagnosis | None:
     """Return a diagnosis without the line of the log that led to it."""
     return replace(diagnosis, matched="") if diagnosis is not None and diagnosis.matched else diagnosis
 
 
-def _without_quotes(row: JobRow) -> JobRow:
+def _without_log_line(row: JobRow) -> JobRow:
     if row.outcome is None:
         return row
-    return replace(row, outcome=replace(row.outcome, diagnosis=unquoted(row.outcome.diagnosis)))
+    return replace(row, outcome=replace(row.outcome, diagnosis=without_log_line(row.outcome.diagnosis)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from openpai.api.large_jobs import TASKS_OF_SMALL, LargeJobs
+from openpai.api.task_cache import TASKS_OF_SMALL, TaskCache
 from openpai.ports.queries import JobRow
 
 LARGE = JobRow(
@@ -32,7 +32,7 @@ class Telling:
 
 
 async def test_many_requests_at_once_have_one_answer() -> None:
-    jobs, tell = LargeJobs(), Telling()
+    jobs, tell = TaskCache(), Telling()
     answers = await asyncio.gather(*(jobs.describe(LARGE, "detail", tell) for _ in range(20)))
     assert (set(answers), tell.times) == ({b"1" * 10}, 1)
 
@@ -51,20 +51,20 @@ async def test_many_requests_at_once_have_one_answer() -> None:
 async def test_an_answer_serves_the_same_version_and_what_is_older(
     change: dict[str, object], what: str, times: int
 ) -> None:
-    jobs, tell = LargeJobs(), Telling()
+    jobs, tell = TaskCache(), Telling()
     await jobs.describe(LARGE, "detail", tell)
     await jobs.describe(replace(LARGE, **change), what, tell)  # type: ignore[arg-type]
     assert tell.times == times
 
 
 async def test_a_small_job_is_told_each_time() -> None:
-    jobs, tell = LargeJobs(), Telling()
+    jobs, tell = TaskCache(), Telling()
     small = replace(LARGE, tasks_total=TASKS_OF_SMALL)
     assert await jobs.describe(small, "detail", tell) != await jobs.describe(small, "detail", tell)
 
 
 async def test_no_more_is_kept_than_there_is_room_for() -> None:
-    jobs, tell = LargeJobs(bytes_max=25), Telling()
+    jobs, tell = TaskCache(bytes_max=25), Telling()
     for job in ("a", "b", "c", "c", "b"):
         await jobs.describe(replace(LARGE, id=job), "detail", tell)
     assert tell.times == 3
@@ -80,7 +80,7 @@ async def test_a_request_that_fails_keeps_nobody_waiting() -> None:
     async def fail() -> bytes:
         raise OSError("the disk is gone")
 
-    jobs, tell = LargeJobs(), Telling()
+    jobs, tell = TaskCache(), Telling()
     with pytest.raises(OSError, match="the disk is gone"):
         await jobs.describe(LARGE, "detail", fail)
     assert await jobs.describe(LARGE, "detail", tell) == b"1" * 10

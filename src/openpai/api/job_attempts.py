@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from fastapi import Request
 
-from openpai.api.access import may_read_logs, readable, unquoted
 from openpai.api.context import ApiContext, context_of
+from openpai.api.job_access import may_read_logs, visible_attempts, without_log_line
 from openpai.api.sessions import Caller
 from openpai.api.shapes.attempts import AttemptView, current_attempt, earlier_attempt
 from openpai.api.shapes.tasks import TaskHistory, histories
@@ -24,7 +24,7 @@ async def earlier_attempts(request: Request, caller: Caller, row: JobRow) -> lis
     earlier = [attempt for attempt in rows if attempt.attempt < row.attempt]
     if not may_read_logs(caller, row):
         earlier = [
-            replace(found, outcome=replace(found.outcome, diagnosis=unquoted(found.outcome.diagnosis)))
+            replace(found, outcome=replace(found.outcome, diagnosis=without_log_line(found.outcome.diagnosis)))
             for found in earlier
         ]
     return [earlier_attempt(found) for found in earlier]
@@ -44,7 +44,7 @@ async def tasks_of(request: Request, caller: Caller, row: JobRow, attempt: int) 
     """Return every task of a job attempt, in the order of the job file."""
     spec = await spec_of(context_of(request), row)
     found = await context_of(request).services.jobs.task_attempts(row.id, attempt)
-    return histories(spec, readable(caller, row, found))
+    return histories(spec, visible_attempts(caller, row, found))
 
 
 async def ssh_roles(request: Request, row: JobRow) -> frozenset[str]:
@@ -60,7 +60,7 @@ async def task_of(request: Request, caller: Caller, row: JobRow, attempt: int, r
         message = f"job {row.user}~{row.name} has no task {f'{role}-{index}'!r}"
         raise Refused("NoJobError", message, "`pai job show` lists its tasks")
     found = await context_of(request).services.jobs.task_attempts(row.id, attempt, TaskId(role, index))
-    return TaskHistory(role, index, readable(caller, row, found))
+    return TaskHistory(role, index, visible_attempts(caller, row, found))
 
 
 async def task_attempt_of(

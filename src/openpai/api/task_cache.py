@@ -17,7 +17,7 @@ TASKS_OF_SMALL: Final = 500
 BYTES_MAX: Final = 32 << 20
 
 
-class LargeJobs:
+class TaskCache:
     """Keeps at most `bytes_max` of what was told about tasks, the latest."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:

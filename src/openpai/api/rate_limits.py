@@ -19,7 +19,7 @@ CLIENTS_MAX: Final = 20_000
 _MINUTE_MS: Final = 60_000
 
 
-def place_of(address: str) -> str:
+def network_of(address: str) -> str:
     """Return where a client sits: its address, or the network of a version 6 one, which has 2^64 to choose from."""
     if ":" not in address:
         return address
@@ -32,7 +32,7 @@ def place_of(address: str) -> str:
     return str(ipaddress.IPv6Network((found, 64), strict=False))
 
 
-class TooMany(Refused):
+class TooManyRequests(Refused):
     """A client asked for too much; `retry_after_s` says when it may ask again."""
 
     def __init__(self, message: str, retry_after_s: float, limit: int) -> None:
@@ -55,7 +55,7 @@ class _Bucket(NamedTuple):
     at_ms: int
 
 
-class Buckets:
+class RateLimiter:
     """One bucket per client: it fills at a steady rate and each request takes one drop."""
 
     def __init__(self, rate: Rate, clock: Clock, message: str) -> None:
@@ -77,12 +77,12 @@ class Buckets:
             del self._buckets[next(iter(self._buckets))]
         if left < 1:
             self._buckets[client] = _Bucket(left, now_ms)
-            raise TooMany(self._describe, (1 - left) / self.rate.per_s, self.rate.burst)
+            raise TooManyRequests(self._describe, (1 - left) / self.rate.per_s, self.rate.burst)
         self._buckets[client] = _Bucket(left - 1, now_ms)
         return int(left - 1)
 
 
-class Failures:
+class FailureLimiter:
     """Failed tries of the last minute, per client."""
 
     def __init__(self, per_min: int, clock: Clock) -> None:
@@ -109,7 +109,7 @@ class Failures:
             failed.popleft()
         if len(failed) >= self._per_min:
             wait_s = (failed[0] + _MINUTE_MS - now_ms) / 1000
-            raise TooMany("too many failed logins", wait_s, self._per_min)
+            raise TooManyRequests("too many failed logins", wait_s, self._per_min)
 
     def succeeded(self, client: Hashable) -> None:
         """Take back the latest try of a client: it did not fail."""
@@ -118,7 +118,7 @@ class Failures:
             failed.pop()
 
 
-class Guesses:
+class LoginLimiter:
     """Failed logins of the last minute, counted in three ways, so that guessing is slow from one place or from many.
 
     Tries for one user from one address, and tries from one address for anybody, are few. Tries for one user from
@@ -129,9 +129,9 @@ class Guesses:
     """
 
     def __init__(self, clock: Clock, *, per_min: int, per_min_of_address: int, per_min_of_user: int) -> None:
-        self._pairs = Failures(per_min, clock)
-        self._addresses = Failures(per_min_of_address, clock)
-        self._users = Failures(per_min_of_user, clock)
+        self._pairs = FailureLimiter(per_min, clock)
+        self._addresses = FailureLimiter(per_min_of_address, clock)
+        self._users = FailureLimiter(per_min_of_user, clock)
         self._known: dict[tuple[str, str], None] = {}
 
     def begin(self, user: str, address: str) -> None:
@@ -151,13 +151,13 @@ class Guesses:
     def succeeded(self, user: str, address: str) -> None:
         """Take back the latest try: it did not fail. The user is known at this address from now on."""
         self.undecided(user, address)
-        pair = user.lower(), place_of(address)
+        pair = user.lower(), network_of(address)
         self._known.pop(pair, None)
         if len(self._known) >= CLIENTS_MAX:
             del self._known[next(iter(self._known))]
         self._known[pair] = None
 
-    def _counts(self, user: str, address: str) -> list[tuple[Failures, Hashable]]:
-        pair = user.lower(), place_of(address)
-        counts: list[tuple[Failures, Hashable]] = [(self._pairs, pair), (self._addresses, pair[1])]
+    def _counts(self, user: str, address: str) -> list[tuple[FailureLimiter, Hashable]]:
+        pair = user.lower(), network_of(address)
+        counts: list[tuple[FailureLimiter, Hashable]] = [(self._pairs, pair), (self._addresses, pair[1])]
         return counts if pair in self._known else [*counts, (self._users, pair[0])]

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from openpai.api.access import job_for
 from openpai.api.answers import reply
-from openpai.api.context import context_of, doing
-from openpai.api.histories import attempt_of, task_attempt_of
-from openpai.api.routes.jobs import Number
+from openpai.api.context import context_of, needs
+from openpai.api.job_access import job_for
+from openpai.api.job_attempts import attempt_of, task_attempt_of
+from openpai.api.routes.job_attempts import Number
 from openpai.api.sessions import Caller
 from openpai.lifecycle.model import TaskId
 from openpai.ports.work import WorkKept
@@ -23,7 +23,7 @@ TAR = "application/x-tar"
 
 
 @router.get("/api/v2/jobs/{job}/work")
-async def work(request: Request, caller: Annotated[Caller, doing("job.logs")], job: str) -> Response:
+async def work(request: Request, caller: Annotated[Caller, needs("job.logs")], job: str) -> Response:
     """Return what is kept of the files that tasks of a job left in their working directories."""
     row = await job_for(request, caller, job)
     kept = context_of(request).services.work
@@ -37,7 +37,7 @@ async def work(request: Request, caller: Annotated[Caller, doing("job.logs")], j
 )
 async def archive(
     request: Request,
-    caller: Annotated[Caller, doing("job.logs")],
+    caller: Annotated[Caller, needs("job.logs")],
     job: str,
     number: Number,
     role: str,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from openpai.api.access import job_for
-from openpai.api.answers import done, reply
+from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.routes.clusters import SIZE_MAX, no_virtual_cluster
 from openpai.api.sessions import Caller
 from openpai.ports.settings import FAIRNESS, ORDERS, Setting
@@ -25,9 +24,8 @@ router = APIRouter(tags=["scheduler"])
 INSPECT: Final = "/api/v2/scheduler/inspect"
 HIVED: Final = "/v1/inspect"
 """Where HiveD itself answers."""
-RANK_MAX: Final = 1_000_000
 _HOUR_MS: Final = 3_600_000
-Inspecting = Annotated[Caller, doing("vc.inspect")]
+Inspecting = Annotated[Caller, needs("vc.inspect")]
 
 
 class Fairness(Body):
@@ -46,18 +44,6 @@ class Orders(Body):
         description="`fair` where none is named: who used less; `fifo`: the oldest; `shortest`: by expected run time."
     )
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
-
-
-class PriorityChange(Body):
-    """How urgent a job shall be."""
-
-    value: Literal["crit", "prod", "test", "oppo"]
-
-
-class RankChange(Body):
-    """Where a job shall stand among equally urgent ones."""
-
-    value: Annotated[int, Field(ge=-RANK_MAX, le=RANK_MAX)] | Literal["front", "back"]
 
 
 async def _inspected(request: Request) -> Mapping[str, Any]:
@@ -122,19 +108,19 @@ async def affinity_group(
 
 
 @router.get("/api/v2/scheduler/snapshot")
-async def snapshot(request: Request, caller: Annotated[Caller, doing("scheduler.snapshot")]) -> Response:
+async def snapshot(request: Request, caller: Annotated[Caller, needs("scheduler.snapshot")]) -> Response:
     """Return the scheduler's whole state, with which `pai scheduler replay` works decisions out again."""
     return reply(await context_of(request).services.platform.scheduler_snapshot())
 
 
 @router.get("/api/v2/scheduler/fairness")
-async def fairness(request: Request, caller: Annotated[Caller, doing("vc.list")]) -> Response:
+async def fairness(request: Request, caller: Annotated[Caller, needs("vc.list")]) -> Response:
     """Return how long what a user has used counts when users of a virtual cluster are compared."""
     return reply(_fairness(await context_of(request).services.cluster_settings.setting(FAIRNESS)))
 
 
 @router.put("/api/v2/scheduler/fairness", openapi_extra=takes(Fairness))
-async def set_fairness(request: Request, caller: Annotated[Caller, doing("cluster.change")]) -> Response:
+async def set_fairness(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Response:
     """Set how long what a user has used counts; null lets only priority, rank and age order the queue."""
     body = await read_body(request, Fairness)
     services = context_of(request).services
@@ -161,13 +147,13 @@ def _fairness(setting: Setting | None) -> wire.Fairness:
 
 
 @router.get("/api/v2/scheduler/orders")
-async def orders(request: Request, caller: Annotated[Caller, doing("vc.list")]) -> Response:
+async def orders(request: Request, caller: Annotated[Caller, needs("vc.list")]) -> Response:
     """Return who goes first among equally urgent jobs, for the virtual clusters where that was set."""
     return reply(_orders(await context_of(request).services.cluster_settings.setting(ORDERS)))
 
 
 @router.put("/api/v2/scheduler/orders", openapi_extra=takes(Orders))
-async def set_orders(request: Request, caller: Annotated[Caller, doing("cluster.change")]) -> Response:
+async def set_orders(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Response:
     """Set who goes first among equally urgent jobs of which virtual cluster; it counts at once."""
     body = await read_body(request, Orders)
     services = context_of(request).services
@@ -195,36 +181,3 @@ def _orders(setting: Setting | None) -> wire.QueueOrders:
         "changedBy": setting.changed_by,
         "changedTime": setting.changed_at_ms,
     }
-
-
-@router.put("/api/v2/jobs/{job}/priority", openapi_extra=takes(PriorityChange))
-async def set_priority(request: Request, caller: Annotated[Caller, doing("job.priority")], job: str) -> Response:
-    """Change a job's priority class; a job that runs is not moved by it."""
-    body = (await read_body(request, PriorityChange)).value
-    row = await job_for(request, caller, job)
-    await context_of(request).services.platform.set_priority(row.user, row.name, body, caller.user)
-    return done(f"job {row.user}~{row.name} has priority {body}")
-
-
-@router.put("/api/v2/jobs/{job}/rank", openapi_extra=takes(RankChange))
-async def set_rank(request: Request, caller: Annotated[Caller, doing("job.rank")], job: str) -> Response:
-    """Move a waiting job among equally urgent ones of its virtual cluster; a higher rank goes first."""
-    body = (await read_body(request, RankChange)).value
-    row = await job_for(request, caller, job)
-    services = context_of(request).services
-    await services.platform.set_rank(row.user, row.name, _rank(body, services.clock.now_ms()), caller.user)
-    where = {"front": "moved to the front", "back": "moved to the back"}.get(str(body), f"given rank {body}")
-    return done(f"job {row.user}~{row.name} was {where} among jobs of its priority")
-
-
-def _rank(body: int | str, now_ms: int) -> int:
-    # Later is further: who is moved to the front now stands before whoever was moved there earlier.
-    return {"front": now_ms, "back": -now_ms}[body] if isinstance(body, str) else body
-
-
-@router.post("/api/v2/jobs/{job}/checkpoint")
-async def checkpoint(request: Request, caller: Annotated[Caller, doing("job.checkpoint")], job: str) -> Response:
-    """Tell that a job has just saved its work: it loses less if it must leave, and is chosen for that sooner."""
-    row = await job_for(request, caller, job)
-    await context_of(request).services.platform.checkpointed(row.user, row.name)
-    return done(f"job {row.user}~{row.name} has saved its work")

@@ -17,7 +17,7 @@ from openpai.access.pkce import challenge_of
 from openpai.api.accounts import login_answer
 from openpai.api.context import ApiContext
 from openpai.api.services import SignOn
-from openpai.api.token_shape import new_token
+from openpai.api.token_format import new_token
 from openpai.orchestrator.accounts import welcome
 from openpai.ports.accounts import AccountStore
 from openpai.ports.identity import Sealer, Vouched
@@ -63,7 +63,7 @@ def onward(target: str, **values: str) -> str:
     return f"{place}{'&' if '?' in place else '?'}{said}{hash_}{fragment}"
 
 
-async def let_in(context: ApiContext, sign_on: SignOn, person: Vouched) -> User:
+async def admit(context: ApiContext, sign_on: SignOn, person: Vouched) -> User:
     """Return the user behind somebody a provider vouches for; raise ForbiddenUserError if they are not wanted."""
     users = context.services.users
     is_wanted = not sign_on.is_group_required or await _is_in_a_group(users, person)

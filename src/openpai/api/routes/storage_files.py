@@ -15,8 +15,8 @@ from starlette.responses import Response, StreamingResponse
 
 from openpai.api.answers import reply
 from openpai.api.bodies import invalid
-from openpai.api.context import doing
-from openpai.api.routes.storages import shelf, storage_for
+from openpai.api.context import needs
+from openpai.api.routes.storages import storage_for, storages_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
 from openpai.ports.storages import Area, Entry
@@ -38,7 +38,7 @@ _DOWNLOAD: Final[dict[int | str, dict[str, Any]]] = {
 @router.get("/api/v2/storages/{name}/files")
 async def entries(
     request: Request,
-    caller: Annotated[Caller, doing("storage.read")],
+    caller: Annotated[Caller, needs("storage.read")],
     name: str,
     path: str = "",
     offset: Annotated[int, Query(ge=0)] = 0,
@@ -52,7 +52,7 @@ async def entries(
 
 @router.get("/api/v2/storages/{name}/files/{path:path}", response_class=Response, responses=_DOWNLOAD)
 async def download(
-    request: Request, caller: Annotated[Caller, doing("storage.read")], name: str, path: str
+    request: Request, caller: Annotated[Caller, needs("storage.read")], name: str, path: str
 ) -> Response:
     """Return a file, or the part of it that a `Range` header asks for."""
     area = await _area(request, caller, name)
@@ -86,7 +86,7 @@ async def download(
     status_code=201,
     openapi_extra={"requestBody": {"required": False, "content": _BYTES}},
 )
-async def upload(request: Request, caller: Annotated[Caller, doing("storage.write")], name: str, path: str) -> Response:
+async def upload(request: Request, caller: Annotated[Caller, needs("storage.write")], name: str, path: str) -> Response:
     """Make or replace a file with the body of the request; nobody sees it before it is complete."""
     if "content-range" in request.headers:
         raise invalid("a file is put as a whole, and Content-Range says that this is a part of one")
@@ -98,7 +98,7 @@ async def upload(request: Request, caller: Annotated[Caller, doing("storage.writ
 @router.delete("/api/v2/storages/{name}/files/{path:path}")
 async def remove(
     request: Request,
-    caller: Annotated[Caller, doing("storage.write")],
+    caller: Annotated[Caller, needs("storage.write")],
     name: str,
     path: str,
     recursive: bool = False,
@@ -114,7 +114,7 @@ async def _area(request: Request, caller: Caller, name: str) -> Area:
     if caller.action == "storage.write" and storage.is_read_only:
         message = f"the storage {name} is read-only"
         raise Refused("ReadOnlyStorageError", message, "an administrator can let it be written to")
-    return await shelf(request).area(name, caller.user)
+    return await storages_of(request).area(name, caller.user)
 
 
 def _headers(found: Entry) -> dict[str, str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.api import limits
-from openpai.api.limits import Buckets, Failures, Guesses, TooMany, place_of
+from openpai.api.rate_limits import FailureLimiter, LoginLimiter, RateLimiter, TooManyRequests, network_of
 from openpai.api.services import Rate
 
 
@@ -24,7 +24,7 @@ class Clock:
 @given(st.lists(st.integers(-500, 2000), max_size=200), st.integers(1, 20), st.integers(1, 50))
 def test_no_client_gets_more_than_its_rate_and_burst(waits_ms: list[int], burst: int, per_s: int) -> None:
     clock = Clock()
-    buckets = Buckets(Rate(per_s, burst), clock, "too fast")
+    buckets = RateLimiter(Rate(per_s, burst), clock, "too fast")
     granted = forward_ms = 0
     for wait_ms in waits_ms:
         clock.at_ms += wait_ms
@@ -32,14 +32,14 @@ def test_no_client_gets_more_than_its_rate_and_burst(waits_ms: list[int], burst:
         try:
             buckets.take("client")
             granted += 1
-        except TooMany:
+        except TooManyRequests:
             continue
     assert granted <= burst + forward_ms / 1000 * per_s
 
 
 def test_a_client_that_keeps_to_its_rate_is_never_refused() -> None:
     clock = Clock()
-    buckets = Buckets(Rate(10, 1), clock, "too fast")
+    buckets = RateLimiter(Rate(10, 1), clock, "too fast")
     for _ in range(100):
         assert buckets.take("client") == 0
         clock.at_ms += 100
@@ -47,14 +47,14 @@ def test_a_client_that_keeps_to_its_rate_is_never_refused() -> None:
 
 def test_who_is_refused_is_told_when_the_next_request_may_come() -> None:
     clock = Clock()
-    buckets = Buckets(Rate(0.25, 1), clock, "too fast")
+    buckets = RateLimiter(Rate(0.25, 1), clock, "too fast")
     buckets.take("client")
     clock.at_ms += 2000
-    with pytest.raises(TooMany) as refused:
+    with pytest.raises(TooManyRequests) as refused:
         buckets.take("client")
     clock.at_ms += refused.value.retry_after_s * 1000 - 1
     assert refused.value.retry_after_s == 2
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         buckets.take("client")
     clock.at_ms += 1
     buckets.take("client")
@@ -62,39 +62,39 @@ def test_who_is_refused_is_told_when_the_next_request_may_come() -> None:
 
 def test_clients_do_not_share_and_the_quietest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CLIENTS_MAX", 2)
-    buckets = Buckets(Rate(1, 2), Clock(), "too fast")
+    buckets = RateLimiter(Rate(1, 2), Clock(), "too fast")
     assert [buckets.take(client) for client in ("a", "b", "a")] == [1, 1, 0]
     assert buckets.take("c") == 1
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         buckets.take("a")
     assert buckets.take("b") == 1
 
 
 def test_failures_are_remembered_for_a_minute_and_successes_not_at_all() -> None:
     clock = Clock()
-    failures = Failures(2, clock)
+    failures = FailureLimiter(2, clock)
     for _ in range(10):
         failures.begin("ann")
         failures.succeeded("ann")
     failures.begin("ann")
     clock.at_ms += 10_000
     failures.begin("ann")
-    with pytest.raises(TooMany) as refused:
+    with pytest.raises(TooManyRequests) as refused:
         failures.begin("ann")
     assert refused.value.headers()["Retry-After"] == "50"
     failures.begin("bob")
     clock.at_ms += 50_000
     failures.begin("ann")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         failures.begin("ann")
 
 
 def test_of_clients_that_failed_the_quietest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CLIENTS_MAX", 2)
-    failures = Failures(1, Clock())
+    failures = FailureLimiter(1, Clock())
     for client in ("a", "b", "c"):
         failures.begin(client)
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         failures.begin("b")
     failures.begin("a")
 
@@ -102,11 +102,11 @@ def test_of_clients_that_failed_the_quietest_is_forgotten_first(monkeypatch: pyt
 def test_a_clock_that_is_set_back_locks_nobody_out() -> None:
     clock = Clock()
     clock.at_ms = 3_600_000
-    failures = Failures(1, clock)
+    failures = FailureLimiter(1, clock)
     failures.begin("ann")
     clock.at_ms = 0
     failures.begin("ann")
-    with pytest.raises(TooMany) as refused:
+    with pytest.raises(TooManyRequests) as refused:
         failures.begin("ann")
     assert refused.value.retry_after_s == 60
 
@@ -124,11 +124,11 @@ def test_a_clock_that_is_set_back_locks_nobody_out() -> None:
     ],
 )
 def test_whoever_has_a_network_of_addresses_sits_in_one_place(address: str, place: str) -> None:
-    assert place_of(address) == place
+    assert network_of(address) == place
 
 
-def guesses(clock: Clock) -> Guesses:
-    return Guesses(clock, per_min=5, per_min_of_address=8, per_min_of_user=10)
+def guesses(clock: Clock) -> LoginLimiter:
+    return LoginLimiter(clock, per_min=5, per_min_of_address=8, per_min_of_user=10)
 
 
 def test_guessing_is_bounded_for_a_pair_an_address_and_a_user() -> None:
@@ -136,15 +136,15 @@ def test_guessing_is_bounded_for_a_pair_an_address_and_a_user() -> None:
     one = guesses(clock)
     for _ in range(5):
         one.begin("ann", "here")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         one.begin("ann", "here")
     for at in range(3):
         one.begin(f"user-{at}", "here")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         one.begin("another", "here")
     for at in range(5):
         one.begin("ann", f"there-{at}")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         one.begin("ann", "yonder")
     clock.at_ms += 60_000
     one.begin("ann", "yonder")
@@ -156,14 +156,14 @@ def test_where_a_user_has_logged_in_they_are_not_kept_waiting_by_others() -> Non
     one.succeeded("ann", "home")
     for at in range(10):
         one.begin("ann", f"there-{at}")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         one.begin("ann", "yonder")
     for _ in range(50):
         one.begin("ann", "home")
         one.succeeded("ann", "home")
     for _ in range(5):
         one.begin("ann", "home")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         one.begin("ann", "home")
 
 
@@ -172,7 +172,7 @@ def test_a_try_that_is_refused_counts_nowhere() -> None:
     for at in range(10):
         one.begin("ann", f"there-{at}")
     for _ in range(20):
-        with pytest.raises(TooMany):
+        with pytest.raises(TooManyRequests):
             one.begin("ann", "yonder")
     for at in range(8):
         one.begin(f"user-{at}", "yonder")
@@ -184,9 +184,9 @@ def test_who_is_refused_crowds_nobody_out_of_memory(monkeypatch: pytest.MonkeyPa
     for _ in range(5):
         one.begin("ann", "here")
     for at in range(100):
-        with contextlib.suppress(TooMany):
+        with contextlib.suppress(TooManyRequests):
             one.begin(f"user-{at}", "here")
-    with pytest.raises(TooMany) as refused:
+    with pytest.raises(TooManyRequests) as refused:
         one.begin("ann", "here")
     assert refused.value.limit == 5
 
@@ -198,7 +198,7 @@ def test_a_try_that_nobody_could_judge_is_taken_back() -> None:
         one.undecided("ann", "here")
     for at in range(10):
         one.begin("ann", f"there-{at}")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         one.begin("ann", "here")
 
 
@@ -206,7 +206,7 @@ def test_neither_capital_letters_nor_addresses_of_one_network_give_more_guesses(
     one = guesses(Clock())
     for name, host in (("ann", 1), ("Ann", 2), ("aNN", 3), ("ANN", 4), ("anN", 5)):
         one.begin(name, f"2001:db8::{host}")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         one.begin("aNn", "2001:db8::6")
 
 

@@ -55,7 +55,7 @@ async def test_a_filter_means_ones_own_jobs_and_for_administrators_all(world: Wo
 async def test_jobs_that_are_as_they_shall_be_do_not_stand_before_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openpai.api.routes.bulk.JOBS_MAX", 1)
+    monkeypatch.setattr("openpai.api.routes.job_bulk.JOBS_MAX", 1)
     for about in (
         {"action": "tag", "tag": "red"},
         {"action": "untag", "tag": "red"},
@@ -88,7 +88,7 @@ async def test_jobs_are_archived_brought_back_and_deleted_together(world: World)
 
 
 async def test_no_more_than_a_thousand_at_a_time_and_the_rest_is_counted(world: World, monkeypatch: Any) -> None:
-    monkeypatch.setattr("openpai.api.routes.bulk.JOBS_MAX", 2)
+    monkeypatch.setattr("openpai.api.routes.job_bulk.JOBS_MAX", 2)
     message = await bulk(world, action="tag", tag="red", where={"username": "ann"})
     assert (message["done"], message["more"]) == (2, 1)
 

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Request
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
-from openpai.api.access import check_job, find_job
 from openpai.api.answers import reply
 from openpai.api.audit import about_each
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import ApiContext, context_of, doing
-from openpai.api.job_actions import DEEDS, full_name
+from openpai.api.context import ApiContext, context_of, needs
+from openpai.api.job_access import check_job, find_job
+from openpai.api.job_actions import JOB_ACTIONS, full_name
 from openpai.api.sessions import Caller
 from openpai.api.shapes.lists import JobsWhere, filter_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
@@ -80,15 +80,15 @@ class _Target:
     openapi_extra=takes(Bulk),
     responses={200: {"description": "what became of each job; `more` counts matching jobs beyond the first 1,000"}},
 )
-async def bulk(request: Request, caller: Annotated[Caller, doing("job.stop")]) -> Response:
+async def bulk(request: Request, caller: Annotated[Caller, needs("job.stop")]) -> Response:
     """Do one thing to up to 1,000 jobs, such as stop, restart, tag or delete, and say of each what became of it.
 
     Each job is checked as if it had been asked for alone, and one that fails does not keep the others from it.
     """
     body = await read_body(request, Bulk)
-    deed = DEEDS[body.action]
+    action = JOB_ACTIONS[body.action]
     # The audit log names what was really done.
-    caller = request.state.caller = replace(caller, action=deed.action)
+    caller = request.state.caller = replace(caller, action=action.action)
     context = context_of(request)
     targets, more = await _targets(context, caller, body)
     turn = asyncio.Semaphore(_AT_ONCE)
@@ -133,11 +133,11 @@ def _narrowed(where: JobFilter, body: Bulk) -> JobFilter | None:
 
 
 async def _done(context: ApiContext, caller: Caller, body: Bulk, target: _Target) -> BulkResult:
-    deed = DEEDS[body.action]
+    action = JOB_ACTIONS[body.action]
     try:
         row = target.row or await find_job(context, caller, target.name)
-        check_job(caller, row, deed.action)
-        message = await deed.do(context, row, caller.user, body.tag or body.reason)
+        check_job(caller, row, action.action)
+        message = await action.do(context, row, caller.user, body.tag or body.reason)
     except (Refused, Unavailable) as error:
         return _result(target, error)
     return {"job": full_name(row), "id": row.id, "status": 200, "message": message}

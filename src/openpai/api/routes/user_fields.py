@@ -15,7 +15,7 @@ from openpai.api.accounts import change_password, change_user, check_password, f
 from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
-from openpai.api.context import context_of, doing
+from openpai.api.context import context_of, needs
 from openpai.api.routes.users import Email, Password
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
@@ -70,14 +70,14 @@ class NewUserExtension(Body):
 
 
 @_parts.put("/grouplist", status_code=201, openapi_extra=takes(NewGroups))
-async def set_groups(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
+async def set_groups(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
     """Put a user into exactly these groups, and the one that everybody is in."""
     asked = await read_body(request, NewGroups)
     return await _changed(request, username, UserChange(groups=asked.grouplist))
 
 
 @_parts.put("/group", status_code=201, openapi_extra=takes(OneGroup))
-async def join_group(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
+async def join_group(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
     """Put a user into one more group."""
     asked = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
@@ -85,7 +85,7 @@ async def join_group(request: Request, caller: Annotated[Caller, doing("user.cha
 
 
 @_parts.delete("/group", status_code=201, openapi_extra=takes(OneGroup))
-async def leave_group(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
+async def leave_group(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
     """Take a user out of a group."""
     asked = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
@@ -97,7 +97,7 @@ async def leave_group(request: Request, caller: Annotated[Caller, doing("user.ch
 
 
 @_parts.put("/virtualcluster", status_code=201, openapi_extra=takes(NewClusters), deprecated=True)
-async def set_clusters(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
+async def set_clusters(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
     """Grant a user these virtual clusters and no others; administrators have all."""
     asked = await read_body(request, NewClusters)
     user = await find_user(context_of(request), username)
@@ -108,7 +108,7 @@ async def set_clusters(request: Request, caller: Annotated[Caller, doing("user.c
 
 
 @_parts.put("/admin", status_code=201, openapi_extra=takes(NewRight), deprecated=True)
-async def set_admin(request: Request, caller: Annotated[Caller, doing("user.change")], username: str) -> Response:
+async def set_admin(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
     """Make a user an administrator, or no longer one."""
     asked = await read_body(request, NewRight)
     return await _changed(request, username, UserChange(is_admin=asked.admin))
@@ -116,7 +116,7 @@ async def set_admin(request: Request, caller: Annotated[Caller, doing("user.chan
 
 @_parts.put("/extension", status_code=201, openapi_extra=takes(NewUserExtension), deprecated=True)
 async def set_user_extension(
-    request: Request, caller: Annotated[Caller, doing("user.change_own")], username: str
+    request: Request, caller: Annotated[Caller, needs("user.change_own")], username: str
 ) -> Response:
     """Replace the given keys of what clients keep with a user."""
     caller.check(Thing(owner=username, label=username))
@@ -125,7 +125,7 @@ async def set_user_extension(
 
 
 @_parts.put("/email", status_code=201, openapi_extra=takes(NewEmail), deprecated=True)
-async def set_email(request: Request, caller: Annotated[Caller, doing("user.change_own")], username: str) -> Response:
+async def set_email(request: Request, caller: Annotated[Caller, needs("user.change_own")], username: str) -> Response:
     """Change an e-mail address."""
     caller.check(Thing(owner=username, label=username))
     asked = await read_body(request, NewEmail)
@@ -134,7 +134,7 @@ async def set_email(request: Request, caller: Annotated[Caller, doing("user.chan
 
 @_parts.put("/password", status_code=201, openapi_extra=takes(NewPassword))
 async def set_password(
-    request: Request, caller: Annotated[Caller, doing("user.change_own")], username: str
+    request: Request, caller: Annotated[Caller, needs("user.change_own")], username: str
 ) -> Response:
     """Change a password: one's own with the old one, anybody's for administrators. Ends that user's logins."""
     caller.check(Thing(owner=username, label=username))
@@ -149,7 +149,7 @@ async def set_password(
 
 
 @_parts.get("/tokens", tags=["tokens"])
-async def tokens_of(request: Request, caller: Annotated[Caller, doing("user.tokens")], username: str) -> Response:
+async def tokens_of(request: Request, caller: Annotated[Caller, needs("user.tokens")], username: str) -> Response:
     """Return a user's logins and the tokens of their applications, by ids that open nothing."""
     caller.check(Thing(owner=username, label=username))
     context = context_of(request)
@@ -162,7 +162,7 @@ async def tokens_of(request: Request, caller: Annotated[Caller, doing("user.toke
 @_parts.delete("/tokens", tags=["tokens"])
 async def revoke_all_of(
     request: Request,
-    caller: Annotated[Caller, doing("user.sign_out")],
+    caller: Annotated[Caller, needs("user.sign_out")],
     username: str,
     browser: bool | None = None,
 ) -> Response:

@@ -1,0 +1,92 @@
+"""The attempts of a job with their tasks, also in the shape of OpenPAI's older API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from openpai.api.answers import JSON, encoded, encoded_list, encoded_with, text
+from openpai.api.context import context_of, needs
+from openpai.api.job_access import job_for, may_read_logs
+from openpai.api.job_attempts import attempt_of, earlier_attempts, tasks_of
+from openpai.api.sessions import Caller
+from openpai.api.shapes import jobs as shapes
+from openpai.api.shapes.attempts import AttemptView, current_attempt
+from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
+from openpai.ports.queries import JobRow
+from openpai.wire.attempts import ShortTask
+from openpai.wire.tasks import TaskStatus
+
+router = APIRouter(tags=["jobs"])
+TaskShape = Callable[[JobRow, AttemptView, TaskHistory], TaskStatus | ShortTask]
+Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
+
+
+@router.get("/api/v2/jobs/{job}/attempts/{number}")
+async def attempt_detail(
+    request: Request, caller: Annotated[Caller, needs("job.read")], job: str, number: Number
+) -> Response:
+    """Return a job with one of its attempts."""
+    row = await job_for(request, caller, job)
+    attempt = await attempt_of(request, caller, row, number)
+    return Response(await job_document(request, caller, row, attempt), media_type=JSON)
+
+
+async def job_document(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
+    """Return a job with one of its attempts and its tasks, as JSON."""
+    roles = await _task_roles(request, caller, row, attempt, task_status)
+    services = context_of(request).services
+    restarts = await services.jobs.events(row.id, reason="Restarted") if row.attempt else ()
+    document = shapes.detail(row, attempt, restarts, services.clock.now_ms())
+    return encoded_with(document, "taskRoles", roles)
+
+
+async def _task_roles(request: Request, caller: Caller, row: JobRow, attempt: AttemptView, shape: TaskShape) -> bytes:
+    async def tell() -> bytes:
+        tasks = await tasks_of(request, caller, row, attempt.number)
+        return await _roles(tasks, lambda task: shape(row, attempt, task))
+
+    what = attempt.number, shape.__name__, may_read_logs(caller, row)
+    return await context_of(request).task_cache.describe(row, what, tell)
+
+
+async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], TaskStatus | ShortTask]) -> bytes:
+    """Return tasks by role as JSON. There may be thousands of them: others have their turn in between."""
+    roles = []
+    for name, found in shapes.by_role(tasks).items():
+        role = {"taskRoleStatus": {"name": name}}
+        roles.append(b"%b:%b" % (encoded(name), encoded_with(role, "taskStatuses", await encoded_list(found, shape))))
+    return b"{%b}" % b",".join(roles)
+
+
+@router.get("/api/v2/jobs/{job}/job-attempts/healthz", deprecated=True)
+async def old_attempts_health(request: Request, caller: Annotated[Caller, needs("job.list")], job: str) -> Response:
+    """Return `ok`: attempts are always kept."""
+    return text("ok")
+
+
+@router.get("/api/v2/jobs/{job}/job-attempts", deprecated=True)
+async def old_attempts(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Response:
+    """Return every attempt, the newest first and then the earlier ones in order."""
+    row = await job_for(request, caller, job)
+    attempts = [current_attempt(row), *await earlier_attempts(request, caller, row)]
+    found = [await _old_attempt(request, caller, row, attempt) for attempt in attempts]
+    return Response(b"[%b]" % b",".join(found), media_type=JSON)
+
+
+@router.get("/api/v2/jobs/{job}/job-attempts/{number}", deprecated=True)
+async def old_attempt(
+    request: Request, caller: Annotated[Caller, needs("job.read")], job: str, number: Number
+) -> Response:
+    """Return one attempt."""
+    row = await job_for(request, caller, job)
+    attempt = await attempt_of(request, caller, row, number)
+    return Response(await _old_attempt(request, caller, row, attempt), media_type=JSON)
+
+
+async def _old_attempt(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
+    roles = await _task_roles(request, caller, row, attempt, short_task)
+    return encoded_with(shapes.old_attempt(row, attempt), "taskRoles", roles)

@@ -1,0 +1,122 @@
+"""Changes of one job: stop, start, restart, tags, the archive, priority, rank and checkpoints."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from openpai.api import job_actions
+from openpai.api.answers import done
+from openpai.api.bodies import Body, read_body, takes
+from openpai.api.context import context_of, needs
+from openpai.api.job_access import job_for
+from openpai.api.sessions import Caller
+
+router = APIRouter(tags=["jobs"])
+NO_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
+RANK_MAX: Final = 1_000_000
+
+
+class Execution(Body):
+    """Whether the job shall run."""
+
+    value: Literal["START", "STOP", "RESTART"]
+    force: bool = Field(False, description="With STOP: kill its tasks at once, without a grace period.")
+    reason: str = Field("", max_length=500, pattern=NO_CONTROLS, description="Why, for the job's owner.")
+
+    @property
+    def action(self) -> str:
+        """Return what is done to the job."""
+        return "kill" if self.force and self.value == "STOP" else self.value.lower()
+
+
+class Tag(Body):
+    """A word to find the job by."""
+
+    value: str = Field(min_length=1, max_length=255, pattern=r"^[^,\x00-\x1f]+$")
+
+
+class PriorityChange(Body):
+    """How urgent a job shall be."""
+
+    value: Literal["crit", "prod", "test", "oppo"]
+
+
+class RankChange(Body):
+    """Where a job shall stand among equally urgent ones."""
+
+    value: Annotated[int, Field(ge=-RANK_MAX, le=RANK_MAX)] | Literal["front", "back"]
+
+
+@router.put("/api/v2/jobs/{job}/executionType", status_code=202, openapi_extra=takes(Execution))
+async def set_execution(request: Request, caller: Annotated[Caller, needs("job.stop")], job: str) -> Response:
+    """Stop a job, start one that is over again as a new attempt, or restart one, whether it runs or is over."""
+    body = await read_body(request, Execution)
+    row = await job_for(request, caller, job)
+    return done(await job_actions.JOB_ACTIONS[body.action].do(context_of(request), row, caller.user, body.reason), 202)
+
+
+@router.put("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
+async def set_tag(request: Request, caller: Annotated[Caller, needs("job.tag")], job: str) -> Response:
+    """Put a tag on a job; harmless when it is there."""
+    word = (await read_body(request, Tag)).value
+    row = await job_for(request, caller, job)
+    return done(await job_actions.tag(context_of(request), row, caller.user, word))
+
+
+@router.delete("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
+async def remove_tag(request: Request, caller: Annotated[Caller, needs("job.tag")], job: str) -> Response:
+    """Take a tag off a job."""
+    word = (await read_body(request, Tag)).value
+    row = await job_for(request, caller, job)
+    return done(await job_actions.untag(context_of(request), row, caller.user, word))
+
+
+@router.put("/api/v2/jobs/{job}/archive")
+async def archive(request: Request, caller: Annotated[Caller, needs("job.archive")], job: str) -> Response:
+    """Put a finished job away: it leaves the list, its name is free, and it is reached by its id."""
+    row = await job_for(request, caller, job)
+    return done(await job_actions.archive(context_of(request), row))
+
+
+@router.delete("/api/v2/jobs/{job}/archive")
+async def unarchive(request: Request, caller: Annotated[Caller, needs("job.archive")], job: str) -> Response:
+    """Take a job, named by its id, out of the archive; refused when its name is another job's by now."""
+    row = await job_for(request, caller, job)
+    return done(await job_actions.unarchive(context_of(request), row))
+
+
+@router.put("/api/v2/jobs/{job}/priority", openapi_extra=takes(PriorityChange))
+async def set_priority(request: Request, caller: Annotated[Caller, needs("job.priority")], job: str) -> Response:
+    """Change a job's priority class; a job that runs is not moved by it."""
+    body = (await read_body(request, PriorityChange)).value
+    row = await job_for(request, caller, job)
+    await context_of(request).services.platform.set_priority(row.user, row.name, body, caller.user)
+    return done(f"job {row.user}~{row.name} has priority {body}")
+
+
+@router.put("/api/v2/jobs/{job}/rank", openapi_extra=takes(RankChange))
+async def set_rank(request: Request, caller: Annotated[Caller, needs("job.rank")], job: str) -> Response:
+    """Move a waiting job among equally urgent ones of its virtual cluster; a higher rank goes first."""
+    body = (await read_body(request, RankChange)).value
+    row = await job_for(request, caller, job)
+    services = context_of(request).services
+    await services.platform.set_rank(row.user, row.name, _rank(body, services.clock.now_ms()), caller.user)
+    where = {"front": "moved to the front", "back": "moved to the back"}.get(str(body), f"given rank {body}")
+    return done(f"job {row.user}~{row.name} was {where} among jobs of its priority")
+
+
+def _rank(body: int | str, now_ms: int) -> int:
+    # Later is further: who is moved to the front now stands before whoever was moved there earlier.
+    return {"front": now_ms, "back": -now_ms}[body] if isinstance(body, str) else body
+
+
+@router.post("/api/v2/jobs/{job}/checkpoint")
+async def checkpoint(request: Request, caller: Annotated[Caller, needs("job.checkpoint")], job: str) -> Response:
+    """Tell that a job has just saved its work: it loses less if it must leave, and is chosen for that sooner."""
+    row = await job_for(request, caller, job)
+    await context_of(request).services.platform.checkpointed(row.user, row.name)
+    return done(f"job {row.user}~{row.name} has saved its work")

@@ -1,0 +1,69 @@
+"""What happened to a job, why it waits, and how to reach its running tasks by SSH."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from openpai.api.answers import encoded_list, reply
+from openpai.api.context import context_of, needs
+from openpai.api.job_access import job_for, split_by_visibility
+from openpai.api.job_attempts import ssh_roles, tasks_of
+from openpai.api.sessions import Caller
+from openpai.api.shapes import nodes
+from openpai.api.shapes.events import event
+from openpai.api.shapes.nodes import wait
+from openpai.api.shapes.tasks import ssh_address
+from openpai.protocol.errors import Refused
+from openpai.wire.jobs import JobWaits, SshAddresses
+
+router = APIRouter(tags=["jobs"])
+HOLDERS_MAX: Final = 100
+
+
+@router.get("/api/v2/jobs/{job}/events")
+async def events(
+    request: Request,
+    caller: Annotated[Caller, needs("job.read")],
+    job: str,
+    kind: Annotated[Literal["Warning", "Normal"] | None, Query(alias="type")] = None,
+) -> Response:
+    """Return the job's history, newest first."""
+    row = await job_for(request, caller, job)
+    found = await context_of(request).services.jobs.events(row.id, kind)
+    data = await encoded_list(found, event)
+    return Response(b'{"totalCount":%d,"data":%b}' % (len(found), data), media_type="application/json")
+
+
+@router.get("/api/v2/jobs/{job}/why")
+async def why(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Response:
+    """Return why the job waits, what would change that, and which jobs hold the room; empty when nothing of it waits.
+
+    Of jobs that the caller may not look at only their number and size are told.
+    """
+    row = await job_for(request, caller, job)
+    # The name of an archived job may be another's by now; and what is over does not wait.
+    context = context_of(request).services.platform
+    waits = () if row.archived_at_ms is not None else await context.why(row.user, row.name)
+    held = await context.in_the_way(row.user, row.name) if waits else ()
+    shown, others = split_by_visibility(caller, held[:HOLDERS_MAX])
+    return reply(JobWaits(waits=[wait(view) for view in waits], held=nodes.held(shown, others)))
+
+
+@router.get("/api/v2/jobs/{job}/ssh")
+async def ssh(request: Request, caller: Annotated[Caller, needs("job.ssh")], job: str) -> Response:
+    """Return host, port and command for each running task whose role asks for a port named `ssh`.
+
+    What listens there is the task's own server; a job without such a role, or none of it running, has none.
+    """
+    row = await job_for(request, caller, job)
+    roles = await ssh_roles(request, row)
+    tasks = await tasks_of(request, caller, row, row.attempt) if roles else []
+    addresses = [address for task in tasks if task.role in roles and (address := ssh_address(task)) is not None]
+    if not addresses:
+        advice = "wait until it runs" if roles else "ask for one: resourcePerInstance.ports: {ssh: 1}"
+        message = "no task that runs" if roles else "no task role"
+        raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has {message} with a port named ssh", advice)
+    return reply(SshAddresses(containers=addresses))
