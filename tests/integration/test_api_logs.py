@@ -103,12 +103,12 @@ async def test_a_task_that_never_began_has_no_logs(world: World) -> None:
     for path in (TASK, f"{TASK}/stdout"):
         answer = await world.ask("GET", path)
         assert (answer.status_code, answer.json()["code"]) == (404, "NoTaskLogError")
-        assert answer.json()["advice"] == "the task has not begun in it"
+        assert answer.json()["advice"] == "the task has not started in it"
     await world.grant()
     answer = await world.ask("GET", f"{TASK}/stdout")
     assert (answer.status_code, answer.json()["code"]) == (404, "NoTaskLogError")
     answer = await world.ask("GET", TASK.replace("attempts/0/logs", "attempts/1/logs"))
-    assert answer.json()["advice"] == "the newest that began is 0"
+    assert answer.json()["advice"] == "the newest that started is 0"
 
 
 @pytest.mark.parametrize(

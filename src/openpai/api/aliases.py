@@ -1,4 +1,4 @@
-"""Routes that answer at several addresses: the one that is described, and those that older clients know."""
+"""Routes that answer at several paths: the documented one, and those that older clients use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class Aliased:
-    """Adds each route to a router once under every prefix; only the first is in the API's description."""
+    """Adds each route to a router under every prefix; only the first is in the OpenAPI document."""
 
     def __init__(self, router: APIRouter, *prefixes: str) -> None:
         self._router = router

@@ -39,12 +39,12 @@ def text(content: str | bytes, media_type: str = TEXT, headers: Mapping[str, str
 
 
 def done(message: str, status: int = 200) -> Response:
-    """Return OpenPAI's answer to a wish that was granted and has nothing to show."""
+    """Return OpenPAI's answer to a request that succeeded and has no document to show."""
     return reply({"status": status, "message": message}, status)
 
 
 def refusal(error: PaiError, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error in OpenPAI's shape; one that may pass says when to ask again."""
+    """Return an error in OpenPAI's shape; a temporary one says when to retry."""
     if headers is None and isinstance(error, Unavailable):
         headers = _SOON
     return reply(error.as_dict(), error.status, headers)
@@ -56,7 +56,7 @@ def encoded_with(document: Mapping[str, Any], key: str, value: bytes) -> bytes:
 
 
 async def encoded_list(rows: Sequence[T], shape: Callable[[T], Any]) -> bytes:
-    """Return a long list as JSON, each row in its shape, letting others have their turn in between.
+    """Return a long list as JSON, each row in its shape, yielding to other requests in between.
 
     A row whose shape is None is left out.
     """

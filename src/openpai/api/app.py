@@ -1,4 +1,4 @@
-"""Putting the entrance together: routes, the gate before them, and one shape for every error."""
+"""Assembly of the HTTP API: routes, the middleware around them, and one shape for every error."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _TOO_FAST: Final = "this client sends too many requests"
 def create_api(services: Services) -> FastAPI:
     """Return the HTTP API over `services`, in OpenPAI's shapes."""
     settings = services.settings
-    # Its pages come from this server: many clusters have no way to the internet.
+    # Its pages come from this server, since many clusters have no Internet access.
     api = FastAPIOffline(
         redoc_url=None,
         # `legacy_paths` takes a slash at the end for nothing; a redirect would go to any host that a client names.
@@ -103,7 +103,7 @@ def create_api(services: Services) -> FastAPI:
         description="The REST API of an open AI platform. Errors are `{code, message}`; times are in milliseconds.",
     )
     described = api.openapi
-    # FastAPI keeps what it made, and asks this again for every reader.
+    # FastAPI would complete the document again for every reader.
     api.openapi = cache(lambda: complete(described()))  # type: ignore[method-assign]
     sessions = Sessions(services.users, services.clock, settings.token_cache_ms)
     context = api.state.context = ApiContext(
@@ -111,7 +111,7 @@ def create_api(services: Services) -> FastAPI:
         sessions=sessions,
         tickets=Tickets(services.sealer, sessions, services.clock),
         passwords=Passwords(),
-        lists=RateLimiter(settings.lists, services.clock, "the list of jobs is asked for too often"),
+        lists=RateLimiter(settings.lists, services.clock, "too many requests for the list of jobs"),
         logins=LoginLimiter(
             services.clock,
             per_min=settings.login_failures_per_min,
@@ -151,7 +151,7 @@ async def _passed_on(request: Request, error: Exception) -> Response:
 
 async def _describe(request: Request, error: Exception) -> Response:
     if isinstance(error, Broken) or not isinstance(error, PaiError):
-        # The gate logs what is our fault, with its traceback.
+        # The gate logs errors of the server with their traceback.
         raise error
     return refusal(error, error.headers() if isinstance(error, TooManyRequests) else None)
 
@@ -164,7 +164,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 async def _no_api(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     if status == 404:
-        return refusal(Refused("NoApiError", f"there is no {request.url.path}", "see /docs for what there is"))
+        return refusal(Refused("NoApiError", f"there is no {request.url.path}", "see /docs for the API"))
     if status == 405:
         message = f"{request.url.path} does not take {request.method}"
         taken = {"Allow": ", ".join(_methods(request))}
@@ -179,5 +179,5 @@ def _methods(request: Request) -> list[str]:
         for route in module.router.routes:
             if isinstance(route, APIRoute) and route.path_regex.match(request.url.path):
                 fitting.setdefault(route.path, set()).update(route.methods or ())
-    # What is spelled out is meant before what is left open, as in /tokens/check and /tokens/{token}.
+    # A literal path precedes a parameter, as /tokens/check precedes /tokens/{token}.
     return sorted(fitting[min(fitting, key=lambda path: path.count("{"))]) if fitting else []

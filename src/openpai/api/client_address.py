@@ -1,4 +1,4 @@
-"""Where a request came from, also when another server of ours passed it on."""
+"""The address a request came from, also when another of our servers forwarded it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def address_of(scope: Scope) -> str:
 
 
 def sealed_address(sealer: Sealer, address: str) -> str:
-    """Return an address as only servers of this platform can write it."""
+    """Return an address in a form that only servers of this platform can create."""
     sealed = sealer.seal({_ADDRESS: address})
     if sealed is None:
         raise ValueError("nothing was sealed")
@@ -30,12 +30,12 @@ def sealed_address(sealer: Sealer, address: str) -> str:
 
 
 def with_origin(scope: Scope, sealer: Sealer) -> Scope:
-    """Return a request as one from whom it was passed on for, if a server of this platform says so."""
-    message: Any = next((value for name, value in scope["headers"] if name == FORWARDED.encode()), None)
-    if message is None:
+    """Return a forwarded request with the address of the original client, if a server of this platform sealed it."""
+    sealed: Any = next((value for name, value in scope["headers"] if name == FORWARDED.encode()), None)
+    if sealed is None:
         return scope
     try:
-        address = sealer.open(Sealed(message)).get(_ADDRESS)
+        address = sealer.open(Sealed(sealed)).get(_ADDRESS)
     except Refused:
         return scope
     return {**scope, "client": (address, 0)} if isinstance(address, str) else scope

@@ -1,4 +1,4 @@
-"""What a request finds at the desk: the services, the sessions and the limits of this server."""
+"""What routes share: the services, sessions and limits of this server, and the permission each route needs."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class ApiContext:
 
 
 def context_of(request: Request) -> ApiContext:
-    """Return the desk of the server a request came to."""
+    """Return the context of the server that received a request."""
     return cast("ApiContext", request.app.state.context)
 
 
 class RequiredAction(SecurityBase):
-    """Lets pass who may do an action; where that depends on the thing, `Caller.check` decides once it is known."""
+    """Admits callers who may do an action; where that depends on the thing, `Caller.check` decides once it is known."""
 
     def __init__(self, action: str) -> None:
         self.action = ACTIONS[action]
@@ -61,10 +61,10 @@ class RequiredAction(SecurityBase):
 
 
 class ActionByTicket(RequiredAction):
-    """Lets pass who brings a ticket for the address instead of a login, too."""
+    """Also admits requests with a ticket for their path instead of a login."""
 
     async def recognise(self, request: Request) -> Caller:
-        """Return who sent a request, or who was given its ticket."""
+        """Return who sent a request, or who asked for its ticket."""
         ticket = request.query_params.get("ticket")
         if ticket is None or "authorization" in request.headers:
             return await super().recognise(request)
@@ -72,34 +72,34 @@ class ActionByTicket(RequiredAction):
 
 
 class ActionByCookie(RequiredAction):
-    """Lets pass whose browser brings a token in the cookie of OpenPAI's portal; only for looking at things."""
+    """Also admits a token in the cookie of OpenPAI's portal; for reading only."""
 
     async def recognise(self, request: Request) -> Caller:
         """Return who sent a request."""
         token = request.cookies.get("token")
         if not token or "authorization" in request.headers:
             return await super().recognise(request)
-        # Cookies are not passed on to a server that leads, this is.
+        # Cookies are not forwarded to the leader; this header is.
         request.state.authorization = f"Bearer {token}"
         return await context_of(request).sessions.caller(request.state.authorization)
 
 
 def needs(action: str) -> Any:
-    """Return the dependency that lets pass who may do an action of `access.table`."""
+    """Return the dependency that admits callers who may do an action of `access.table`."""
     return Depends(RequiredAction(action))
 
 
 def needs_or_ticket(action: str) -> Any:
-    """Return the dependency that lets pass, beside them, who brings a ticket for the address."""
+    """Return the dependency that also admits requests with a ticket for their path."""
     return Depends(ActionByTicket(action))
 
 
 def needs_or_cookie(action: str) -> Any:
-    """Return the dependency that lets pass, beside them, whose browser brings a token in a cookie."""
+    """Return the dependency that also admits requests with a token in a cookie."""
     return Depends(ActionByCookie(action))
 
 
 def action_of(route: APIRoute) -> str | None:
-    """Return the action that a route asks for; None for one that is open."""
+    """Return the action that a route needs; None for an open route."""
     found = (each.call for each in route.dependant.dependencies)
     return next((call.action.name for call in found if isinstance(call, RequiredAction)), None)

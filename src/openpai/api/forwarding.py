@@ -1,10 +1,9 @@
-"""Passing a request on to the server that leads, when only that one can answer it.
+"""Forward a request to the leader when only the leader can answer it.
 
-Why a job waits and what is free on the nodes stands in the leader's memory. A server that does not lead sends such
-a question on as it came, with the caller's own credentials and nothing of ours, and returns what the leader said.
-A request that was passed on once is not passed on again: during a change of leaders two servers may each believe
-that the other one leads. It carries, sealed, the address that the caller came from: the leader counts and writes down
-that one.
+Why a job waits and what is free on the nodes is in the leader's memory. Another server forwards such a request with the
+caller's own credentials and returns the leader's answer. A forwarded request is not forwarded again: during a change of
+leaders two servers may each believe that the other one leads. The request carries the caller's address, sealed, which
+the leader uses for its rate limits and the audit log.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _CONNECTIONS: Final = httpx.Limits(max_connections=64, max_keepalive_connections
 
 
 class Forwarder:
-    """Asks the leading server on behalf of callers."""
+    """Asks the leader on behalf of callers."""
 
     def __init__(self, sealer: Sealer, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._sealer = sealer
@@ -41,7 +40,7 @@ class Forwarder:
         self._client: httpx.AsyncClient | None = None
 
     async def ask(self, request: Request, error: NotLeading) -> Response:
-        """Return the leader's answer to a request; raise Unavailable when there is none to be had."""
+        """Return the leader's answer to a request; raise Unavailable when there is none."""
         if not error.url or FORWARDED in request.headers:
             raise Unavailable("no server leads at the moment", "ask again in a few seconds")
         path = request.scope.get("raw_path", b"").decode("ascii", "replace").partition("?")[0] or request.url.path
@@ -54,21 +53,21 @@ class Forwarder:
         try:
             answer = await self._open().send(asked, stream=True)
         except httpx.HTTPError:
-            raise Unavailable("the server that leads does not answer", "ask again in a few seconds") from None
-        # The leader has written down what it did.
+            raise Unavailable("the leader does not answer", "ask again in a few seconds") from None
+        # The leader wrote the entry of the audit log.
         request.state.is_forwarded = True
         return StreamingResponse(_content(answer), answer.status_code, dict(_chosen(answer.headers.items(), _ANSWERED)))
 
     def _open(self) -> httpx.AsyncClient:
         if self._client is None:
-            # Settings of the environment, such as proxies, are for the way out of the house.
+            # Proxies of the environment are for connections to the Internet, not between our servers.
             self._client = httpx.AsyncClient(
                 transport=self._transport, timeout=_PATIENCE, limits=_CONNECTIONS, trust_env=False, verify=True
             )
         return self._client
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -88,7 +87,7 @@ async def _content(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
         async for chunk in answer.aiter_raw():
             passed += len(chunk)
             if passed > ANSWER_BYTES_MAX:
-                raise Unavailable("the answer of the server that leads has no end")
+                raise Unavailable(f"the answer of the leader is larger than {ANSWER_BYTES_MAX} bytes")
             yield chunk
     finally:
         await answer.aclose()

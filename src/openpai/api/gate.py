@@ -1,7 +1,7 @@
-"""The gate every request passes: limits, the size of its body, safe headers, and no error without an answer.
+"""Middleware around every request: rate limits, the size of the body, safe headers, and an answer to every error.
 
-Plain ASGI, because it is in the way of every request. What goes wrong behind it is answered in OpenPAI's shape;
-what nobody foresaw is logged with its traceback and told to the client as nothing but an unknown error.
+Plain ASGI for speed. Errors are answered in OpenPAI's shape; an unexpected one is logged with its traceback, and the
+client sees only an unknown error.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _SAFE: Final[Headers] = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
 )
-# Answers are data: a browser that shows one shall run nothing in it and keep no copy.
+# Answers are data: a browser that shows one must not run scripts in it or cache it.
 SAFE_DATA: Final[Headers] = (
     *_SAFE,
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
     (b"cache-control", b"no-store"),
 )
-# What people read in a browser runs scripts of its own.
+# Pages for browsers, which run their own scripts.
 _PAGES: Final = ("/docs", "/static-offline-docs/")
 
 
@@ -63,7 +63,7 @@ class Gate:
         self._upload_max_bytes = upload_max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through and see to it that it is answered."""
+        """Handle one request; every outcome is answered."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -73,7 +73,7 @@ class Gate:
         try:
             if scope["path"] not in ("/healthz", "/readyz"):
                 left = self._requests.take(self._client(passage))
-                passage.tell_limit(self._requests.rate.burst, left)
+                passage.add_limit_headers(self._requests.rate.burst, left)
             passage.check_announced_length()
             _refuse_nul(scope)
             await self._app(scope, passage.receive, passage.send)
@@ -90,20 +90,20 @@ class Gate:
     def _client(self, passage: _Passage) -> str:
         authorization = passage.header(b"authorization")
         known = self._sessions.client(authorization.decode("latin-1")) if authorization else None
-        # Only a token that was recognised names a client: made-up ones would each get a bucket of their own.
+        # Only a recognised token names a client: each made-up one would have a fresh limit.
         return known or network_of(address_of(passage.scope))
 
     async def _answer(self, passage: _Passage, error: PaiError) -> None:
         if passage.is_answered:
-            # Too late for an error: breaking the connection is the only way left to say that this is not all.
+            # Too late for an error: only a broken connection shows that the answer is incomplete.
             raise error
         await refusal(error)(passage.scope, passage.receive, passage.send)
 
 
 def _refuse_nul(scope: Scope) -> None:
-    """Raise Refused for an address with a NUL character, which no name has and not every database can be asked for."""
+    """Raise Refused for an address with a NUL character, which no name has and PostgreSQL refuses."""
     if "\x00" in scope["path"]:
-        raise invalid("the address holds a NUL character")
+        raise invalid("the path contains a NUL character")
     if b"%00" not in scope["query_string"] and b"\x00" not in scope["query_string"]:
         return
     for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
@@ -112,17 +112,17 @@ def _refuse_nul(scope: Scope) -> None:
 
 
 def _describe(scope: Scope) -> str:
-    """Return the path of a request as it may be written down: a token in it is a secret."""
+    """Return the path of a request for the log: a token in it is a secret."""
     return str(scope["route"].path if "token" in scope.get("path_params", ()) else scope["path"])
 
 
 def _is_upload(scope: Scope) -> bool:
-    """Return whether a request puts a file into a storage: its body goes there piece by piece and is never held."""
+    """Return whether a request puts a file into a storage: its body is streamed there and never held in memory."""
     return scope["method"] == "PUT" and is_file(scope["path"])
 
 
 class _Passage:
-    """One request on its way through."""
+    """One request and its answer."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, body_max_bytes: int) -> None:
         self.scope = scope
@@ -140,19 +140,19 @@ class _Passage:
         """Return a header of the request."""
         return next((value for found, value in self.scope["headers"] if found == name), None)
 
-    def tell_limit(self, limit: int, left: int) -> None:
-        """Let the answer say how much the client may still ask."""
+    def add_limit_headers(self, limit: int, left: int) -> None:
+        """Add headers that say how many requests the client has left."""
         self._extra.append((b"x-ratelimit-limit", b"%d" % limit))
         self._extra.append((b"x-ratelimit-remaining", b"%d" % left))
 
     def check_announced_length(self) -> None:
-        """Refuse a body that says itself that it is too long."""
+        """Refuse a body whose announced length is too large."""
         announced = self.header(b"content-length")
         if announced is not None and announced.isdigit() and int(announced) > self._body_max_bytes:
             raise self._too_large()
 
     async def receive(self) -> Message:
-        """Hand on a part of the request, counting what was read: not every body announces its length."""
+        """Pass on a part of the request and count its bytes: not every body announces its length."""
         message = await self._receive()
         if message["type"] == "http.request":
             self._read_bytes += len(message.get("body", b""))
@@ -161,7 +161,7 @@ class _Passage:
         return message
 
     async def send(self, message: Message) -> None:
-        """Hand on a part of the answer, with the headers every answer has."""
+        """Pass on a part of the answer, with the headers of every answer."""
         if message["type"] == "http.response.start":
             self.is_answered = True
             message = {**message, "headers": [*message.get("headers", ()), *self._missing(message)]}
@@ -176,5 +176,5 @@ class _Passage:
         return Refused(
             "RequestTooLargeError",
             f"the request is larger than {limit_kib} KiB",
-            "put data and code into storage or an image, not into the job file",
+            "put data and code into a storage or an image, not into the job file",
         )

@@ -1,4 +1,4 @@
-"""Which job a path names, and whether the caller may do to it what they came for."""
+"""Find the job that a path names, and check what the caller may do to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from openpai.protocol.errors import Refused
 
 _NAME: Final = re.compile(r"[\w.~-]{1,255}")
 _ID: Final = re.compile(r"[0-9a-f]{32}")
-# What may still be done to a job that was put away; everything else goes by a name that is another job's by now.
+# An archived job has given up its name, which may be another job's now, so only these actions still reach it.
 _WITH_ARCHIVED: Final = frozenset({"job.archive", "job.delete", "job.tag"})
 
 
@@ -32,10 +32,10 @@ def no_job(name: str) -> Refused:
 
 
 async def job_for(request: Request, caller: Caller, name: str) -> JobRow:
-    """Return the job a path names; raise NoJobError, or ForbiddenUserError for what the caller may not do to it.
+    """Return the job a path names; raise NoJobError, or ForbiddenUserError if the caller may not do the action.
 
-    A name is `user~job`, `job` for one's own, or an id, which is the only way to an archived job. What a job's log
-    says is left out of the job for those who may not read its log.
+    A name is `user~job`, `job` for the caller's own job, or an id, the only name of an archived job. Lines quoted
+    from the log are left out for callers who may not read the log.
     """
     row = await find_job(context_of(request), caller, name)
     about(request, target=f"{row.user}~{row.name}", owner=row.user)
@@ -44,7 +44,7 @@ async def job_for(request: Request, caller: Caller, name: str) -> JobRow:
 
 
 async def find_job(context: ApiContext, caller: Caller, name: str) -> JobRow:
-    """Return the job that `user~job`, `job` or an id names; raise NoJobError. Nothing is checked."""
+    """Return the job that `user~job`, `job` or an id names; raise NoJobError. Checks no permission."""
     owner, tilde, own = name.partition("~")
     user, job = (owner, own) if tilde else (caller.user, name)
     if not _NAME.fullmatch(user) or not _NAME.fullmatch(job):
@@ -58,12 +58,12 @@ async def find_job(context: ApiContext, caller: Caller, name: str) -> JobRow:
 
 
 def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:
-    """Raise why the caller may not do to a job what the route is for, or `action`, or why nobody can."""
+    """Raise why the caller may not do the action of the route, or `action`, to this job."""
     caller.check(thing_of(row), action)
     asked = ACTIONS[action or caller.action]
     if row.archived_at_ms is not None and asked.scope is not Scope.READ and asked.name not in _WITH_ARCHIVED:
         message = f"job {row.user}~{row.name} ({row.id}) is archived"
-        raise Refused("ReadOnlyJobError", message, "take it out of the archive first")
+        raise Refused("ReadOnlyJobError", message, "take it out of the archive first: pai job unarchive")
 
 
 def thing_of(row: JobRow) -> Thing:
@@ -74,12 +74,12 @@ def thing_of(row: JobRow) -> Thing:
 
 
 def may_read_logs(caller: Caller, row: JobRow) -> bool:
-    """Return whether the caller may read what a job writes."""
+    """Return whether the caller may read the logs of a job."""
     return refusal(caller.principal, "job.logs", thing_of(row)) is None
 
 
 def split_by_visibility(caller: Caller, held: Sequence[Holding]) -> tuple[list[Holding], list[Holding]]:
-    """Return those jobs that the caller may look at, and the others."""
+    """Return the holdings of jobs that the caller may see, and those of other jobs."""
     shown: list[Holding] = []
     others: list[Holding] = []
     for one in held:
@@ -89,7 +89,7 @@ def split_by_visibility(caller: Caller, held: Sequence[Holding]) -> tuple[list[H
 
 
 def visible_attempts(caller: Caller, row: JobRow, attempts: tuple[TaskAttemptRow, ...]) -> tuple[TaskAttemptRow, ...]:
-    """Return task attempts as the caller may see them: what quotes the log is only for those who may read it."""
+    """Return task attempts as the caller may see them, without quotes from a log that they may not read."""
     if may_read_logs(caller, row):
         return attempts
     return tuple(replace(attempt, diagnosis=without_log_line(attempt.diagnosis)) for attempt in attempts)

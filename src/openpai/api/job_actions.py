@@ -1,6 +1,6 @@
-"""What is done to jobs, one at a time by its own route or many at once: each with the action it needs.
+"""Actions on jobs, for the routes of one job and for many jobs at once: each with the permission it needs.
 
-A deed takes a job that was found and checked, does what it says, and answers with a sentence.
+An action receives a job that was found and checked, and returns a sentence for the caller.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ TAGS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """Something that is done to a job: `do` gets the desk, the job, who does it, and the tag or the reason."""
+    """An action on a job: `do` receives the context, the job, the caller's name, and the tag or the reason."""
 
     action: str
-    """What it needs, in `access.table`."""
+    """The permission it needs, in `access.table`."""
     do: Callable[[ApiContext, JobRow, str, str], Awaitable[str]]
 
 
 def full_name(row: JobRow) -> str:
-    """Return what people call a job."""
+    """Return the full name of a job."""
     return f"{row.user}~{row.name}"
 
 
 async def stop(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
-    """Let a job end."""
+    """Stop a job."""
     await context.services.platform.stop(row.user, row.name, by, reason)
     return f"job {full_name(row)}: stop was requested"
 
 
 async def start(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
-    """Let a finished job run again, in its owner's name: what they may not submit any more is refused."""
+    """Start a finished job again as its owner, who must still be allowed to submit it."""
     if JobPhase(row.phase) in JOB_FINAL:
         await _check_owner(context, row)
     await context.services.platform.start(row.user, row.name, by, reason)
@@ -51,13 +51,13 @@ async def start(context: ApiContext, row: JobRow, by: str, reason: str = "") -> 
 
 
 async def kill(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
-    """Let a job end without time to save its work."""
+    """Kill the tasks of a job without a grace period."""
     await context.services.platform.kill(row.user, row.name, by, reason)
     return f"job {full_name(row)}: its tasks are killed"
 
 
 async def restart(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
-    """Let a job run again from its beginning, in its owner's name."""
+    """Run a job from its beginning again as its owner."""
     await _check_owner(context, row)
     await context.services.platform.restart(row.user, row.name, by, reason)
     return f"job {full_name(row)}: a restart was requested"
@@ -65,7 +65,7 @@ async def restart(context: ApiContext, row: JobRow, by: str, reason: str = "") -
 
 async def tag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
     """Put a tag on a job."""
-    # Everybody who asks for the list is sent every tag of each job on it.
+    # The list of jobs contains every tag of each job.
     if word not in row.tags and len(row.tags) >= TAGS_MAX:
         message = f"job {full_name(row)} has {len(row.tags)} tags, and no job may have more than {TAGS_MAX}"
         raise Refused("InvalidParametersError", message, "take one off first: `pai job untag`")
@@ -74,14 +74,14 @@ async def tag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
 
 
 async def untag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
-    """Take a tag off a job."""
+    """Remove a tag from a job."""
     if not await context.services.jobs.remove_tag(row.id, word):
         raise Refused("NoTagError", f"job {full_name(row)} has no tag {word!r}")
     return f"tag {word} was taken off job {full_name(row)}"
 
 
 async def archive(context: ApiContext, row: JobRow, _: str = "", __: str = "") -> str:
-    """Put a finished job away, so that its name is free."""
+    """Archive a finished job, so that its name is free."""
     if not await context.services.jobs.archive(row.id, context.services.clock.now_ms()):
         raise _unfinished(row)
     return f"job {full_name(row)} was archived; it is reached by its id {row.id} from now on"
@@ -90,13 +90,13 @@ async def archive(context: ApiContext, row: JobRow, _: str = "", __: str = "") -
 async def unarchive(context: ApiContext, row: JobRow, _: str = "", __: str = "") -> str:
     """Give an archived job its name back."""
     await context.services.jobs.unarchive(row.id)
-    return f"job {full_name(row)} is in the archive no more"
+    return f"job {full_name(row)} was taken out of the archive"
 
 
 async def delete(context: ApiContext, row: JobRow, _: str = "", __: str = "") -> str:
     """Delete a finished job with its logs."""
     services = context.services
-    # Put away first, it cannot begin again while its logs go; and whatever dies half way can be deleted once more.
+    # An archived job cannot start while its logs are removed, and an interrupted deletion can be repeated.
     if not await services.jobs.archive(row.id, services.clock.now_ms()):
         raise _unfinished(row)
     await services.logs.remove(await services.jobs.attempt_keys(row.id))
@@ -106,30 +106,32 @@ async def delete(context: ApiContext, row: JobRow, _: str = "", __: str = "") ->
 
 
 async def _check_owner(context: ApiContext, row: JobRow) -> None:
-    """Raise ForbiddenUserError for a job that its owner could not submit again: groups and people change."""
+    """Raise ForbiddenUserError if the owner could not submit the job now: their rights may have changed."""
     owner = await context.services.users.user(row.user)
     if owner is None:
-        raise _not_again(row, "who has no account any more")
+        raise _not_again(row, "who no longer has an account")
     who = rights_of(owner)
     if not who.owns(thing_of(row)):
-        raise _not_again(row, "who has no account any more: somebody else has that name now")
+        raise _not_again(row, "who no longer has an account: the name belongs to a new account")
     if refusal(who, "job.submit") is not None:
-        raise _not_again(row, "who may only look")
+        raise _not_again(row, "who is a viewer and may not submit jobs")
     if not who.may_use(row.virtual_cluster):
-        raise _not_again(row, f"who may not use the virtual cluster {row.virtual_cluster} any more")
+        raise _not_again(row, f"who may no longer use virtual cluster {row.virtual_cluster}")
     if who.role is not Role.ADMIN:
         for use in (await spec_of(context, row)).extras.get("storages") or ():
             if use["name"] not in who.storages:
-                raise _not_again(row, f"who is not granted the storage {use['name']} any more")
+                raise _not_again(row, f"who is no longer granted storage {use['name']}")
 
 
 def _not_again(row: JobRow, why: str) -> Refused:
     message = f"job {full_name(row)} cannot run again: it belongs to {row.user}, {why}"
-    return Refused("ForbiddenUserError", message, "ask an administrator, or clone it and change what stands in the way")
+    return Refused(
+        "ForbiddenUserError", message, "clone it and change what is no longer allowed, or ask an administrator"
+    )
 
 
 def _unfinished(row: JobRow) -> Refused:
-    return Refused("ConflictJobError", f"job {full_name(row)} is not over", "stop it first, or wait until it ends")
+    return Refused("ConflictJobError", f"job {full_name(row)} has not finished", "stop it first, or wait until it ends")
 
 
 JOB_ACTIONS: Final = {

@@ -1,4 +1,4 @@
-"""Gathering what the store knows of a job's attempts and tasks into what the shapes tell."""
+"""Read a job's attempts and tasks from the store, for the documents of the API."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def task_attempt_of(
     request: Request, caller: Caller, row: JobRow, attempt: int, task: TaskId, task_attempt: int
 ) -> TaskAttemptRow:
     """Return one task attempt as it was recorded; raise NoTaskLogError when it never began."""
-    # A role the job does not have is never looked up: it may hold characters no database takes.
+    # An unknown role is never looked up: it may contain characters that the database refuses.
     history = await task_of(request, caller, row, attempt, task.role, task.index)
     for found in history.attempts:
         if found.key.task_attempt == task_attempt and found.granted_at_ms is not None:
@@ -77,7 +77,7 @@ async def task_attempt_of(
         "NoTaskLogError",
         f"task {task.role}-{task.index} of job {row.user}~{row.name} has no attempt {task_attempt} "
         f"in job attempt {attempt}",
-        f"the newest that began is {begun[-1]}" if begun else "the task has not begun in it",
+        f"the newest that started is {begun[-1]}" if begun else "the task has not started in it",
     )
 
 

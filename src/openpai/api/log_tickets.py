@@ -1,8 +1,8 @@
-"""Addresses that open by themselves for two minutes: a log in a browser's new tab, or a stream of events.
+"""Tickets in the address of a log, valid for two minutes: for a browser's new tab, or a stream of events.
 
-Neither can send a login along, and clients of OpenPAI read logs at the address they were given and nothing else. A
-ticket is sealed with the platform's key. It names one path and the login that asked for it, so it opens nothing else,
-and nothing any more once that login has ended or has lost the right to read.
+Neither can send an Authorization header, and OpenPAI's clients read logs at the address they receive. A ticket is
+sealed with the platform's key. It names one path and one login; it gives access to nothing else, and none once that login has
+ended or has lost the right to read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Said(NamedTuple):
 
 
 class Tickets:
-    """Makes tickets and recognises who asked for them."""
+    """Issues tickets and recognises who asked for them."""
 
     def __init__(self, sealer: Sealer, sessions: Sessions, clock: Clock) -> None:
         self._sealer = sealer
@@ -45,14 +45,14 @@ class Tickets:
     async def caller(self, ticket: str, path: str) -> Caller:
         """Return who asked for a ticket.
 
-        Raises ForbiddenUserError for one that is over or for another path, UnauthorizedUserError for what is none.
+        Raises ForbiddenUserError for an expired one or another path, UnauthorizedUserError for any other text.
         """
         said = self._opened(ticket)
         if said is None:
-            raise Refused("UnauthorizedUserError", "this ticket is none", "ask where the logs are again, or log in")
+            raise Refused("UnauthorizedUserError", "this is not a ticket", "ask for the logs again, or log in")
         if said.path != path or self._clock.now_ms() >= said.until_ms:
-            message = "this address of a log was for two minutes and for this log only"
-            raise Refused("ForbiddenUserError", message, "ask where the logs are again, or log in")
+            message = "the address of a log is valid for two minutes and for this log only"
+            raise Refused("ForbiddenUserError", message, "ask for the logs again, or log in")
         return await self._sessions.holder(said.digest)
 
     def _opened(self, ticket: str) -> _Said | None:

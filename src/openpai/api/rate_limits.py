@@ -1,6 +1,6 @@
-"""How much one client may ask for: token buckets for requests, a short memory for failed logins.
+"""Rate limits per client: token buckets for requests, and counts of failed logins.
 
-All remember a bounded number of clients and forget the one that was quiet longest.
+Each remembers a bounded number of clients and forgets the least recent one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MINUTE_MS: Final = 60_000
 
 
 def network_of(address: str) -> str:
-    """Return where a client sits: its address, or the network of a version 6 one, which has 2^64 to choose from."""
+    """Return the address of a client, or the /64 network of an IPv6 address: its owner has 2^64 addresses."""
     if ":" not in address:
         return address
     try:
@@ -33,7 +33,7 @@ def network_of(address: str) -> str:
 
 
 class TooManyRequests(Refused):
-    """A client asked for too much; `retry_after_s` says when it may ask again."""
+    """A client exceeded a limit; `retry_after_s` says when it may retry."""
 
     def __init__(self, message: str, retry_after_s: float, limit: int) -> None:
         self.retry_after_s = max(ceil(retry_after_s), 1)
@@ -41,7 +41,7 @@ class TooManyRequests(Refused):
         super().__init__("TooManyRequestsError", message, f"wait {self.retry_after_s} s and try again")
 
     def headers(self) -> dict[str, str]:
-        """Return the headers that tell a program when to come back."""
+        """Return the headers that say when to retry."""
         return {
             "Retry-After": str(self.retry_after_s),
             "X-RateLimit-Limit": str(self.limit),
@@ -56,7 +56,7 @@ class _Bucket(NamedTuple):
 
 
 class RateLimiter:
-    """One bucket per client: it fills at a steady rate and each request takes one drop."""
+    """One token bucket per client: it fills at a steady rate, and each request takes one token."""
 
     def __init__(self, rate: Rate, clock: Clock, message: str) -> None:
         self.rate = rate
@@ -70,7 +70,7 @@ class RateLimiter:
         bucket = self._buckets.pop(client, None)
         left = float(self.rate.burst)
         if bucket is not None:
-            # A clock that was set back gives nothing and takes nothing.
+            # A clock that was set back neither adds nor removes tokens.
             since_s = max(now_ms - bucket.at_ms, 0) / 1000
             left = min(bucket.left + since_s * self.rate.per_s, left)
         elif len(self._buckets) >= CLIENTS_MAX:
@@ -83,7 +83,7 @@ class RateLimiter:
 
 
 class FailureLimiter:
-    """Failed tries of the last minute, per client."""
+    """Failed attempts of the last minute, per client."""
 
     def __init__(self, per_min: int, clock: Clock) -> None:
         self._per_min = per_min
@@ -91,7 +91,7 @@ class FailureLimiter:
         self._failed: dict[Hashable, deque[int]] = {}
 
     def begin(self, client: Hashable) -> None:
-        """Count a try as failed until `succeeded` says otherwise; raise TooMany after too many failures."""
+        """Count an attempt as failed until `succeeded` says otherwise; raise TooMany after too many failures."""
         self.check(client)
         failed = self._failed.pop(client, None)
         if failed is None:
@@ -104,7 +104,7 @@ class FailureLimiter:
     def check(self, client: Hashable) -> None:
         """Raise TooMany after too many failures of a client; nothing is counted."""
         failed, now_ms = self._failed.get(client, deque()), self._clock.now_ms()
-        # A clock that was set back must not lock anybody out until it is where it was.
+        # A clock that was set back must not lock a user out until it has caught up.
         while failed and not 0 <= now_ms - failed[0] < _MINUTE_MS:
             failed.popleft()
         if len(failed) >= self._per_min:
@@ -112,20 +112,20 @@ class FailureLimiter:
             raise TooManyRequests("too many failed logins", wait_s, self._per_min)
 
     def succeeded(self, client: Hashable) -> None:
-        """Take back the latest try of a client: it did not fail."""
+        """Remove the latest attempt of a client: it did not fail."""
         failed = self._failed.get(client)
         if failed:
             failed.pop()
 
 
 class LoginLimiter:
-    """Failed logins of the last minute, counted in three ways, so that guessing is slow from one place or from many.
+    """Limits failed logins in three ways, so that guessing is slow from one address or from many.
 
-    Tries for one user from one address, and tries from one address for anybody, are few. Tries for one user from
-    anywhere are bounded too, but an address that this user has logged in from does not count: whoever guesses from
-    a thousand places keeps other strangers waiting, and never the user at their own desk.
+    Attempts for one user from one address are limited, and attempts from one address for any user. Attempts for one
+    user from all addresses together are limited too, except from addresses where this user has logged in before, so
+    that guesses from a thousand addresses cannot lock the user out.
 
-    Capital letters make no other user here: a directory finds ERIN where it knows erin.
+    User names are compared without case: a directory finds ERIN where it knows erin.
     """
 
     def __init__(self, clock: Clock, *, per_min: int, per_min_of_address: int, per_min_of_user: int) -> None:
@@ -135,21 +135,21 @@ class LoginLimiter:
         self._known: dict[tuple[str, str], None] = {}
 
     def begin(self, user: str, address: str) -> None:
-        """Count a try as failed until `succeeded` says otherwise; raise TooMany after too many failures."""
+        """Count an attempt as failed until `succeeded` says otherwise; raise TooMany after too many failures."""
         counts = self._counts(user, address)
-        # Who is refused did not try: it counts nowhere, and takes nobody else's place in a memory.
+        # A refused attempt counts nowhere, and pushes no other client out of the memory.
         for failures, client in counts:
             failures.check(client)
         for failures, client in counts:
             failures.begin(client)
 
     def undecided(self, user: str, address: str) -> None:
-        """Take back the latest try: nobody could say whether it failed."""
+        """Remove the latest attempt: it is unknown whether it failed."""
         for failures, client in self._counts(user, address):
             failures.succeeded(client)
 
     def succeeded(self, user: str, address: str) -> None:
-        """Take back the latest try: it did not fail. The user is known at this address from now on."""
+        """Remove the latest attempt: it did not fail. The user is known at this address from now on."""
         self.undecided(user, address)
         pair = user.lower(), network_of(address)
         self._known.pop(pair, None)

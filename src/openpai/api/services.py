@@ -1,4 +1,4 @@
-"""What the entrance needs from the house behind it, in one place."""
+"""The ports that the API uses, and its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openpai.ports.work import KeptWork
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many requests per second, and so many at once after a pause."""
+    """Requests per second, and how many at once after a pause."""
 
     per_s: float
     burst: int
@@ -27,7 +27,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Manners of the entrance. The rates stop floods; no honest client should meet them."""
+    """Settings of the API. The rates stop floods; no ordinary client should reach them."""
 
     version: str
     requests: Rate = field(default=Rate(1_000, 4_000))
@@ -43,16 +43,16 @@ class Settings:
     upload_max_bytes: int = 1024**4
     """Of one file that is put into a storage."""
     token_lifetime_s: int = 86_400
-    """How long a login lasts that does not say."""
+    """How long a login lasts without an `expiration`."""
     token_cache_ms: int = 3_000
-    """How long a token that was revoked by another server may still be believed."""
+    """How long a token that another server revoked may still be accepted."""
     keep_alive_s: float = 15.0
     """How long a followed log may be silent before a sign of life is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignOn:
-    """Who vouches for people besides the passwords kept here, and which pages may receive a login."""
+    """Identity providers besides local passwords, and which pages may receive a login."""
 
     sso: SingleSignOn | None = None
     directory: PasswordDirectory | None = None
@@ -61,7 +61,7 @@ class SignOn:
     origins: tuple[str, ...] = ()
     """Other origins, such as https://portal.example.org, that a login may go back to."""
     is_group_required: bool = False
-    """Whether somebody in none of our groups is turned away."""
+    """Whether a person in none of our groups is refused."""
 
 
 def _always() -> bool:
@@ -78,7 +78,7 @@ async def _nothing_to_check() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The rooms behind the entrance, each as the promise it keeps."""
+    """What the API uses, each as a port."""
 
     platform: Platform
     jobs: JobQueries
@@ -89,17 +89,17 @@ class Services:
     is_ready: Callable[[], bool] = field(default=_always)
     """Whether the server can take requests: false while it starts and while it stops."""
     check_database: Callable[[], Awaitable[None]] = field(default=_no_complaint, kw_only=True)
-    """Raises Unavailable while the database does not answer; may be asked by anybody, however often."""
+    """Raises Unavailable while the database does not answer; cheap enough for every request."""
     readiness: Callable[[], Awaitable[Mapping[str, str]]] = field(default=_nothing_to_check, kw_only=True)
-    """Names what the platform needs, each with what is wrong with it at the moment, empty for nothing."""
+    """Returns each part that the platform needs with its current problem, empty for none."""
     cluster_settings: SettingsStore = field(kw_only=True)
     """What administrators set while the platform runs."""
     usage: UsageStore = field(kw_only=True)
     """Quotas, what was used, and the audit log."""
     sign_on: SignOn | None = field(default=None, kw_only=True)
-    """Who else vouches for people."""
+    """Other identity providers."""
     storages: Storages = field(kw_only=True)
     work: KeptWork | None = field(default=None, kw_only=True)
     """What tasks left in their working directories, where that is kept."""
     sealer: Sealer = field(kw_only=True)
-    """Makes what clients carry for us unreadable and unchangeable."""
+    """Encrypts and authenticates state that clients carry for us."""

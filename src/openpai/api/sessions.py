@@ -1,8 +1,7 @@
-"""Who is calling: tokens given out, recognised and revoked.
+"""Sessions: tokens are issued, recognised and revoked.
 
-A token holds 256 random bits. Only its SHA-256 is remembered, so a stolen database opens no door; the digest is also
-the name by which a token is listed and revoked. A token that was recognised is believed for a few seconds without
-asking the store again.
+A token has 256 random bits. Only its SHA-256 is stored, so a stolen database grants no access; the digest is also the
+name by which a token is listed and revoked. A recognised token is cached for a few seconds.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused
 
-BELIEVED_MAX: Final = 10_000
+CACHED_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who proved who they are."""
+    """An authenticated user."""
 
     principal: Principal
     token: Token = field(repr=False)
     action: str = ""
-    """What the route they came to is about: an action of `access.table`."""
+    """The action of `access.table` that the route needs."""
 
     @property
     def user(self) -> str:
@@ -45,85 +44,85 @@ class Caller:
         return self.principal.role is Role.ADMIN
 
     def check(self, thing: Thing, action: str | None = None) -> None:
-        """Raise why they may not do what they came for (or another action) to a thing."""
+        """Raise why they may not do the action of the route, or another one, to a thing."""
         check(self.principal, action or self.action, thing)
 
     def may(self, thing: Thing, action: str | None = None) -> bool:
-        """Return whether they may do what they came for (or another action) to a thing."""
+        """Return whether they may do the action of the route, or another one, to a thing."""
         return refusal(self.principal, action or self.action, thing) is None
 
 
 @dataclass(frozen=True, slots=True)
-class _Believed:
+class _Cached:
     caller: Caller
     since_ms: int
 
 
 def digest_of(token: str) -> str:
-    """Return what is remembered of a token."""
+    """Return the digest by which a token is stored."""
     return sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def _stranger(message: str = "this needs a login") -> Refused:
+def _unauthorized(message: str = "this needs a login") -> Refused:
     return Refused("UnauthorizedUserError", message, "log in and send `Authorization: Bearer TOKEN`")
 
 
 class Sessions:
-    """Gives out tokens and recognises them again."""
+    """Issues tokens and recognises them."""
 
     def __init__(self, users: AccountStore, clock: Clock, cache_ms: int) -> None:
         self._users = users
         self._clock = clock
         self._cache_ms = cache_ms
-        self._believed: dict[str, _Believed] = {}
-        self._doubts = 0
+        self._cached: dict[str, _Cached] = {}
+        self._revocations = 0
 
     async def caller(self, authorization: str | None) -> Caller:
-        """Return who sent an Authorization header; raise UnauthorizedUserError for nobody we know."""
+        """Return who sent an Authorization header; raise UnauthorizedUserError for an unknown token."""
         named, token = _read(authorization)
         if digest_in(token) is not None:
-            raise _stranger("this is the id of a token, and no token: a token itself is shown once, when it is made")
+            raise _unauthorized("this is the id of a token; the token itself is shown once, when it is created")
         caller = await self.holder(digest_of(token))
         if named is not None and not (caller.token.is_application and caller.user == named):
-            raise _stranger("a user name goes with an application token of that user")
+            raise _unauthorized("a user name goes with an application token of that user")
         return caller
 
     async def holder(self, digest: str) -> Caller:
-        """Return whose token has a digest; raise UnauthorizedUserError for one that opens no door any more."""
+        """Return whose token has a digest; raise UnauthorizedUserError for one that is no longer valid."""
         now_ms = self._clock.now_ms()
-        believed = self._believed.get(digest)
+        cached = self._cached.get(digest)
         # Also after the clock was set back.
-        is_fresh = believed is not None and 0 <= now_ms - believed.since_ms < self._cache_ms
-        caller = believed.caller if believed and is_fresh else await self._recognise(digest, now_ms)
+        is_fresh = cached is not None and 0 <= now_ms - cached.since_ms < self._cache_ms
+        caller = cached.caller if cached and is_fresh else await self._recognise(digest, now_ms)
         expires_at_ms = caller.token.expires_at_ms
         if expires_at_ms is not None and now_ms >= expires_at_ms:
-            self._believed.pop(digest, None)
-            raise _stranger("this token has expired")
+            self._cached.pop(digest, None)
+            raise _unauthorized("this token has expired")
         return caller
 
     def client(self, authorization: str) -> str | None:
-        """Return a name for the user behind a header if they were recognised lately; asks nobody."""
+        """Return a name for the user of a header if the token is in the cache."""
         try:
-            believed = self._believed.get(digest_of(_read(authorization)[1]))
+            cached = self._cached.get(digest_of(_read(authorization)[1]))
         except Refused:
             return None
         # A user may be called like an address.
-        return f"user {believed.caller.user}" if believed else None
+        return f"user {cached.caller.user}" if cached else None
 
     async def _recognise(self, digest: str, now_ms: int) -> Caller:
-        doubts = self._doubts
+        revocations = self._revocations
         found = await self._users.token(digest)
         if found is None:
-            self._believed.pop(digest, None)
-            raise _stranger("this token is unknown or was revoked")
+            self._cached.pop(digest, None)
+            raise _unauthorized("this token is unknown or was revoked")
         token, user = found
         caller = Caller(principal_of(user, token), token)
-        if doubts != self._doubts:
-            # Something was revoked while we asked; what we heard may be older than that.
+        if revocations != self._revocations:
+            # A token was revoked during the lookup; the answer may be older than that.
             return caller
-        if len(self._believed) >= BELIEVED_MAX:
-            del self._believed[next(iter(self._believed))]
-        self._believed[digest] = _Believed(caller, now_ms)
+        if len(self._cached) >= CACHED_MAX:
+            del self._cached[next(iter(self._cached))]
+        self._cached[digest] = _Cached(caller, now_ms)
         return caller
 
     async def open(
@@ -152,12 +151,12 @@ class Sessions:
     async def revoke(self, digest: str) -> bool:
         """Forget a token; return whether there was one."""
         was_there = await self._users.revoke(digest)
-        self._doubts += 1
-        self._believed.pop(digest, None)
+        self._revocations += 1
+        self._cached.pop(digest, None)
         return was_there
 
     async def live(self, user: str) -> tuple[Token, ...]:
-        """Return a user's tokens that still open the door; those that expired are forgotten."""
+        """Return a user's valid tokens; expired ones are removed."""
         now_ms = self._clock.now_ms()
         tokens = await self._users.tokens(user)
         expired = [token for token in tokens if token.expires_at_ms is not None and now_ms >= token.expires_at_ms]
@@ -172,15 +171,15 @@ class Sessions:
         return count
 
     def forget_all(self) -> None:
-        """Believe no token without asking the store again: rights have changed."""
-        self._doubts += 1
-        self._believed.clear()
+        """Empty the cache: rights have changed."""
+        self._revocations += 1
+        self._cached.clear()
 
     def forget(self, user: str) -> None:
-        """Believe none of a user's tokens without asking the store again."""
-        self._doubts += 1
-        for digest in [digest for digest, known in self._believed.items() if known.caller.user == user]:
-            del self._believed[digest]
+        """Remove a user's tokens from the cache."""
+        self._revocations += 1
+        for digest in [digest for digest, known in self._cached.items() if known.caller.user == user]:
+            del self._cached[digest]
 
 
 def _read(authorization: str | None) -> tuple[str | None, str]:
@@ -193,6 +192,6 @@ def _read(authorization: str | None) -> tuple[str | None, str]:
         try:
             named, _, token = base64.b64decode(value, validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
-            raise _stranger("the Authorization header cannot be read") from None
+            raise _unauthorized("the Authorization header cannot be read") from None
         return named, token
-    raise _stranger()
+    raise _unauthorized()

@@ -1,8 +1,7 @@
-"""The tasks of large jobs, as they were told last: ten thousand of them are ten megabytes and a third of a second.
+"""Cache of the task lists of large jobs: ten thousand tasks are ten megabytes and a third of a second to encode.
 
-Many people look at the same large job, again and again, and mostly nothing has changed since. So what was told is kept
-as long as the job's version stays, and one request at a time works it out: those that wait meanwhile are given what it
-found. Small jobs pass by.
+Many users look at the same large job, and it has mostly not changed since. A list is kept until the job's version
+changes. One request at a time computes it, and waiting requests share the result. Small jobs are not cached.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ BYTES_MAX: Final = 32 << 20
 
 
 class TaskCache:
-    """Keeps at most `bytes_max` of what was told about tasks, the latest."""
+    """Keeps the latest encoded task lists, at most `bytes_max` bytes."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._kept: dict[Hashable, tuple[int, bytes]] = {}
         self._turn = asyncio.Lock()
 
-    async def describe(self, row: JobRow, what: Hashable, tell: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Return what `tell` returns of the tasks of a job, or returned of this version or a later one.
+    async def get(self, row: JobRow, what: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Return what `compute` returns, or returned for this version of the job or a later one.
 
-        `what` distinguishes what is told about one job, and to whom.
+        `what` distinguishes the documents of one job.
         """
         if row.tasks_total <= TASKS_OF_SMALL:
-            return await tell()
+            return await compute()
         key = (row.id, row.archived_at_ms, what)
         found = self._newest(key, row.version)
         if found is not None:
@@ -39,7 +38,7 @@ class TaskCache:
         async with self._turn:
             found = self._newest(key, row.version)
             if found is None:
-                found = await tell()
+                found = await compute()
                 self._keep(key, row.version, found)
         return found
 
@@ -51,5 +50,5 @@ class TaskCache:
         self._kept.pop(key, None)
         self._kept[key] = version, message
         while sum(len(each) for _, each in self._kept.values()) > self._bytes_max:
-            # The oldest goes first, and what is larger than everything together is not kept at all.
+            # The oldest goes first; a list larger than the whole cache is not kept.
             del self._kept[next(iter(self._kept))]

@@ -55,7 +55,7 @@ _SAID: Final = {
     "FinishedJobError": ("job ann~train is over", "start it again first: pai job start train"),
     "IncorrectPasswordError": ("the password is not right", "try again"),
     "InvalidProtocolError": ("the job file has 1 fault", "mend the lines named in `faults`"),
-    "NoApiError": ("there is no GET /api/v2/job", "see /docs for what there is"),
+    "NoApiError": ("there is no GET /api/v2/job", "see /docs for the API"),
     "NoEnoughQuotaError": ("ann may have 8 GPUs at a time in vision", "ask for fewer GPUs"),
 }
 # What each status says where the error's name does not say it.

@@ -50,11 +50,11 @@ async def _task_roles(request: Request, caller: Caller, row: JobRow, attempt: At
         return await _roles(tasks, lambda task: shape(row, attempt, task))
 
     what = attempt.number, shape.__name__, may_read_logs(caller, row)
-    return await context_of(request).task_cache.describe(row, what, tell)
+    return await context_of(request).task_cache.get(row, what, tell)
 
 
 async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], TaskStatus | ShortTask]) -> bytes:
-    """Return tasks by role as JSON. There may be thousands of them: others have their turn in between."""
+    """Return tasks by role as JSON. Yields to other requests between roles, since there may be thousands of tasks."""
     roles = []
     for name, found in shapes.by_role(tasks).items():
         role = {"taskRoleStatus": {"name": name}}
