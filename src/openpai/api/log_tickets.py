@@ -1,8 +1,8 @@
 """Tickets in the address of a log, valid for two minutes: for a browser's new tab, or a stream of events.
 
 Neither can send an Authorization header, and OpenPAI's clients read logs at the address they receive. A ticket is
-sealed with the platform's key. It names one path and one login; it gives access to nothing else, and none once that login has
-ended or has lost the right to read.
+sealed with the platform's key. It names one path and one login; it gives access to nothing else, and none once
+that login has ended or has lost the right to read.
 """
 
 from __future__ import annotations
