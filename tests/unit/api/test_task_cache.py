@@ -33,7 +33,7 @@ class Telling:
 
 async def test_many_requests_at_once_have_one_answer() -> None:
     jobs, tell = TaskCache(), Telling()
-    answers = await asyncio.gather(*(jobs.describe(LARGE, "detail", tell) for _ in range(20)))
+    answers = await asyncio.gather(*(jobs.get(LARGE, "detail", tell) for _ in range(20)))
     assert (set(answers), tell.times) == ({b"1" * 10}, 1)
 
 
@@ -52,27 +52,27 @@ async def test_an_answer_serves_the_same_version_and_what_is_older(
     change: dict[str, object], what: str, times: int
 ) -> None:
     jobs, tell = TaskCache(), Telling()
-    await jobs.describe(LARGE, "detail", tell)
-    await jobs.describe(replace(LARGE, **change), what, tell)  # type: ignore[arg-type]
+    await jobs.get(LARGE, "detail", tell)
+    await jobs.get(replace(LARGE, **change), what, tell)  # type: ignore[arg-type]
     assert tell.times == times
 
 
 async def test_a_small_job_is_told_each_time() -> None:
     jobs, tell = TaskCache(), Telling()
     small = replace(LARGE, tasks_total=TASKS_OF_SMALL)
-    assert await jobs.describe(small, "detail", tell) != await jobs.describe(small, "detail", tell)
+    assert await jobs.get(small, "detail", tell) != await jobs.describe(small, "detail", tell)
 
 
 async def test_no_more_is_kept_than_there_is_room_for() -> None:
     jobs, tell = TaskCache(bytes_max=25), Telling()
     for job in ("a", "b", "c", "c", "b"):
-        await jobs.describe(replace(LARGE, id=job), "detail", tell)
+        await jobs.get(replace(LARGE, id=job), "detail", tell)
     assert tell.times == 3
-    await jobs.describe(replace(LARGE, id="a"), "detail", tell)
+    await jobs.get(replace(LARGE, id="a"), "detail", tell)
     assert tell.times == 4, "the oldest was let go"
     huge = Telling(26)
     for _ in range(2):
-        await jobs.describe(replace(LARGE, id="huge"), "detail", huge)
+        await jobs.get(replace(LARGE, id="huge"), "detail", huge)
     assert huge.times == 2
 
 
@@ -82,5 +82,5 @@ async def test_a_request_that_fails_keeps_nobody_waiting() -> None:
 
     jobs, tell = TaskCache(), Telling()
     with pytest.raises(OSError, match="the disk is gone"):
-        await jobs.describe(LARGE, "detail", fail)
-    assert await jobs.describe(LARGE, "detail", tell) == b"1" * 10
+        await jobs.get(LARGE, "detail", fail)
+    assert await jobs.get(LARGE, "detail", tell) == b"1" * 10
