@@ -6,6 +6,7 @@ import os
 from typing import Final, Protocol
 
 from openpai.access.accounts import User
+from openpai.app.clock import MonotonicClock
 from openpai.app.datadir import DataDir
 from openpai.app.settings import Settings
 from openpai.ports.backend import Backend
@@ -102,4 +103,5 @@ def _simulated(settings: Settings, data: DataDir, clock: Clock) -> Backend:
 
     gpus = SIMULATED_GPUS if settings.gpus_per_node is None else settings.gpus_per_node
     nodes = virtual_nodes(settings.nodes or SIMULATED_NODES, gpus, cpus=settings.cpus_per_node or SIMULATED_CPUS)
-    return SimulatedBackend(SimulatedCluster(nodes, say=LogFiles(data.logs).say), clock)
+    cluster = SimulatedCluster(nodes, say=LogFiles(data.logs).say)
+    return SimulatedBackend(cluster, clock, steady=MonotonicClock())

@@ -14,6 +14,17 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
+class MonotonicClock:
+    """Begins at the system's time and is never set."""
+
+    def __init__(self) -> None:
+        self._begins_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
+
+    def now_ms(self) -> int:
+        """Return the system's time at the beginning and what has passed since, in milliseconds."""
+        return self._begins_ms + time.monotonic_ns() // 1_000_000
+
+
 class SystemIdentities:
     """Gives out names that begin with the time, so that later ones sort after earlier ones."""
 

@@ -18,9 +18,13 @@ from openpai.protocol.errors import Broken
 class SimulatedBackend:
     """One server's connection to a simulated cluster. Closing it, or dropping it, leaves the cluster as it is."""
 
-    def __init__(self, cluster: SimulatedCluster, clock: Clock, *, is_driven: bool = False) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, clock: Clock, *, steady: Clock | None = None, is_driven: bool = False
+    ) -> None:
         self._cluster = cluster
         self._clock = clock
+        self._steady = steady or clock
+        """How long tasks run goes by a clock that is not set; only the times they report are the wall clock's."""
         self._is_driven = is_driven
         self._feed: Feed | None = None
         self._has_news = asyncio.Event()
@@ -30,7 +34,7 @@ class SimulatedBackend:
     async def open(self) -> None:
         """Connect, and report everything that is there already."""
         self._feed = self._cluster.connect(self._wake)
-        self.advance_to(self._clock.now_ms())
+        self.advance_to(self._now_ms())
 
     async def close(self) -> None:
         """Release everything but the tasks."""
@@ -52,7 +56,7 @@ class SimulatedBackend:
     async def apply(self, actions: Sequence[Action]) -> None:
         """Send actions to the cluster. Raise Broken when the backend is not open."""
         self._opened()
-        self._cluster.submit(actions, self._clock.now_ms())
+        self._cluster.submit(actions, self._now_ms())
         self._wait_for_next()
 
     async def observe(self) -> tuple[TaskSeen, ...]:
@@ -85,6 +89,11 @@ class SimulatedBackend:
         self._has_news.set()
         self._wait_for_next()
 
+    def _now_ms(self) -> int:
+        now_ms = self._steady.now_ms()
+        self._cluster.wall_ahead_ms = self._clock.now_ms() - now_ms
+        return now_ms
+
     def _wait_for_next(self) -> None:
         if self._is_driven or self._feed is None:
             return
@@ -95,10 +104,10 @@ class SimulatedBackend:
             self._timer.cancel()
             self._timer = None
         if due_ms is not None:
-            delay_s = max(0, due_ms - self._clock.now_ms()) / 1000
+            delay_s = max(0, due_ms - self._now_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._due)
             self._timer_due_ms = due_ms
 
     def _due(self) -> None:
         self._timer = None
-        self.advance_to(self._clock.now_ms())
+        self.advance_to(self._now_ms())

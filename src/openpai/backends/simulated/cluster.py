@@ -81,6 +81,8 @@ class SimulatedCluster:
         self._grants = NewestGrants()
         self._feeds: list[Feed] = []
         self._now_ms = 0
+        self.wall_ahead_ms = 0
+        """How far the wall clock, whose times tasks report, is ahead of the clock that they run by."""
         self._plans: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._plans_made = 0
 
@@ -192,7 +194,7 @@ class SimulatedCluster:
         if why_not is not None:
             self._end(task, why_not)
             return
-        task.started_at_ms = self._now_ms
+        task.started_at_ms = self._now_ms + self.wall_ahead_ms
         self._tell(task)
         self._follow(task, program_of(launch.commands, launch.env, self._default_run_ms, launch.shared_env))
 
@@ -269,7 +271,7 @@ class SimulatedCluster:
 
     def _end(self, task: Task, report: ExitReport) -> None:
         if task.exit is None:
-            task.exit = replace(report, started_at_ms=task.started_at_ms, ended_at_ms=self._now_ms)
+            task.exit = replace(report, started_at_ms=task.started_at_ms, ended_at_ms=self._now_ms + self.wall_ahead_ms)
             self._tell(task)
 
     def _tell(self, task: Task, feeds: Iterable[Feed] | None = None) -> None:
