@@ -1,8 +1,7 @@
-"""The pass that tells the backend what ought to exist and what may be forgotten.
+"""The pass that gives the backend its actions: which attempts to launch, kill and forget.
 
-It remembers what it told, so that nothing is told twice without need; after a restart everything is told again,
-which is harmless. An action that could not be told is told by a later pass. A pass is bounded by tasks, and a job with
-thousands of them shares it with others.
+It remembers the actions it sent and does not repeat them without need. After a restart it sends all of them again,
+which is harmless. A later pass sends an action that failed. A pass is bounded by tasks, and jobs share it.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ log: Final = structlog.get_logger(__name__)
 
 
 async def act(leader: Leader) -> bool:
-    """Tell the backend one bounded round of actions; return whether there may be more."""
+    """Send the backend one bounded round of actions; return whether there may be more."""
     active = leader.active
     taken = _take(active)
     try:
-        await _tell(leader, taken)
+        await _send(leader, taken)
     except BaseException:
         for id_, tasks in taken.items():
             active.to_act[id_] = {**dict.fromkeys(tasks), **active.to_act.get(id_, {})}
@@ -46,7 +45,7 @@ async def act(leader: Leader) -> bool:
 
 
 def _take(active: ActiveJobs) -> dict[str, list[TaskId]]:
-    """Take the tasks of one round from the desk; a job with more of them goes behind the others."""
+    """Take the tasks of one round; a job with more of them goes behind the other jobs."""
     taken: dict[str, list[TaskId]] = {}
     left = TASKS_PER_PASS
     for id_ in list(islice(active.to_act, TASKS_PER_PASS)):
@@ -62,15 +61,15 @@ def _take(active: ActiveJobs) -> dict[str, list[TaskId]]:
     return taken
 
 
-async def _tell(leader: Leader, taken: Mapping[str, Sequence[TaskId]]) -> None:
+async def _send(leader: Leader, taken: Mapping[str, Sequence[TaskId]]) -> None:
     active = leader.active
     actions: list[Action] = [ForgetTask(key) for key in islice(active.to_forget, TASKS_PER_PASS)]
-    spoilt: list[TaskSeen] = []
+    refused: list[TaskSeen] = []
     storages = await known_storages(leader.storages, (active.records[id_] for id_ in taken if id_ in active.records))
     for id_, tasks in taken.items():
         record = active.records.get(id_)
         if record is not None:
-            actions.extend(_actions(leader, record, tasks, storages, spoilt))
+            actions.extend(_actions(leader, record, tasks, storages, refused))
     if actions:
         _remember(leader, actions)
         try:
@@ -81,8 +80,8 @@ async def _tell(leader: Leader, taken: Mapping[str, Sequence[TaskId]]) -> None:
     for action in actions:
         if isinstance(action, ForgetTask):
             active.to_forget.pop(action.key, None)
-    if spoilt:
-        await hear(leader, spoilt)
+    if refused:
+        await hear(leader, refused)
 
 
 def _actions(
@@ -90,7 +89,7 @@ def _actions(
     record: JobRecord,
     among: Sequence[TaskId],
     storages: Mapping[str, Storage],
-    spoilt: list[TaskSeen],
+    refused: list[TaskSeen],
 ) -> list[Action]:
     want = wanted(record.job, among)
     tasks = [task for task in want.launch if record.job.key(task) not in leader.active.launched]
@@ -104,15 +103,15 @@ def _actions(
     except PaiError:
         raise
     except Exception as error:
-        # One sick job must not hold up everybody's: it fails, and the log says that the fault is ours.
+        # A job that meets a bug must not block the other jobs: it fails, and the log reports the bug.
         log.exception("a job cannot be launched; this is a bug, please report it", job=record.full_name)
         refusal = Broken(f"the task cannot be launched: {type(error).__name__}")
-    spoilt.extend(_refused(leader, record, task, refusal) for task in tasks)
+    refused.extend(_refused(leader, record, task, refusal) for task in tasks)
     return kills
 
 
 def _refused(leader: Leader, record: JobRecord, task: Task, error: PaiError) -> TaskSeen:
-    # Nothing was told to the backend, so nobody but us can say that this attempt is over.
+    # The backend never saw this attempt, so it cannot report its end.
     log.error("a task cannot be launched", job=record.full_name, error=error.message)
     report = ExitReport(1, ExitReason.LAUNCH_REFUSED, error.message, ended_at_ms=leader.clock.now_ms())
     return TaskSeen(record.job.key(task), task.grant or 0, None, report)
@@ -120,17 +119,17 @@ def _refused(leader: Leader, record: JobRecord, task: Task, error: PaiError) -> 
 
 def _remember(leader: Leader, actions: list[Action]) -> None:
     for action in actions:
-        if (message := _describe(leader, action)) is not None:
-            message.add(action.key)
+        if (sent := _sent(leader, action)) is not None:
+            sent.add(action.key)
 
 
 def _unremember(leader: Leader, actions: list[Action]) -> None:
     for action in actions:
-        if (message := _describe(leader, action)) is not None:
-            message.discard(action.key)
+        if (sent := _sent(leader, action)) is not None:
+            sent.discard(action.key)
 
 
-def _describe(leader: Leader, action: Action) -> set[AttemptKey] | None:
+def _sent(leader: Leader, action: Action) -> set[AttemptKey] | None:
     if isinstance(action, LaunchTask):
         return leader.active.launched
     return leader.active.killed if isinstance(action, KillTask) else None

@@ -14,7 +14,7 @@ from openpai.ports.store import JobRecord
 
 
 def adopt(leader: Leader, record: JobRecord) -> None:
-    """Put a job on the desk, with what of it waits."""
+    """Add a job to the active jobs, its waiting gangs to the scheduler, and its ports to the port book."""
     job = record.job
     leader.active.records[job.id] = record
     leader.active.act_on(job)
@@ -35,10 +35,10 @@ def release(
     freed: set[tuple[str, int]],
     changed: Collection[TaskId] | None = None,
 ) -> None:
-    """Give back what a job holds no longer, once, however often the step that frees it has to be saved.
+    """Give back what a job no longer holds, once, however often the change that frees it has to be saved.
 
-    What is over in the world is free in the world: no need to wait until that is written down. Only the tasks named
-    in `changed` are looked at, all of them when it is None.
+    A task that has exited holds nothing, so this need not wait for the save. Looks only at the tasks in `changed`, at
+    all of them when it is None.
     """
     job_id = before.job.id
     leaving: dict[str, list[int]] = {}
@@ -57,9 +57,9 @@ def release(
 
 
 def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None = None) -> None:
-    """Let the desk, the scheduler and the port book know that a job is now `after`.
+    """Bring the active jobs and the scheduler up to date with a saved change.
 
-    Only the tasks named in `changed` are looked at, all of them when it is None: a job may have thousands.
+    Looks only at the tasks in `changed`, at all of them when it is None: a job may have thousands.
     """
     active = leader.active
     id_ = after.job.id
@@ -72,7 +72,7 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
         active.steps.pop(id_, None)
     else:
         active.records[id_] = after
-        # Once its attempt has its verdict, every task that is alive has to end.
+        # The attempt has its verdict: every task that is alive has to end.
         is_ending_now = after.job.phase is JobPhase.ENDING and before.job.phase is not JobPhase.ENDING
         if active.act_on(after.job, None if is_ending_now else changed):
             leader.nudges.work.set()
@@ -105,7 +105,7 @@ def _forget_over(leader: Leader, before: JobRecord, after: JobRecord, changed: C
 def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
     waited = {members.gang for members in gangs.waiting(before.job, changed)}
     if gangs.has_changed(before, after):
-        _describe_anew(leader, after)
+        _describe_again(leader, after)
     if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
         for members in gangs.holding(after):
             leader.scheduler.checkpointed(members.gang, leader.steady.now_ms())
@@ -124,7 +124,7 @@ def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Colle
         leader.nudges.work.set()
 
 
-def _describe_anew(leader: Leader, record_: JobRecord) -> None:
-    for gang in leader.describe(record_, (*gangs.waiting(record_.job), *gangs.holding(record_))):
+def _describe_again(leader: Leader, record: JobRecord) -> None:
+    for gang in leader.describe(record, (*gangs.waiting(record.job), *gangs.holding(record))):
         leader.scheduler.change(gang)
     leader.nudges.work.set()

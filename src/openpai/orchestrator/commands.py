@@ -1,7 +1,7 @@
-"""What people wish for their jobs, one function each: submit, stop, start, priority, rank, checkpoints, why.
+"""The requests of users for their jobs, one function each: submit, stop, start, priority, rank, checkpoints, why.
 
-A wish is answered once it is durable. On the leading server it then reaches the passes through the desk; on any
-other server it reaches the leader through the store's inbox.
+A request is answered once it is durable. On the leading server it then changes the active jobs; on any other server
+it reaches the leader through the store's inbox.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class PlatformCommands(SharingCommands):
             if leader is not None:
                 leader.must_resync = True
             raise
-        # Who leads under a later lease finds the job in the store or in the inbox.
+        # The leader of a later lease finds the job in the store or in the inbox.
         if leader is not None and self.leader is leader and new.record.job.id not in leader.active.records:
             adopt(leader, new.record)
 

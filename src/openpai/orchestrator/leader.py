@@ -1,7 +1,7 @@
-"""What the passes share: the rooms they speak to, and the desk with every job that is not over.
+"""What the passes of the leading server share: the adapters, and every job that is not over.
 
-The desk is a copy of what the store holds, kept by the one server that leads. It is only ever replaced by what
-was just saved or just loaded, so losing it costs a reload and nothing else.
+`ActiveJobs` is a copy of what the store holds. Only what was just saved or just loaded replaces a part of it, so losing
+it costs a reload and nothing else.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Launcher(Protocol):
 
 @dataclass(slots=True)
 class Nudges:
-    """Something to do: set by whoever made the work, cleared by the pass that looks for it."""
+    """Set when there is something to do, cleared by the pass that does it."""
 
     work: asyncio.Event = field(default_factory=asyncio.Event)
     timers: asyncio.Event = field(default_factory=asyncio.Event)
@@ -64,27 +64,27 @@ class Nudges:
 
 @dataclass(slots=True)
 class ActiveJobs:
-    """The jobs at hand, and what the world was already told about them."""
+    """Every job that is not over, and which actions the backend already has for it."""
 
     records: dict[str, JobRecord] = field(default_factory=dict)
     heard: list[TaskSeen] = field(default_factory=list)
     """News from the backend that is not recorded yet."""
     to_act: dict[str, dict[TaskId, None]] = field(default_factory=dict)
-    """Tasks about which the world may have to be told something, by job, in the order of their turns."""
+    """Tasks that the backend may have to launch or kill, by job, in the order of their turns."""
     to_forget: dict[AttemptKey, None] = field(default_factory=dict)
     launched: set[AttemptKey] = field(default_factory=set)
     killed: set[AttemptKey] = field(default_factory=set)
     launchers: dict[str, Launcher] = field(default_factory=dict)
-    """What starts the tasks of a job, while more of them are to be started than one pass does."""
+    """Launches the tasks of a job, kept while the job has more of them than one pass launches."""
     steps: dict[str, set[tuple[int, int, str]]] = field(default_factory=dict)
-    """By job, which steps of tasks on their way its history tells already: job attempt, task attempt and words."""
+    """By job, the start-up steps that have an event: job attempt, task attempt and message."""
     placement_hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By gang, its seats where they are not those it was placed with any more."""
+    """By gang, its placement hints where they differ from those it was placed with."""
     hints_saved: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What of them is written down."""
+    """Those of them that are saved."""
 
     def act_on(self, job: Job, among: Iterable[TaskId] | None = None) -> bool:
-        """Let the world be told what it must know of a job, or of these tasks of it; return whether there is any."""
+        """Queue the launches and kills of a job, or of these tasks of it; return whether there are any."""
         want = wanted(job, among)
         tasks = [*(task.id for task in want.launch), *(key.task for key in want.kill)]
         if tasks:
@@ -107,14 +107,14 @@ class Sharing:
     half_life_ms: int | None = -1
     """-1 until it was read."""
     orders: dict[str, Order] = field(default_factory=dict)
-    """Who goes first, by virtual cluster."""
+    """The order of waiting gangs, by virtual cluster."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while nodes are looked at: what is read later must not be overtaken by what was read earlier."""
 
 
 @dataclass(slots=True)
 class Leader:
-    """The rooms and the desk of a server that leads under the lease `epoch`."""
+    """The adapters and the active jobs of a server that leads under the lease `epoch`."""
 
     store: JobStore
     backend: Backend
@@ -141,7 +141,7 @@ class Leader:
     steady: SteadyClock = field(init=False)
     """The scheduler's clock."""
     must_resync: bool = False
-    """The desk and the store disagree about grants: the leader has to begin again from the store."""
+    """The active jobs may differ from the store: the leader has to begin again from the store."""
 
     def __post_init__(self) -> None:
         self.steady = SteadyClock(self.clock)

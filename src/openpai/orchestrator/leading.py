@@ -23,7 +23,7 @@ log: Final = structlog.get_logger(__name__)
 
 
 async def take_over(leader: Leader) -> None:
-    """Fill an empty office: nodes, promises, jobs, grants and ports, then compare it with what the backend sees."""
+    """Load nodes, promises, jobs, grants and ports from the store, then compare them with what the backend sees."""
     leader.active = ActiveJobs()
     await look_at_nodes(leader)
     await forget_unneeded(leader)
@@ -31,9 +31,9 @@ async def take_over(leader: Leader) -> None:
     await learn_hints(leader)
     await learn_run_times(leader)
     records = await leader.store.active()
-    # Who holds devices that have a number takes them up first; what others hold beside theirs is found around it.
+    # Gangs that hold numbered devices come first; the scheduler then fits the others around them.
     for record in sorted(records, key=lambda record: (_is_without_devices(record), -record.priority)):
-        _take_up(leader, record)
+        _restore(leader, record)
     leader.scheduler.restored()
     for record in records:
         adopt(leader, record)
@@ -44,15 +44,15 @@ def _is_without_devices(record: JobRecord) -> bool:
     return not any(slot.devices for slot in record.slots.values())
 
 
-def _take_up(leader: Leader, record: JobRecord) -> None:
-    """Tell the scheduler what a job holds."""
+def _restore(leader: Leader, record: JobRecord) -> None:
+    """Restore in the scheduler what a job holds."""
     holding = gangs.holding(record)
     for gang, (members, spots) in zip(leader.describe(record, holding), holding.items(), strict=True):
         try:
             leader.scheduler.restore(gang, with_hints(leader, gang.id, spots), _since_ms(record, members))
         except Refused as error:
-            log.warning("a gang cannot be taken up exactly as it was", job=record.full_name, error=error.message)
-            _take_up_roughly(leader, gang, spots)
+            log.warning("a gang could not be restored exactly as it was", job=record.full_name, error=error.message)
+            _restore_devices(leader, gang, spots)
         if record.checkpoint_at_ms is not None:
             leader.scheduler.checkpointed(gang.id, record.checkpoint_at_ms)
 
@@ -64,10 +64,10 @@ def _since_ms(record: JobRecord, members: gangs.Members) -> int | None:
     return record.job.attempt_started_at_ms or min(times, default=None)
 
 
-def _take_up_roughly(leader: Leader, gang: Gang, spots: Sequence[Spot | None]) -> None:
-    """Take up a gang with its numbered devices only: where all else fails, the store still guards those."""
+def _restore_devices(leader: Leader, gang: Gang, spots: Sequence[Spot | None]) -> None:
+    """Restore a gang with its numbered devices only, which the store guards in any case."""
     bare = replace(gang, asks=tuple(Ask(0, 0, ask.gpus) for ask in gang.asks))
     try:
         leader.scheduler.restore(bare, [spot and spot._replace(placement_hint="") for spot in spots])
     except Refused as error:
-        log.warning("a running gang is not in the scheduler's books", job=gang.job, error=error.message)
+        log.warning("a running gang could not be restored in the scheduler", job=gang.job, error=error.message)

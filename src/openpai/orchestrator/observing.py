@@ -1,4 +1,4 @@
-"""What the backend sees becomes facts: a start, an end with its diagnosis, or something that should not be there."""
+"""Turns what the backend sees into facts: a start, an end with its diagnosis, or an attempt that should not exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openpai.ports.store import Event, JobRecord
 from openpai.protocol.errors import PaiError, Refused
 
 HEARD_PER_PASS: Final = 500
-"""Thousands of tasks may end in the same moment: so many ends are recorded in one transaction."""
+"""How many reports one transaction records: thousands of tasks may end at the same moment."""
 _READ_FOR_DIAGNOSIS: Final = ("stdout", "stderr")
 
 
@@ -76,7 +76,7 @@ async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]
 
 
 def _notes(leader: Leader, found: JobRecord, seen: TaskSeen) -> Iterator[Event]:
-    """Yield the step on its way that a task has taken, unless another task of the job has told the same already."""
+    """Yield the start-up step of a task, unless another task of the job has reported the same one."""
     if not seen.step or found.job.tasks[seen.key.task].phase is not TaskPhase.STARTING:
         return
     job = found.job
@@ -125,15 +125,15 @@ async def _tail(leader: Leader, key: AttemptKey) -> str:
 
 
 async def remove(leader: Leader, strangers: Iterable[TaskSeen]) -> None:
-    """End what runs without a right to; forget what is over and recorded."""
+    """Kill attempts that should not run; forget those that are over and recorded."""
     running = [KillTask(task.key, 0.0) for task in strangers if task.exit is None and not _is_over(leader, task.key)]
     over = [ForgetTask(task.key) for task in strangers if task.exit is not None]
     if running or over:
-        # To a server that leads no longer, everything its successor started is a stranger.
+        # A server that no longer leads does not know the attempts that its successor launched.
         await leader.store.check_lease(leader.epoch)
         await leader.backend.apply([*running, *over])
 
 
 def _is_over(leader: Leader, key: AttemptKey) -> bool:
-    # Its end was recorded a moment ago and this is older news of it.
+    # Its end was recorded a moment ago, and this report is older.
     return key in leader.active.to_forget

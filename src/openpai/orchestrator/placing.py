@@ -1,6 +1,6 @@
-"""The scheduler's decisions become grants: ports are allocated, and the placement is handed over to be saved.
+"""Turns the scheduler's decisions into grants: allocates ports, and hands the placement over to be saved.
 
-Only what was saved counts: the scheduler is told which placements became facts, the others go back.
+The scheduler commits the placements that were saved and rejects the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DECISIONS_MAX: Final = 256
 
 @dataclass(slots=True)
 class Proposal:
-    """The placements of one turn, from decision to fact."""
+    """The placements of one turn, from the decision until they are saved."""
 
     placed: dict[str, Mapping[TaskId, Slot]] = field(default_factory=dict)
     """What each gang was given."""
@@ -59,7 +59,7 @@ class Proposal:
     def _preempt(
         self, leader: Leader, decision: Preempt, now_ms: int, busy: Collection[str], updates: dict[str, JobUpdate]
     ) -> None:
-        """Let the victims leave, unless there is something else to save of one of them first."""
+        """Preempt the victims, unless one of them has another change to save first."""
         jobs = {gangs.job_of(victim): why for victim, why in zip(decision.victims, decision.whys, strict=True)}
         if any(job in busy or job in updates for job in jobs):
             leader.scheduler.reject(decision.gang)
@@ -72,7 +72,7 @@ class Proposal:
                 updates[job] = JobUpdate((Preempted(found.job.attempt, now_ms, why),))
 
     def settle(self, leader: Leader, changed: Mapping[str, JobRecord]) -> None:
-        """Tell the scheduler which placements became facts, and take back the ports of those that did not."""
+        """Commit the saved placements in the scheduler; reject the others and release their ports."""
         for gang, slots in self.placed.items():
             job = gangs.job_of(gang)
             held = changed[job].slots if job in changed else {}
@@ -112,7 +112,7 @@ async def _slots(leader: Leader, decision: Place) -> dict[TaskId, Slot] | None:
     slots: dict[TaskId, Slot] = {}
     for number, (task, spot) in enumerate(zip(members.tasks, decision.spots, strict=True), 1):
         if number % TASKS_AT_ONCE == 0:
-            # A gang of thousands: requests have their turn between its parts.
+            # A gang of thousands: serve other requests between its parts.
             await asyncio.sleep(0)
         address = leader.nodes[spot.node].address
         ports = leader.ports.take(address, labels[task.role])

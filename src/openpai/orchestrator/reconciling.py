@@ -1,6 +1,6 @@
-"""The pass that compares everything with everything, now and then, and after every restart.
+"""The pass that compares every record with what the backend sees: every 30 s, and after every restart.
 
-Edges can be missed, levels cannot: whatever the quick passes lost, this one finds.
+It finds what the other passes, which follow single reports, have missed.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from openpai.ports.store import JobRecord
 
 
 async def audit(leader: Leader) -> None:
-    """Hear everything the backend sees; launch again what is missing, and report as lost what vanished."""
+    """Record everything the backend sees; launch again what is missing, and report as lost what vanished."""
     running = {
         found.job.key(task): task
         for found in leader.active.records.values()
         for task in found.job.tasks.values()
         if task.phase is TaskPhase.RUNNING
     }
-    message = frozenset(leader.active.launched)
+    launched = frozenset(leader.active.launched)
     seen = await leader.backend.observe()
     there = {task.key for task in seen}
-    # Only what was there before we looked can be missed: later launches may not be seen yet.
+    # Only attempts from before `observe` can be missing: later launches may not be visible yet.
     now_ms = leader.clock.now_ms()
     gone = ExitReport(1, ExitReason.LOST, "it vanished without a report", ended_at_ms=now_ms)
     lost = [
@@ -33,12 +33,12 @@ async def audit(leader: Leader) -> None:
     everything = [*seen, *lost]
     for start in range(0, len(everything), HEARD_PER_PASS):
         await hear(leader, everything[start : start + HEARD_PER_PASS])
-    for key in sorted(message - there):
+    for key in sorted(launched - there):
         found = leader.active.records.get(key.job)
         if found is not None and is_current(found.job, key) and found.job.tasks[key.task].phase is TaskPhase.STARTING:
             leader.active.launched.discard(key)
             _act_again(leader, found, key)
-    # A kill may have been lost on its way; telling it again is harmless.
+    # A kill may have been lost; sending it again is harmless.
     for key in list(leader.active.killed):
         found = leader.active.records.get(key.job)
         if found is not None and is_current(found.job, key):
