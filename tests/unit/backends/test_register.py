@@ -1,0 +1,105 @@
+"""The register of attempts with a runner that has no directory, process or container, like one of a far cluster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from openpai.app.clock import SystemClock
+from openpai.backends.host.grants import NewestGrants
+from openpai.backends.host.register import Attempt, AttemptRegister
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.ports.backend import ForgetTask, KillTask, LaunchTask
+
+KEY = AttemptKey("job", 0, "worker", 0, 0)
+LAUNCH = LaunchTask(KEY, 1, "node", (0,), 1, 1, "image", "true")
+
+
+class Far:
+    """Records what its register asks for; nothing of it is done before a test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.register = AttemptRegister(self, NewestGrants(), {"node"}, SystemClock())
+
+    def new_attempt(self, key: AttemptKey, grant: int = 0, devices: tuple[int, ...] = ()) -> Attempt:
+        return Attempt(key, f"pod-{key.index}", grant, devices)
+
+    def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
+        return None
+
+    def fence(self, attempt: Attempt, report: ExitReport) -> None:
+        self.calls.append("fence")
+
+    def terminate(self, attempt: Attempt) -> None:
+        self.calls.append(f"terminate {attempt.grace_s:g}")
+
+    def destroy(self, attempt: Attempt) -> None:
+        self.calls.append("destroy")
+
+    def ended(self, attempt: Attempt, report: ExitReport) -> None:
+        self.calls.append("ended")
+
+    def remove(self, attempt: Attempt) -> None:
+        self.calls.append("remove")
+
+    def start(self, attempt: Attempt, launch: LaunchTask) -> None:
+        self.calls.append("start")
+
+
+@pytest.fixture
+def far() -> Far:
+    return Far()
+
+
+async def test_a_kill_of_what_still_starts_is_sent_once_it_runs(far: Far) -> None:
+    far.register.apply(LAUNCH, far.start)
+    far.register.apply(KillTask(KEY, 60.0), far.start)
+    far.register.apply(KillTask(KEY, 30.0), far.start)
+    assert far.calls == ["start"]
+    (attempt,) = far.register
+    far.register.started(attempt, 5)
+    far.register.stop_if_requested(attempt)
+    assert far.calls == ["start", "terminate 30"]
+    far.register.close()
+
+
+async def test_only_the_first_report_of_an_attempt_counts(far: Far) -> None:
+    far.register.apply(LAUNCH, far.start)
+    (attempt,) = far.register
+    far.register.started(attempt, 5)
+    far.register.end(attempt, ExitReport(3))
+    far.register.end(attempt, ExitReport(137, ExitReason.LOST))
+    (seen,) = await far.register.news()
+    assert seen.exit is not None
+    assert (seen.exit.code, seen.exit.started_at_ms, far.calls) == (3, 5, ["start", "ended"])
+
+
+async def test_a_job_is_known_until_the_last_of_it_is_removed(far: Far) -> None:
+    far.register.apply(LAUNCH, far.start)
+    (attempt,) = far.register
+    far.register.started(attempt, 5)
+    far.register.apply(ForgetTask(KEY), far.start)
+    assert KEY in far.register
+    far.register.end(attempt, ExitReport(137))
+    assert (KEY in far.register, far.register.is_leaving("pod-0"), far.register.has_job("job")) == (False, True, True)
+    far.register.removed(attempt)
+    assert (far.register.is_leaving("pod-0"), far.register.has_job("job")) == (False, False)
+    # Without a grace period it is destroyed, not terminated.
+    assert far.calls == ["start", "ended", "remove"]
+
+
+async def test_what_an_earlier_server_left_is_news_and_is_not_started_again(far: Far) -> None:
+    far.register.restore(far.new_attempt(KEY, 7), ExitReport(9))
+    far.register.apply(LAUNCH, far.start)
+    (seen,) = await far.register.news()
+    assert (seen.grant, seen.exit, far.calls) == (7, ExitReport(9), [])
+
+
+def test_the_register_needs_nothing_of_a_host() -> None:
+    code = "import sys, openpai.backends.host.register; print([name for name in sys.modules if 'backends' in name])"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "directory" not in found
+    assert "attempts" not in found
