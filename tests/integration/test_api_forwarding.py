@@ -113,7 +113,7 @@ async def test_nobody_who_leads_and_a_leader_that_does_not_answer_are_both_told(
 
     async with follower(world, httpx.MockTransport(refuse)) as http:
         answer = await http.get("/api/v2/nodes", headers=headers)
-        assert (answer.status_code, answer.json()["message"]) == (503, "the leader does not answer")
+        assert (answer.status_code, answer.json()["message"]) == (503, "the server that leads does not answer")
         assert "leader" not in answer.text
         monkeypatch.setattr(Elsewhere, "leader_url", "")
         answer = await http.get("/api/v2/nodes", headers=headers)

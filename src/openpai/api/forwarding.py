@@ -53,7 +53,7 @@ class Forwarder:
         try:
             answer = await self._open().send(asked, stream=True)
         except httpx.HTTPError:
-            raise Unavailable("the leader does not answer", "ask again in a few seconds") from None
+            raise Unavailable("the server that leads does not answer", "ask again in a few seconds") from None
         # The leader wrote the entry of the audit log.
         request.state.is_forwarded = True
         return StreamingResponse(_content(answer), answer.status_code, dict(_chosen(answer.headers.items(), _ANSWERED)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openpai.api import limits
+from openpai.api import rate_limits
 from openpai.api.rate_limits import FailureLimiter, LoginLimiter, RateLimiter, TooManyRequests, network_of
 from openpai.api.services import Rate
 
@@ -61,7 +61,7 @@ def test_who_is_refused_is_told_when_the_next_request_may_come() -> None:
 
 
 def test_clients_do_not_share_and_the_quietest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CLIENTS_MAX", 2)
+    monkeypatch.setattr(rate_limits, "CLIENTS_MAX", 2)
     buckets = RateLimiter(Rate(1, 2), Clock(), "too fast")
     assert [buckets.take(client) for client in ("a", "b", "a")] == [1, 1, 0]
     assert buckets.take("c") == 1
@@ -90,7 +90,7 @@ def test_failures_are_remembered_for_a_minute_and_successes_not_at_all() -> None
 
 
 def test_of_clients_that_failed_the_quietest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CLIENTS_MAX", 2)
+    monkeypatch.setattr(rate_limits, "CLIENTS_MAX", 2)
     failures = FailureLimiter(1, Clock())
     for client in ("a", "b", "c"):
         failures.begin(client)
@@ -179,7 +179,7 @@ def test_a_try_that_is_refused_counts_nowhere() -> None:
 
 
 def test_who_is_refused_crowds_nobody_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CLIENTS_MAX", 20)
+    monkeypatch.setattr(rate_limits, "CLIENTS_MAX", 20)
     one = guesses(Clock())
     for _ in range(5):
         one.begin("ann", "here")
@@ -220,7 +220,7 @@ def test_logins_that_succeed_are_never_counted() -> None:
 
 
 def test_of_places_that_are_known_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CLIENTS_MAX", 2)
+    monkeypatch.setattr(rate_limits, "CLIENTS_MAX", 2)
     one = guesses(Clock())
     for place in ("a", "b", "a", "c"):
         one.begin("ann", place)

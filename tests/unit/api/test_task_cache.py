@@ -60,7 +60,7 @@ async def test_an_answer_serves_the_same_version_and_what_is_older(
 async def test_a_small_job_is_told_each_time() -> None:
     jobs, tell = TaskCache(), Telling()
     small = replace(LARGE, tasks_total=TASKS_OF_SMALL)
-    assert await jobs.get(small, "detail", tell) != await jobs.describe(small, "detail", tell)
+    assert await jobs.get(small, "detail", tell) != await jobs.get(small, "detail", tell)
 
 
 async def test_no_more_is_kept_than_there_is_room_for() -> None:
