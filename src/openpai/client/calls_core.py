@@ -79,7 +79,7 @@ Steps = Generator["Call[Any] | Pause", Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Pages(Generic[T, Item]):
-    """A list that is told page by page."""
+    """A list that is read page by page."""
 
     first: Call[T]
     items: Callable[[T], tuple[Item, ...]]
@@ -170,7 +170,7 @@ class proceeds(_Mark[P, T]):  # noqa: N801
 
 
 class pages(_Mark[P, Item]):  # noqa: N801
-    """Marks a method that describes a list told page by page."""
+    """Marks a method that describes a list that is read page by page."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Pages[Any, Item]]) -> None:
         super().__init__(describe)

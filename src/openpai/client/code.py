@@ -143,7 +143,7 @@ def _walk(root: str, left_out: list[str]) -> Iterator[File]:
                 continue
             name = entry.path[len(root) + 1 :]
             if is_directory:
-                # A virtual environment under whatever name works nowhere else.
+                # A virtual environment of any name works nowhere else.
                 if not os.path.lexists(f"{entry.path}/pyvenv.cfg"):
                     ahead.append((entry.path, rules))
                 continue

@@ -89,7 +89,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # mkstemp makes the file 0600 from the start: no moment at which somebody else could open it.
+    # mkstemp makes the file 0600 from the start: no moment at which another user could open it.
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".credentials-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

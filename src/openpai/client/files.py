@@ -19,11 +19,11 @@ from openpai.protocol.errors import Unavailable
 
 PIECE_BYTES: Final = 1 << 20
 Progress = Callable[[int], object]
-"""Is told how many more bytes went through: fewer than none when some have to go once more."""
+"""Receives how many more bytes were sent: a negative number when some have to be sent again."""
 
 
 def _unheard(_: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 class StorageFiles:
@@ -36,7 +36,7 @@ class StorageFiles:
     def upload(self, source: Path, path: str, progress: Progress = _unheard) -> int:
         """Put a file of this machine into the storage, in the place of what is there, and return its size.
 
-        One that broke off is sent anew, and told to `progress` as so many bytes less. Raises Unavailable for a file
+        One that broke off is sent again, and counted back in `progress`. Raises Unavailable for a file
         that changes meanwhile: nothing of it is kept.
         """
         url = API + file_path(self._storage, path)

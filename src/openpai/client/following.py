@@ -23,7 +23,7 @@ TRIES_IN_A_ROW: Final = 8
 
 @dataclass(slots=True)
 class Follower:
-    """Where somebody is in the log that is read from `uri`."""
+    """The position in the log that is read from `uri`."""
 
     url: str
     uri: str

@@ -1,4 +1,4 @@
-"""When a request is tried again, how long after, and in which family a failure is told.
+"""When a request is tried again, how long after, and in which family of errors a failure is.
 
 A refusal is passed on as it came. What may work later (no connection, 429, 503) is tried a few more times with
 growing pauses, or after as long as the server asks for. A request that may have taken effect is never repeated
@@ -30,7 +30,7 @@ BUSY_MAX_S: Final = 10.0
 RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
 # A proxy between us and the server answers so, and does not know whether the server did what it was asked.
 UNSURE_STATUS: Final = frozenset({502, 504})
-# The server sends a keep-alive every 15 s; three missed ones mean that nobody is there.
+# The server sends a keep-alive every 15 s; three missed ones mean that the connection is dead.
 STREAM_TIMEOUT: Final = httpx.Timeout(10.0, read=50.0)
 TIMEOUT_S: Final = 60.0
 CONNECT_WITHIN_S: Final = 5.0
@@ -41,7 +41,7 @@ def options(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
     """Return how to set up the HTTP library for one server and one token; raise Refused for what can be neither."""
     if token and not (token.isascii() and token.isprintable()):
         message = "the token holds a line break or another character that no token has"
-        raise Refused("InvalidParametersError", message, "copy it anew, without what stands around it")
+        raise Refused("InvalidParametersError", message, "copy it again, without what stands around it")
     return {
         "base_url": url,
         "headers": {"Authorization": f"Bearer {token}"} if token else {},
@@ -89,16 +89,16 @@ class Deadline:
 
 
 def pause_s(attempt: int, headers: Mapping[str, str] | None = None) -> float:
-    """Return how long to wait before try number `attempt` + 1: as told by the server, else longer each time."""
-    told_s = None if headers is None else _retry_after_s(headers)
-    if told_s is not None:
-        return min(told_s, PAUSE_MAX_S)
+    """Return how long to wait before try number `attempt` + 1: as the server asks, else longer each time."""
+    asked_s = None if headers is None else _retry_after_s(headers)
+    if asked_s is not None:
+        return min(asked_s, PAUSE_MAX_S)
     # Spread out, so that a thousand clients of a restarted server do not come back in the same instant.
     return float(min(PAUSE_FIRST_S * 2**attempt, PAUSE_MAX_S) * random.uniform(0.5, 1.0))  # noqa: S311
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that `Retry-After` asks for; a date counts from the server's own, whatever our clock says."""
+    """Return the seconds that `Retry-After` asks for; a date counts from the server's own clock."""
     message = headers.get("Retry-After", "")
     if message.isascii() and message.isdigit():
         return float(message)
@@ -140,7 +140,7 @@ def after_failure(
 
 
 def after_refusal(call: Call[Any], attempt: int, response: httpx.Response, *, left_s: float = math.inf) -> float:
-    """Return how long to wait before the next try after a request was not granted; raise the error it tells of."""
+    """Return how long to wait before the next try after a request was not granted; raise its error."""
     if response.status_code not in RETRIED_STATUS or attempt == TRIES - 1:
         raise error_of(response)
     if response.status_code == 429 and (_retry_after_s(response.headers) or 0) > BUSY_MAX_S:
@@ -196,7 +196,7 @@ def _of_a_stranger(response: httpx.Response, message: str) -> PaiError:
 
 
 def error_of(response: httpx.Response) -> PaiError:
-    """Return the error a response tells of, in its family."""
+    """Return the error that a response describes, in its family."""
     try:
         body = response.json()
     except ValueError:

@@ -23,14 +23,14 @@ NullableMs = Annotated[int | None, Doc("milliseconds since 1970", example=1_767_
 
 
 class StatusMessage(Document):
-    """What was wished for is done, or will be."""
+    """The request was accepted, with its HTTP status."""
 
     status: Annotated[int, Doc("the HTTP status", example=200)]
     message: Sentence
 
 
 class Message(Document):
-    """What was wished for is done."""
+    """The request was accepted."""
 
     message: Sentence
 

@@ -53,7 +53,7 @@ class AttemptStatus(JobStatus, AttemptCause):
 
 
 class Restart(Document):
-    """An attempt that began because somebody wanted the job to run again."""
+    """An attempt that began because a user restarted the job."""
 
     attemptId: Annotated[int, Doc(example=1, minimum=0)]
     time: Annotated[int, Doc("milliseconds since 1970", example=1767225600000)]
@@ -202,5 +202,5 @@ class BulkResults(Document):
 
     done: Annotated[int, Doc(example=1, minimum=0)]
     failed: Annotated[int, Doc(example=0, minimum=0)]
-    more: Annotated[int, Doc("jobs that match beyond the first 1,000", example=0, minimum=0)]
+    more: Annotated[int, Doc("jobs that match after the first 1,000", example=0, minimum=0)]
     results: Sequence[BulkResult]

@@ -31,7 +31,7 @@ class Node(Document):
     cpus: Capacity
     memoryMB: Capacity
     gpus: Capacity
-    badDevices: Annotated[Sequence[int], Doc("GPUs that nobody is given", example=[])]
+    badDevices: Annotated[Sequence[int], Doc("GPUs that no job is given", example=[])]
     badBecause: Annotated[str, Doc("why an administrator marked GPUs as bad", example="")]
     tasks: Annotated[int, Doc("task attempts that hold something there", example=1)]
     virtualClusters: Sequence[VcName]

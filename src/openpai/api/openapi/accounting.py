@@ -1,4 +1,4 @@
-"""What is told of quotas, of use, of the audit log, of alerts, and of the server itself."""
+"""Operations on quotas, reports of use, the audit log, alerts, and the server itself."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "listAuditEntries", "Read the audit log", audit.AuditPage, media={"text/csv": _AUDIT_CSV}, headers=_FILE
     ),
     "GET /api/v2/alerts": Operation("listAlerts", "List alerts", list[alerts.Alert]),
-    "GET /api/v1/": Operation("getRoot", "Tell what this server is", server.ServerInfo),
-    "GET /api/v2/info": Operation("getInfo", "Tell what this server is", server.ServerInfo),
+    "GET /api/v1/": Operation("getRoot", "Show what this server is", server.ServerInfo),
+    "GET /api/v2/info": Operation("getInfo", "Show what this server is", server.ServerInfo),
     "GET /api/v2/": Operation("getBanner", "Greet people", media=_TEXT),
     "GET /prometheus/api/v1/query": Operation("queryMetrics", "Answer a query of Prometheus", server.Metrics),
     "GET /prometheus/api/v1/query_range": Operation(
         "queryMetricsOverTime", "Answer a query over a span of time", server.Metrics
     ),
     "GET /": Operation("getPage", "Say where people find what", media={"text/html": "<!doctype html>"}),
-    "GET /readyz": Operation("getReadiness", "Tell whether jobs can be submitted and run", server.Readiness),
-    "GET /healthz": Operation("getHealth", "Tell that this server is alive", server.Health),
+    "GET /readyz": Operation("getReadiness", "Show whether jobs can be submitted and run", server.Readiness),
+    "GET /healthz": Operation("getHealth", "Show that this server is alive", server.Health),
 }

@@ -1,4 +1,4 @@
-"""What is told of the machines: nodes, virtual clusters, promises, and how the scheduler thinks."""
+"""Operations on nodes, virtual clusters, the cluster's configuration and the scheduler."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "GET /api/v2/cluster/config": Operation("getClusterConfig", "Show what is promised", clusters.ClusterConfig),
     "PUT /api/v2/cluster/config": Operation(
         "setClusterConfig",
-        "Promise everything anew",
+        "Replace all promises",
         clusters.ClusterConfig,
         f"{_PROMISE} RemoveRunningVcError",
         request={"promises": "vision: 3 nodes, speech: 8 GPUs", "version": 3},

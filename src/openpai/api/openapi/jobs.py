@@ -1,4 +1,4 @@
-"""What is told of jobs: submitting, listing, looking at them, and what may be wished of them."""
+"""Operations on jobs: submit, list, show and change them."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "getJobConfig", "Show a job's file", None, f"{_JOB} NoJobConfigError", media={"text/yaml": _FILE}
     ),
     f"GET {_J}/{{job}}/events": Operation("listJobEvents", "List what happened to a job", jobs.EventList, _JOB),
-    f"GET {_J}/{{job}}/why": Operation("explainJob", "Tell why a job waits", jobs.JobWaits, _JOB),
+    f"GET {_J}/{{job}}/why": Operation("explainJob", "Show why a job waits", jobs.JobWaits, _JOB),
     f"GET {_J}/{{job}}/ssh": Operation(
-        "getJobSsh", "Tell how to reach a job's tasks", jobs.SshAddresses, f"{_JOB} NoJobConfigError NoJobSshInfoError"
+        "getJobSsh", "Show how to reach a job's tasks", jobs.SshAddresses, f"{_JOB} NoJobConfigError NoJobSshInfoError"
     ),
     f"PUT {_J}/{{job}}/tag": Operation(
         "tagJob", "Put a tag on a job", answers.StatusMessage, _JOB, request={"value": "baseline"}
@@ -76,7 +76,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     f"POST {_J}/{{job}}/checkpoint": Operation(
         "checkpointJob",
-        "Tell that a job saved its work",
+        "Record that a job saved its work",
         answers.StatusMessage,
         f"{_JOB} ReadOnlyJobError FinishedJobError",
     ),

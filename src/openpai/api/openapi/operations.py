@@ -1,7 +1,7 @@
-"""How the API tells what it answers: models of documents, and for each operation a name, a summary and its errors.
+"""What the API's description holds for each operation beyond its parameters.
 
-The models describe answers and never make them: shapes do that, quickly, and the tests hold every answer of theirs
-against the model here.
+The answers are types of `openpai.wire`. Shapes make them, mypy checks that, and the tests validate every answer against
+its type.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BINARY: Final = {"type": "string", "format": "binary"}
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is told of one operation beyond its parameters, which its function tells."""
+    """The name, summary, answer and errors of one operation; FastAPI reads its parameters from the route function."""
 
     id: str
     summary: str

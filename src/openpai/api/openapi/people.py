@@ -1,4 +1,4 @@
-"""What is told of people: logging in and out, users, groups, and the tokens that stand for them."""
+"""Operations on logins, tokens, users and groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALL: Final = {"email": "ann@example.org", "virtualCluster": ["vision"], "admin"
 _PROVIDER: Final = {"Location": "where to go on"}
 _GRANTS: Final = {"acls": {"virtualClusters": ["vision"], "storageConfigs": ["datasets"]}}
 OPERATIONS: Final[dict[str, Operation]] = {
-    f"GET {_A}/info": Operation("getLoginInfo", "Tell how to log in", tokens.LoginInfo),
+    f"GET {_A}/info": Operation("getLoginInfo", "Show how to log in", tokens.LoginInfo),
     f"POST {_A}/basic/login": Operation("logIn", "Log in with a password", tokens.Login, _LOGIN, request=_HE),
     f"DELETE {_A}/basic/logout": Operation("logOut", "Log out", answers.Message),
     f"GET {_A}/oidc/login": Operation(
@@ -57,7 +57,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         request={"name": "ci", "scope": "jobs"},
     ),
     f"DELETE {_T}/{{token}}": Operation("revokeToken", "Revoke a token", answers.Message, "NoTokenError"),
-    f"GET {_T}/check": Operation("checkToken", "Tell what a token stands for", tokens.TokenInfo),
+    f"GET {_T}/check": Operation("checkToken", "Show what a token stands for", tokens.TokenInfo),
     f"GET {_U}": Operation("listUsers", "List users", list[people.User | people.PublicUser]),
     f"POST {_U}": Operation(
         "createUser",

@@ -1,4 +1,4 @@
-"""What is told of storages and of the files in them."""
+"""Operations on storages and on the files in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of the tasks of jobs, of their logs, and of attempts as older clients ask for them."""
+"""Operations on tasks, their logs and files, and on job attempts as older clients ask for them."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ _SAID_BY_STATUS: Final = {
 
 
 def meaning(path: str, name: str) -> str:
-    """Return what a parameter of an operation means; raise KeyError for one of which nothing is told."""
+    """Return what a parameter of an operation means; raise KeyError for one without a description."""
     if path.endswith("/reports/use") and name in _OF_REPORTS:
         return _OF_REPORTS[name]
     for end, message in _OF_PATH.items():
@@ -95,5 +95,5 @@ def error_example(code: str) -> dict[str, Any]:
             "ReadOnly": f"this {thing} cannot be changed",
         }[found[1]]
         return {"code": code, "message": message, "advice": "look at the list of those there are"}
-    message, advice = _SAID_BY_STATUS.get(STATUS_OF[code], ("it is in use", "wait until nobody uses it"))
+    message, advice = _SAID_BY_STATUS.get(STATUS_OF[code], ("it is in use", "wait until it is no longer in use"))
     return {"code": code, "message": message, "advice": advice}

@@ -1,7 +1,7 @@
 """Completing the API's description: names, answers, errors and examples, for every operation.
 
-FastAPI reads parameters off the functions. What they answer is told in this room, and an operation of which nothing is
-told is a mistake of ours that shows at once.
+FastAPI reads the parameters from the route functions. The modules beside this one list the answers; an operation that
+is in none of them raises Broken when the description is written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     **accounting.OPERATIONS,
 }
 TAGS: Final = {
-    "jobs": "Submitting jobs, looking at them, and what may be wished of them.",
+    "jobs": "Submitting jobs, looking at them, and changing them.",
     "tasks": "The tasks of a job.",
     "logs": "What tasks write.",
     "cluster": "The machines.",
@@ -66,7 +66,7 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
             name = f"{method.upper()} {path}"
             message = OPERATIONS.get(name)
             if message is None:
-                raise Broken(f"nothing is told of what {name} answers")
+                raise Broken(f"no module of api/openapi lists the answer of {name}")
             _complete(operation, message, schemas.get(name), parts)
             for parameter in operation.get("parameters", ()):
                 if "description" not in parameter:

@@ -1,4 +1,4 @@
-"""What needs somebody's attention, in the shape of Alertmanager's first API, made of what is known now.
+"""Alerts in the shape of Alertmanager's first API, made of the current state of nodes and jobs.
 
 Names and severities are those of OpenPAI's rules where it has one for the matter, so that what reads its alerts
 goes on working.
@@ -18,7 +18,7 @@ from openpai.ports.queries import JobRow
 from openpai.wire import alerts as wire
 
 PENDING_MS: Final = 30 * 60_000
-"""How long a job may wait before somebody is told."""
+"""How long a job may wait before there is an alert."""
 STUCK_MS: Final = 30 * 60_000
 """How long a job may take from its grant to its first running task, or to end once it has to."""
 WATCHED: Final = (JobPhase.QUEUED.value, JobPhase.STARTING.value, JobPhase.ENDING.value)

@@ -15,7 +15,7 @@ _HEADS: Final = ("id", "time", "actor", "action", "target", "owner", "via", "add
 
 
 def entry(row: AuditRow, *, is_shown_whole: bool) -> AuditEntry:
-    """Return an entry; from where and with which token somebody else came is for administrators alone."""
+    """Return an entry; only administrators see the address and the token of another user."""
     of = row.entry
     return {
         "id": row.id,

@@ -1,4 +1,4 @@
-"""Virtual clusters, SKU types and the cluster's configuration, as the API tells them."""
+"""Virtual clusters, SKU types and the cluster's configuration."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Name = Annotated[str, Field(min_length=1, max_length=255)]
 class Acls(Body):
     """What a group grants its members."""
 
-    # Clients of OpenPAI hand back whatever they were given, so a key from elsewhere is no fault.
+    # Clients of OpenPAI send back every key that they were given, so a key from elsewhere is no fault.
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     admin: bool = Field(False, strict=True)

@@ -1,4 +1,4 @@
-"""Machines and reasons for waiting, as the API tells them."""
+"""Documents of nodes, holdings and reasons for waiting."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def held(shown: Sequence[Holding], others: Sequence[Holding]) -> wire.Holdings:
 
 
 def node_gpus(view: NodeView) -> NodeGpus:
-    """Return a machine's GPUs in OpenPAI's shape; what nobody can be given is not available."""
+    """Return a machine's GPUs in OpenPAI's shape; GPUs that no job can be given are not available."""
     is_open = view.is_healthy and not view.is_drained
     free = view.gpus_total - view.gpus_used - len(view.bad_devices)
     return {"gpuUsed": view.gpus_used, "gpuAvailable": max(0, free) if is_open else 0, "gpuTotal": view.gpus_total}

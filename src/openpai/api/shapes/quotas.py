@@ -19,7 +19,7 @@ _NAMED: Final = dict(zip(("gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHou
 
 
 class QuotaBody(Body):
-    """A quota as it shall be, or with `patch` what of it changes; without, a limit not given limits nothing."""
+    """A new quota, or with `patch` the changes of one; without `patch`, a missing limit limits nothing."""
 
     patch: bool = Field(False, description="true: limits that are not given stay as they are.")
     virtualCluster: str = Field(  # noqa: N815
@@ -27,7 +27,7 @@ class QuotaBody(Body):
     )
     user: str = Field("", max_length=255, pattern=NAME, description="Empty: for each user who has none of their own.")
     gpusRunning: int | None = Field(  # noqa: N815
-        None, ge=0, le=MANY, description="GPUs at a time; what is beyond waits."
+        None, ge=0, le=MANY, description="GPUs at a time; further jobs wait."
     )
     gpusPerJob: int | None = Field(  # noqa: N815
         None, ge=0, le=MANY, description="GPUs of one job; more is refused."
@@ -40,7 +40,7 @@ class QuotaBody(Body):
     )
 
     def named(self) -> tuple[str, ...]:
-        """Return the limits that shall be set, as the store calls them."""
+        """Return the limits to set, as the store calls them."""
         return tuple(of for name, of in _NAMED.items() if not self.patch or name in self.model_fields_set)
 
     def quota(self) -> Quota:

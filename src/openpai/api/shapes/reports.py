@@ -49,7 +49,7 @@ def day(at_ms: int) -> str:
 
 
 def added_up(rows: Iterable[UseRow], by: Sequence[str], groups: GroupsOf) -> list[dict[str, Any]]:
-    """Return the sums, in order. What was used by somebody in several groups counts in each of them."""
+    """Return the sums, in order. The use of a user in several groups counts in each of them."""
     sums: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         known = {"day": row.day, "user": row.user, "vc": row.virtual_cluster}

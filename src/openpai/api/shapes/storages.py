@@ -27,7 +27,7 @@ def listed(storage: Storage, *, is_default: bool) -> wire.StorageEntry:
 
 
 def detail(storage: Storage, *, is_default: bool, groups: Sequence[str] | None = None) -> wire.StorageDetail:
-    """Return a storage in full; `groups` are told to those who may change it."""
+    """Return a storage in full; `groups` are for users who may change it."""
     shown: wire.StorageDetail = {
         # mypy allows for entries of larger types; this one has no optional keys.
         **listed(storage, is_default=is_default),  # type: ignore[typeddict-item]

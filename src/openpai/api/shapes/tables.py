@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 CSV: Final = "text/csv; charset=utf-8"
-# Spreadsheets run a cell that begins like this, whoever wrote it; an apostrophe makes it text.
+# Spreadsheets run a cell that begins like this as a formula; an apostrophe makes it text.
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -22,7 +22,7 @@ def csv_of(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def wants_csv(format_: str | None, accept: str | None) -> bool:
-    """Return whether somebody asked for CSV, by a parameter or else by what they accept."""
+    """Return whether a request asks for CSV, by a parameter or else by its Accept header."""
     return format_ == "csv" if format_ else "text/csv" in (accept or "").lower()
 
 

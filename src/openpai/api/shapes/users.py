@@ -27,7 +27,7 @@ def user(found: User, groups: Iterable[Group]) -> people.User:
 
 
 def public_user(found: User) -> people.PublicUser:
-    """Return what anybody may know of a user."""
+    """Return what every user may know of another."""
     return {"username": found.name}
 
 
@@ -53,7 +53,7 @@ def checked(token: Token, is_admin: bool) -> tokens.TokenInfo:
 
 
 def token(found: Token, current: Token) -> tokens.Token:
-    """Return one of a user's tokens; `id` names it, and nobody can log in with it."""
+    """Return one of a user's tokens; `id` names it and is no credential."""
     return {
         "id": found.digest,
         "name": found.name,

@@ -101,7 +101,7 @@ class Jobs(Naming):
         tells_places = False
 
         def fresh(answer: model.JobPage) -> tuple[model.JobSummary, ...]:
-            # A server that only counts tells a job twice when others come meanwhile.
+            # A server that only counts lists a job twice when others come meanwhile.
             found = tuple(job for job in answer.jobs if job.full_name not in seen)
             if not answer.next:
                 seen.update(job.full_name for job in answer.jobs)
@@ -265,7 +265,7 @@ class Jobs(Naming):
 
     @asks
     def task_attempts(self, name: str, role: str, index: int, job_attempt: int) -> Call[Mapping[str, Any]]:
-        """Return a task with each of its attempts, newest first, as the server tells it."""
+        """Return a task with each of its attempts, newest first."""
         return Call("GET", task_path(self.path(name), role, index, job_attempt), as_it_came)
 
     def _asked_of(self, name: str, attempt: int | None = None) -> Call[model.JobDetail]:

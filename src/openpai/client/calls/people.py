@@ -50,7 +50,7 @@ class Users:
         virtual_clusters: Sequence[str] = (),
         groups: Sequence[str] = (),
     ) -> Call[None]:
-        """Let somebody in."""
+        """Create a user."""
         body = _describe(
             username=name,
             password=password,

@@ -61,7 +61,7 @@ class Sharing(Naming):
     def configure(
         self, *, promises: str | None = None, hived: str | None = None, version: int | None = None
     ) -> Call[model.ClusterConfig]:
-        """Promise something else from now on, as wishes or in HiveD's format; nobody is stopped for it."""
+        """Replace the promises, in words or in HiveD's format; running jobs are not stopped."""
         message = {"promises": promises, "hived": hived, "version": version}
         body = {key: value for key, value in message.items() if value is not None}
         # With a version a second try would be refused although the first one was granted.

@@ -1,6 +1,6 @@
 """What the platform answers, as plain frozen values a Python program can lean on.
 
-Names are in snake case and times are milliseconds since the epoch. Whatever a newer server says beyond these
+Names are in snake case and times are milliseconds since the epoch. What a newer server adds to these
 fields is not lost: `document` holds its answer as it came, and `--json` prints that.
 """
 

@@ -40,7 +40,7 @@ class Event(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Wait(Answer):
-    """Why something of a job waits, in words of whoever decided it."""
+    """Why a gang of a job waits, in the words of the scheduler or the quota that decided it."""
 
     code: str = text("code")
     message: str = text("message")

@@ -1,4 +1,4 @@
-"""Jobs as the server tells of them: one line of the list, or one with every task."""
+"""Jobs: one line of the list, or one with every task."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class JobPage:
     offset: int = 0
     """How many that match were left out before these."""
     next: str = field(default="", repr=False)
-    """Where the page after this one begins; empty at the end, and of servers that do not tell."""
+    """Where the page after this one begins; empty at the end, and of servers that do not say."""
 
     @classmethod
     def read(cls, document: Document, offset: int = 0, next_: str = "") -> JobPage:
@@ -102,13 +102,13 @@ class Results(Answer):
 
     results: tuple[Result, ...] = parts(Result, "results", is_needed=True)
     more: int = amount("more")
-    """How many match beyond those."""
+    """How many more match."""
     document: Document = whole()
 
 
 @dataclass(frozen=True, slots=True)
 class Restart(Answer):
-    """An attempt that began because somebody wanted the job to run again."""
+    """An attempt that began because a user restarted the job."""
 
     attempt: int = amount("attemptId")
     at_ms: int | None = number("time")
@@ -167,7 +167,7 @@ class JobDetail(Answer):
 
     @property
     def is_final(self) -> bool:
-        """Return whether nothing more happens until somebody starts the job again."""
+        """Return whether nothing more happens until a user starts the job again."""
         return self.state in FINAL_STATES
 
     @property

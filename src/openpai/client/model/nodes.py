@@ -1,4 +1,4 @@
-"""Machines as the server tells of them."""
+"""Nodes, and what jobs hold on them."""
 
 from __future__ import annotations
 

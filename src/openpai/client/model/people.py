@@ -1,4 +1,4 @@
-"""People, groups and tokens as the server tells of them."""
+"""Users, groups and tokens."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Checked(Answer):
 
 @dataclass(frozen=True, slots=True)
 class TokenView(Answer):
-    """One of a user's tokens, named by an id that nobody can log in with."""
+    """One of a user's tokens, named by an id that is no credential."""
 
     id: str = text("id")
     name: str = text("name")

@@ -1,4 +1,4 @@
-"""Virtual clusters, what they were promised, and how the queue is kept fair, as the server tells of them."""
+"""Virtual clusters, what they were promised, and how the queue is kept fair."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class VirtualCluster(Answer):
     guaranteed: Resources = part(Resources, "resourcesGuaranteed")
     used: Resources = part(Resources, "resourcesUsed")
     borrowed: Resources = part(Resources, "resourcesBorrowed")
-    """Held by its opportunistic jobs beyond the promise."""
+    """Held by its opportunistic jobs over the promise."""
     skus: tuple[tuple[str, int], ...] = value("skus", convert=_counts)
     running: int = amount("runningGangs")
     waiting: int = amount("waitingGangs")
@@ -65,7 +65,7 @@ class ClusterConfig(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Answer):
-    """When something may start: between these times, None where nobody can say, and what the guess rests on."""
+    """When something may start: between these times, None where that is unknown, and what the guess rests on."""
 
     earliest_ms: int | None = number("earliestTime")
     latest_ms: int | None = number("latestTime")

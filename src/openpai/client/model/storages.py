@@ -1,4 +1,4 @@
-"""Storages as the server tells of them; their credentials are never told."""
+"""Storages, without their credentials."""
 
 from __future__ import annotations
 

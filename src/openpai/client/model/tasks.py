@@ -1,4 +1,4 @@
-"""Tasks of a job as the server tells of them."""
+"""Tasks of a job."""
 
 from __future__ import annotations
 

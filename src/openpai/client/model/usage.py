@@ -1,4 +1,4 @@
-"""Limits, what was used, the audit log and alerts as the server tells of them."""
+"""Limits, what was used, the audit log and alerts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Report(Answer):
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry(Answer):
-    """Somebody did, or tried to do, something that changes the platform."""
+    """A user changed the platform, or tried to."""
 
     id: int = amount("id")
     at_ms: int | None = number("time")
