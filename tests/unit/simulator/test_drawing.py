@@ -100,7 +100,7 @@ def test_an_anomaly_is_marked_and_described() -> None:
     message = anomaly_sentences(found)
     assert message[0].startswith("With quotas on packed nodes, no job")
     assert message[1].startswith("With quotas on spread nodes, a waited longer")
-    assert message[2].startswith("Under HiveD, nobody")
+    assert message[2].startswith("Under HiveD, no job")
 
 
 @pytest.mark.parametrize(
