@@ -191,7 +191,7 @@ def test_a_key_from_the_environment_is_not_ours_to_change(data: Path) -> None:
     new = base64.urlsafe_b64encode(b"n" * 32).decode()
     message = rotate(data, PAI_SECRET_KEY=f"{new},{old}")
     assert message.returncode == 0, message.stderr
-    assert "leave nothing but the first key" in " ".join(message.stdout.split())
+    assert "to the first key alone" in " ".join(message.stdout.split())
     check_everything_opens(data, new)
     assert key_from(data / "secret.key") == old
 

@@ -90,7 +90,7 @@ def test_shares_are_set_at_the_start_and_stay(tmp_path: Path) -> None:
         assert http.put("/virtual-clusters/speech", json={"promise": "4 GPUs"}).status_code in (200, 201)
         assert gpus(http) == {"default": 12, "speech": 4, "vision": 16}
     bare.end()
-    assert "take the place" not in (tmp_path / "server.log").read_text()
+    assert "replace those that were set" not in (tmp_path / "server.log").read_text()
     file = tmp_path / "cluster.yaml"
     file.write_text(HIVED)
     other = Server.start(tmp_path, 0, "--backend", "simulated", "--cluster", str(file))
@@ -98,7 +98,7 @@ def test_shares_are_set_at_the_start_and_stay(tmp_path: Path) -> None:
         assert gpus(http) == {"default": 8, "vision": 3}
         config = http.get("/cluster/config").json()
         assert (config["version"], config["hived"]) == (3, HIVED)
-        assert "take the place of those made while" in (tmp_path / "server.log").read_text()
+        assert "replace those that were set while" in (tmp_path / "server.log").read_text()
         assert "node-03, node-04" in " ".join(config["problems"])
     other.end()
 

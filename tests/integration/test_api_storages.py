@@ -185,7 +185,7 @@ async def test_credentials_stay_when_the_place_stays_and_never_move_along(place:
     moved = {"type": "s3", "data": {**data, "endpoint": "http://two:9"}}
     answer = await place.ask("PUT", "/storages/s3", "root", json=moved)
     assert answer.status_code == 400
-    assert "belong to the old place" in answer.json()["message"]
+    assert "belong to the old one" in answer.json()["message"]
     moved["data"]["secretAccessKey"] = "another"
     assert (await place.ask("PUT", "/storages/s3", "root", json=moved)).status_code == 201
     for kind, without in (("s3", {"bucket": "b"}), ("local", {"path": str(place.root)})):

@@ -219,7 +219,7 @@ def test_members_that_lead_elsewhere_are_refused(tmp_path: Path, pai: Pai, hosti
     file = packed(tmp_path / "evil.tar.gz", (hostile, b""))
     message = pai("restore", file, "--data-dir", tmp_path / "deep" / "again")
     assert message.code != 0
-    assert "is no backup of openpai" in message.err
+    assert "is not a backup of openpai" in message.err
     assert not list(tmp_path.rglob("evil"))
     assert not (tmp_path / "deep" / "again" / "restoring").exists()
 

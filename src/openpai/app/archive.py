@@ -123,7 +123,7 @@ def unpack(archive: Path, target: Path) -> dict[str, Any]:
         message = f"the backup {archive} cannot be unpacked into {target}: {error.strerror or error}"
         raise Unavailable(message, "mend that, and try again; nothing was changed") from error
     if manifest is None:
-        raise _damaged(archive, "it has no manifest, so it was cut off or is no backup")
+        raise _damaged(archive, "it has no manifest, so it is incomplete or not a backup")
     _compare(archive, manifest, digests)
     return manifest
 
@@ -138,7 +138,7 @@ def _refuse_unsafe(archive: Path, member: tarfile.TarInfo, known: dict[str, Any]
     is_ours = member.name in (MANIFEST, SQLITE, POSTGRES, KEY, UIDS) or _LOG.fullmatch(member.name)
     if not member.isreg() or not is_ours or member.name in known or is_over:
         what = "is a link or no plain file" if not member.isreg() else "does not belong there"
-        message = f"{archive} is no backup of openpai: {member.name[:200]!r} in it {what}"
+        message = f"{archive} is not a backup of openpai: {member.name[:200]!r} in it {what}"
         raise Refused("BadConfigurationError", message, "nothing was changed; give a file of `pai admin backup`")
 
 
@@ -158,7 +158,7 @@ def _written(content: IO[bytes], target: Path) -> dict[str, Any]:
 
 
 def _make_private(directory: Path) -> None:
-    # With `parents=True` those above would be open to everybody.
+    # With `parents=True` the directories above would be open to all users.
     if not directory.is_dir():
         _make_private(directory.parent)
         directory.mkdir(mode=0o700)

@@ -62,7 +62,7 @@ class Server:
     api: Any
     leadership: Leadership | Follower
     hang_up: Callable[[], None]
-    """Ends every followed log, so that a server which stops need not wait for those who read it."""
+    """Ends every followed log, so that a stopping server need not wait for its readers."""
     is_ready: bool = False
 
 
@@ -88,7 +88,7 @@ class _Rooms:
 
 @asynccontextmanager
 async def build(settings: Settings) -> AsyncIterator[Server]:
-    """Open everything a server needs, and close it afterwards. Raises Refused for whatever cannot work."""
+    """Open everything a server needs, and close it afterwards. Raises Refused for settings that cannot work."""
     promised = promised_at_start(settings)
     said = read_identity(settings.identity) if settings.identity is not None else None
     async with AsyncExitStack() as stack:
@@ -212,17 +212,17 @@ def _watch_moments(rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> No
 
 
 class _IsOver:
-    """Says whether a task attempt has ended: from the desk while this server leads, else from the store."""
+    """Says whether a task attempt has ended: from the active jobs while this server leads, else from the store."""
 
     def __init__(self, commands: PlatformCommands, queries: SqlJobQueries) -> None:
-        self._wishes = commands
+        self._commands = commands
         self._queries = queries
 
     async def __call__(self, key: AttemptKey) -> bool:
-        leader = self._wishes.leader
-        found = leader.active.records.get(key.job) if leader else None
-        if found is not None:
-            return not is_current(found.job, key)
+        leader = self._commands.leader
+        record = leader.active.records.get(key.job) if leader else None
+        if record is not None:
+            return not is_current(record.job, key)
         rows = await self._queries.task_attempts(key.job, key.job_attempt, key.task)
         return any(row.key == key and row.phase in TASK_FINAL for row in rows)
 
@@ -232,13 +232,13 @@ def _holder(data: DataDir) -> str:
 
 
 def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[object]]:
-    """Return what is done now and then: old logs and audit entries go, and keys that nobody submits under again."""
+    """Return the hourly pass that removes old logs, events, audit entries and idempotency keys."""
     limits = Limits(
         int((settings.log_retention_days or DAYS_MAX) * DAY_MS), int((settings.log_retention_gb or GB_MAX) * (1 << 30))
     )
     retention = Retention(rooms.data.logs, rooms.queries, rooms.clock, limits)
 
-    async def keep_house() -> None:
+    async def clean_up() -> None:
         now_ms = rooms.clock.now_ms()
         await rooms.store.forget_keys(now_ms - KEYS_KEPT_MS)
         if settings.event_retention_days:
@@ -248,4 +248,4 @@ def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[o
         await retention.run_once()
         await asyncio.to_thread(rooms.work.expire)
 
-    return keep_house
+    return clean_up

@@ -79,7 +79,7 @@ def _target(file: Path, data: DataDir, *, force: bool) -> Path:
 
 @contextmanager
 def _workplace(file: Path) -> Iterator[Path]:
-    """Make a directory beside `file` that nobody else can enter, and remove it at the end.
+    """Make a directory beside `file` that no other user can enter, and remove it at the end.
 
     A run that was killed leaves it behind for the next run to remove.
     """
@@ -92,7 +92,9 @@ def _workplace(file: Path) -> Iterator[Path]:
         raise Refused("BadConfigurationError", message, "give a file in a directory of yours") from error
     try:
         if os.fstat(held).st_uid != os.geteuid():
-            raise Refused("BadConfigurationError", f"{work} belongs to somebody else", "give a file elsewhere")
+            raise Refused(
+                "BadConfigurationError", f"{work} belongs to another user", "give a file in another directory"
+            )
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

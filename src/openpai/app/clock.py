@@ -7,7 +7,7 @@ import time
 
 
 class SystemClock:
-    """Tells the system's time."""
+    """Reads the system's clock."""
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch."""
@@ -26,7 +26,7 @@ class MonotonicClock:
 
 
 class SystemIdentities:
-    """Gives out names that begin with the time, so that later ones sort after earlier ones."""
+    """Makes ids that begin with the time, so that later ones sort after earlier ones."""
 
     def __init__(self) -> None:
         self._last = 0

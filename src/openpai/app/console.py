@@ -1,4 +1,4 @@
-"""What a server tells whoever started it: on a terminal for people, as JSON lines of a log otherwise."""
+"""What a server prints when it starts and stops, and its log: text on a terminal, JSON lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from openpai.app.settings import Settings
 def set_up_logging() -> None:
     """Send the log to standard error: readable on a terminal, one JSON object per line elsewhere."""
     is_terminal = sys.stderr.isatty()
-    # Unless told otherwise structlog shows the variables of each function, and some hold secrets.
+    # By default structlog prints local variables, and some hold secrets.
     plain = structlog.dev.plain_traceback
     renderer: Any = (
         structlog.dev.ConsoleRenderer(exception_formatter=plain) if is_terminal else structlog.processors.JSONRenderer()
@@ -37,7 +37,7 @@ def set_up_logging() -> None:
 
 
 def _set_up_libraries(processors: list[Any]) -> None:
-    """Let what libraries log look like what we log."""
+    """Give the log lines of libraries the format of our own."""
     meant_for_us = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     form = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=processors[:-1], processors=[meant_for_us, processors[-1]]
@@ -59,16 +59,18 @@ class Console:
         say = self._console.print
         say(f"[bold]openpai {version}[/bold] is up at [bold]{url}[/bold]   (API: {url}/docs)")
         if self._settings.api_only:
-            say(f"data in {self._settings.data_dir}   it answers requests; another server runs the jobs", markup=False)
+            say(
+                f"data in {self._settings.data_dir}   answers requests only; another server runs the jobs", markup=False
+            )
             return
         say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}", markup=False)
         if self._settings.backend == "process":
             settings = self._settings
             others = ", or give tasks another user with --task-uids" if settings.runs_tasks_as_root else ""
-            message = f"jobs run as processes with {settings.rights}: let in only people you trust{others}"
+            message = f"jobs run as processes with {settings.rights}: give accounts only to people you trust{others}"
             say(message, style="yellow", markup=False)
             if is_open:
-                say("[bold yellow]and it listens beyond this machine, as --allow-remote says[/bold yellow]")
+                say("[bold yellow]other machines can reach it, because of --allow-remote[/bold yellow]")
         if password is not None:
             say(f"first start: user [bold]{admin}[/bold], password [bold]{password}[/bold]   (shown only now)")
         say(f"next: pai login --url {url} --user {admin}   Ctrl-C ends the server, not its jobs")

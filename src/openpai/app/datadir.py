@@ -1,4 +1,4 @@
-"""The directory that holds everything of one server: who may use it, and what lies where."""
+"""The directory that holds everything of one server: who may use it, and where its files are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DataDir:
 
     root: Path
     lock: IO[str] | None
-    """Shared by those who only look; None where the directory cannot be written."""
+    """Shared by readers; None where the directory cannot be written."""
 
     @property
     def database_url(self) -> str:

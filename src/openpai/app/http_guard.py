@@ -114,7 +114,7 @@ class BoundedHeads(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
-        self._refuse(400, "InvalidParametersError", "this is no HTTP request")
+        self._refuse(400, "InvalidParametersError", "this is not an HTTP request")
 
     def _unsupported_upgrade_warning(self) -> None:
         """Say nothing: what a client would rather speak is no news."""
@@ -140,7 +140,7 @@ class BoundedHeads(HttpToolsProtocol):
         return self.client[0] if self.client else "local"
 
     def _tell(self, refusal: Refused) -> None:
-        # Once in a while: whoever floods the server must not flood its log as well.
+        # Rarely: a client that floods the server must not flood its log as well.
         if self.loop.time() - BoundedHeads._told_at_s >= TELL_EVERY_S:
             BoundedHeads._told_at_s = self.loop.time()
             _log.warning("a connection was refused", reason=refusal.message, address=self._address())

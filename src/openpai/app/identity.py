@@ -48,7 +48,7 @@ class OidcPart(_Part):
     def _is_sound(self) -> Self:
         found = urlsplit(self.issuer)
         if found.scheme == "http" and not is_this_machine(found.hostname or ""):
-            # Whoever sits in between could log in as anybody.
+            # A machine in the middle could log in as any user.
             raise ValueError(f"{self.issuer} would send keys and secrets in clear; use https://")
         _secret("clientSecret", self.client_secret, self.client_secret_env)
         return self

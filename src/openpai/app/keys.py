@@ -43,7 +43,7 @@ def rotate_key(
     database_url: DatabaseOption = None,
     json: Json = False,
 ) -> None:
-    """Seal all secrets with a new key, and let the old one open nothing any more; stop the server first.
+    """Seal all secrets with a new key, after which the old one opens nothing; stop the server first.
 
     Cut off at any moment, it leaves every secret readable; run it again to finish.
     """
@@ -60,7 +60,7 @@ def rotate_key(
         if len(keys) < 2:
             raise Refused(
                 "BadConfigurationError",
-                f"the key comes from {ENVIRONMENT}, which nobody but you can change",
+                f"the key comes from {ENVIRONMENT}, and only you can change that",
                 f"set {ENVIRONMENT}=NEW,OLD, with {NEW_KEY} for NEW; then run this again",
             )
         done = _resealed(database, Vault(",".join(keys)))
@@ -68,19 +68,21 @@ def rotate_key(
         if not given:
             write_keys(data.key_file, keys[1:] if is_wrong else keys[:1])
         if is_wrong:
-            message = f"the key opens none of the {len(done.lost)} secrets there are, so it belongs to another database"
+            message = (
+                f"the key opens none of the {len(done.lost)} secrets of this database, so it belongs to another one"
+            )
             raise Refused(
                 "BadConfigurationError", message, "put back the key that belongs to this one; nothing was changed"
             )
-    _tell(done, from_environment=bool(given), as_json=json)
+    _report(done, from_environment=bool(given), as_json=json)
 
 
 def _refuse_servers(database: Database, data: DataDir) -> None:
     found = leader(database)
-    # A server that was killed leaves its lease behind; nobody else can be in the directory that we hold.
+    # A killed server of this directory leaves its lease behind, but we hold the directory's lock.
     if found is None or found[0].rpartition("/")[0] == f"{socket.gethostname()}:{data.root}":
         return
-    warn(f"the server {found[0]} led over this database last; whether it still does shows within {LEASE_S:g} s")
+    warn(f"the server {found[0]} led over this database last; waiting up to {LEASE_S:g} s to see whether it still runs")
     over_s = time.monotonic() + LEASE_S
     while time.monotonic() < over_s:
         time.sleep(_LOOK_S)
@@ -102,28 +104,28 @@ def _keys_with_new(path: Path) -> list[str]:
 
 
 def _resealed(database: Database, vault: Vault) -> Resealed:
-    columns = (TextColumn("sealing secrets anew"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("sealing secrets"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=error_console(), transient=True) as progress:
         task = progress.add_task("", total=count_sealed(database))
         return reseal(database, vault, lambda count: progress.advance(task, count))
 
 
-def _tell(done: Resealed, *, from_environment: bool, as_json: bool) -> None:
+def _report(done: Resealed, *, from_environment: bool, as_json: bool) -> None:
     if as_json:
         document({"sealed": done.sealed, "lost": list(done.lost)})
         return
     say(f"{done.sealed} secrets are sealed with the new key.")
     if done.lost:
         named = ", ".join(done.lost[:_NAMED_MAX]) + (", ..." if len(done.lost) > _NAMED_MAX else "")
-        say(f"{len(done.lost)} could not be opened by any key and were left as they are: {named}")
+        say(f"{len(done.lost)} could not be opened by any key and were left unchanged: {named}")
     if from_environment:
-        say(f"Now leave nothing but the first key in {ENVIRONMENT}, for every server, and start them.")
+        say(f"Now set {ENVIRONMENT} to the first key alone on every server, and start them.")
     else:
-        say("The old key opens nothing any more. Backups made before still need it.")
+        say("The old key opens nothing in this database. Older backups still need it.")
 
 
 def unlock(data: DataDir, database: Database, *, may_make: bool) -> Vault:
-    """Return the vault of a database. Raises Refused when its key is missing or open to everybody."""
+    """Return the vault of a database. Raises Refused when its key is missing or readable by other users."""
     given = os.environ.get(ENVIRONMENT)
     source = ENVIRONMENT if given else str(data.key_file)
     if not given:
@@ -141,12 +143,12 @@ def require_key(file: Path) -> None:
     """Raise Refused when there is no key file."""
     if not file.exists():
         message = f"the key file {file} is missing, and secrets are sealed with its key"
-        advice = f"put it back; if it is lost for good, write {NEW_KEY} to it and say all secrets anew"
+        advice = f"put it back; if it is lost, write {NEW_KEY} to it and enter all secrets again"
         raise Refused("BadConfigurationError", message, advice)
 
 
 def _refuse_strangers(file: Path) -> None:
     if file.exists() and file.stat().st_mode & _OTHERS:
         message = f"every user of this machine may read or change the key file {file}"
-        advice = f"chmod 600 {file}; if somebody may have read it, also run `pai admin rotate-key`"
+        advice = f"chmod 600 {file}; if another user may have read it, also run `pai admin rotate-key`"
         raise Refused("BadConfigurationError", message, advice)

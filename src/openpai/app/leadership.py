@@ -25,7 +25,7 @@ from openpai.scheduler.interface import SharingScheduler
 from openpai.system.supervision import note_failure
 
 WATCH_EVERY_S: Final = 2.0
-"""How often a server that waits looks whether the lease was renewed: it learns of a renewal so much later at most."""
+"""How often a waiting server checks whether the lease was renewed."""
 log: Final = structlog.get_logger(__name__)
 
 
@@ -51,7 +51,7 @@ class Leadership:
         self._store = store
         self._backend = backend
         self._new_scheduler = new_scheduler
-        self._wishes = commands
+        self._commands = commands
         self._secrets = secrets
         self._logs = logs
         self._clock = clock
@@ -69,29 +69,32 @@ class Leadership:
 
     async def run(self) -> None:
         """Lead whenever possible, until cancelled."""
-        waits_for = ""
+        last_message = ""
         try:
             while True:
                 try:
                     await self._once()
-                    waits_for = ""
+                    last_message = ""
                 except (LeaseLost, Resync) as error:
-                    # A new name means a new epoch, so that nothing of this term is taken for the next one's.
+                    # A new name means a new epoch, so that no write of this term passes in the next one.
                     self._terms += 1
-                    waits_for = ""
+                    last_message = ""
                     self._holder = f"{self._process}-{self._terms}"
-                    log.warning("this server leads no longer and begins again", error=str(error) or "its desk is old")
+                    log.warning(
+                        "this server leads no longer and will try again",
+                        error=str(error) or "its copy of the active jobs is outdated",
+                    )
                     if isinstance(error, Resync):
-                        # What is wrong may still be wrong, and must not keep the machine busy.
+                        # The cause may persist, and must not keep the machine busy.
                         await asyncio.sleep(PAUSE_AFTER_ERROR_S)
                 except Unavailable as error:
-                    # Once, and not each second of an outage of hours.
-                    if error.message != waits_for:
-                        log.warning("leading has to wait", error=error.message)
-                    waits_for = error.message
+                    # Log an outage of hours once, not each second.
+                    if error.message != last_message:
+                        log.warning("this server cannot lead yet", error=error.message)
+                    last_message = error.message
                     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
                 except Exception as error:
-                    # A server that cannot begin says so and ends; one that served already goes on serving.
+                    # A server that cannot start exits with the error; one that already serves goes on.
                     if not self.is_settled.is_set():
                         raise
                     note_failure("lead", error)
@@ -99,7 +102,7 @@ class Leadership:
                     self._holder = f"{self._process}-{self._terms}"
                     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
         finally:
-            self._wishes.leader = None
+            self._commands.leader = None
             # A lease that cannot be given back runs out.
             with contextlib.suppress(Unavailable):
                 await self._store.release_lease(self._holder)
@@ -124,13 +127,13 @@ class Leadership:
             storages=self._storages,
         )
         await take_over(leader)
-        self._wishes.leader = leader
+        self._commands.leader = leader
         log.info("this server leads", epoch=epoch, jobs=len(leader.active.records), nodes=len(leader.nodes))
         self.is_settled.set()
         try:
             await lead(leader, self._holder, self._housekeeping)
         finally:
-            self._wishes.leader = None
+            self._commands.leader = None
 
 
 class Follower:

@@ -1,6 +1,6 @@
 """The endless loops of a server that leads. Each runs one bounded pass, again and again.
 
-A loop carries no message: whoever makes work nudges, and the pass looks for itself. When the store or the backend
+A loop carries no message: a nudge wakes it, and the pass finds its work itself. When the store or the backend
 does not answer, the loop waits a moment and the next pass finds the same work.
 """
 
@@ -32,7 +32,7 @@ log: Final = structlog.get_logger(__name__)
 
 
 class Resync(Exception):
-    """The desk cannot be trusted any more: lead again from the store."""
+    """The leader's copy of the active jobs is outdated: lead again from the store."""
 
 
 async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable[object]]) -> None:
@@ -69,7 +69,7 @@ async def _turns(leader: Leader) -> None:
         await leader.nudges.work.wait()
         if await _guarded(leader, turn(leader)):
             leader.nudges.work.set()
-            # Others get their turn between two rounds of a long queue.
+            # Other tasks run between two rounds of a long queue.
             await asyncio.sleep(0)
 
 
@@ -110,7 +110,7 @@ async def _guarded(leader: Leader, work: Awaitable[Any]) -> Any:
     except (LeaseLost, Resync):
         raise
     except Unavailable as error:
-        log.warning("a pass has to wait", error=error.message)
+        log.warning("a pass of the leader failed and will be repeated", error=error.message)
         if leader.must_resync:
             raise Resync from error
     except ENDINGS:

@@ -94,10 +94,10 @@ def up(
         typer.Option(help="Run each person's tasks as a user of their own, out of these numbers: 200000-265535."),
     ] = None,
     allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Let a process backend serve people beyond this machine.")
+        bool, typer.Option("--allow-remote", help="Let a process backend serve other machines.")
     ] = False,
     cluster: Annotated[
-        Path | None, typer.Option(help="Share the machines out as this file says, in HiveD's format.")
+        Path | None, typer.Option(help="Define the virtual clusters by this file, in HiveD's format.")
     ] = None,
     share: Annotated[
         str | None, typer.Option(help="Share them out in a few words: 'team-a: 3 nodes, team-b: 8 GPUs'.")
@@ -204,13 +204,13 @@ ADMIN = {
     "restore": ("openpai.app.restore:restore", "Make a data directory of a backup."),
     "check": ("openpai.app.check:check", "Check database, key, files and free space."),
     "config": ("openpai.app.admin:config", "Print a configuration file with every setting, explained."),
-    "reset-password": ("openpai.app.admin:reset_password", "Let somebody log in as an administrator again."),
+    "reset-password": ("openpai.app.admin:reset_password", "Make a user an administrator with a new password."),
     "rotate-key": ("openpai.app.keys:rotate_key", "Seal all secrets with a new key."),
 }
 
 app.command(cls=Command, short_help="Replay a job trace over the real scheduler.")(simulate)
 app.add_typer(group("Look after a platform where it runs: backup, keys, passwords.", ADMIN), name="admin")
 vc_app.command(cls=Command, short_help="Write a configuration for the machines there are.")(plan)
-scheduler_app.command(cls=Command, short_help="Decide again on a snapshot, and say why.")(replay)
+scheduler_app.command(cls=Command, short_help="Decide again on a snapshot, and explain each decision.")(replay)
 
 __all__ = ["app", "run"]

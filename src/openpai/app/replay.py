@@ -47,7 +47,7 @@ def plan(
     with session.connect() as pai:
         seen = pai.nodes()
     if not seen:
-        raise Refused("BadConfigurationError", "there are no nodes to promise", "see pai node list")
+        raise Refused("BadConfigurationError", "there are no nodes to share", "see pai node list")
     nodes = [
         (Node(node.name, node.cpus.total, node.memory_mb.total, node.gpus.total), node.gpu_model)
         for node in sorted(seen, key=lambda node: node.name)
@@ -110,7 +110,7 @@ def _snapshot(file: Path) -> Mapping[str, Any]:
     except ValueError as error:
         raise Refused("InvalidParametersError", f"{file} is not JSON: {error}", "name a snapshot's file") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT or not {"now_ms", "core", "waiting"} <= data.keys():
-        raise Refused("InvalidParametersError", f"{file} is no snapshot", "take one with `pai scheduler snapshot`")
+        raise Refused("InvalidParametersError", f"{file} is not a snapshot", "take one with `pai scheduler snapshot`")
     return data
 
 

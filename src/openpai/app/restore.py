@@ -41,7 +41,7 @@ def restore(
     """
     root, file = data_dir.expanduser().absolute(), file.expanduser().absolute()
     if not file.is_file():
-        raise Refused("BadConfigurationError", f"there is no file {file}", "give what `pai admin backup` wrote")
+        raise Refused("BadConfigurationError", f"there is no file {file}", "give a file that `pai admin backup` wrote")
     _refuse_full(root, force=force)
     with ExitStack() as stack:
         is_full = bool(_entries(root))

@@ -67,14 +67,14 @@ class Room:
         try:
             space = space_of(self._root)
         except OSError:
-            # Whatever became of the directory, whoever needs it next says so.
+            # The next use of the directory reports what is wrong with it.
             return
         least = scarce_below(space.total)
         if space.free < least:
             raise Unavailable(
-                f"the platform's disk is almost full: {space.free // _MB} MiB are free, and new jobs are taken from "
-                f"{least // _MB} MiB on",
-                "jobs that run go on, and can be stopped; an administrator can free space, then submit the job again",
+                f"the platform's disk is almost full: {space.free // _MB} MiB are free, and new jobs need "
+                f"{least // _MB} MiB",
+                "running jobs go on and can be stopped; ask an administrator to free space, then submit the job again",
             )
 
 
@@ -86,7 +86,7 @@ class Reserve:
         self._file = root / RESERVE
 
     def release(self) -> bool:
-        """Let the system have the file's room; return whether there was any."""
+        """Remove the file, which frees its space; return whether it was there."""
         try:
             self._file.unlink()
         except FileNotFoundError:
@@ -127,7 +127,7 @@ class Reserve:
         try:
             found = os.fstat(file)
             # Half of it may be used up before it is taken again: this is looked at often.
-            # The last room of a full disk is for those who need it now.
+            # Do not reserve the last free space of a full disk.
             if space.free > 2 * size and found.st_blocks * 512 < found.st_size + size // 2:
                 keep_room(file, found.st_size, size)
         finally:
@@ -170,7 +170,7 @@ class RoomGuard:
         self._reserve = Reserve(root)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="room")
         self._is_scarce = False
-        self._is_told = False
+        self._is_logged = False
         self._directories: list[str] = []
 
     def close(self) -> None:
@@ -236,9 +236,9 @@ class RoomGuard:
             try:
                 cap_logs(directory, most)
             except OSError as error:
-                if not self._is_told:
+                if not self._is_logged:
                     log.warning("logs cannot be cut; they may fill the disk", path=directory, error=str(error))
-                self._is_told = True
+                self._is_logged = True
 
     def _cut_and_keep(self, most: int) -> None:
         self._cut_all(self._directories, most)

@@ -79,7 +79,7 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             gc.collect()
             gc.freeze()
             gc.set_threshold(GARBAGE_THRESHOLD)
-            # Last of all, and told at once: a start that failed after this would keep the password to itself.
+            # The last step before the welcome: if the start failed after this, the password would be lost.
             made_up = None if settings.api_only else await ensure_admin(services.users, services.clock, admin_password)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             built.is_ready = True
@@ -115,7 +115,7 @@ class _Server(uvicorn.Server):
         yield
 
     def leave(self) -> None:
-        """Begin to stop; asked twice, do not wait for anybody."""
+        """Begin to stop; on a second call, do not wait for open requests."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self._hang_up()

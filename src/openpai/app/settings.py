@@ -45,7 +45,7 @@ class Settings:
     task_uids: str | None = None
     """Range of user numbers, such as 200000-265535, out of which each person's tasks get a user of their own."""
     allow_remote: bool = False
-    """Whether a process backend may serve people beyond this machine."""
+    """Whether a process backend may serve other machines."""
     ready_file: Path | None = None
     """Written, as JSON with `url` and `pid`, once the server answers."""
     docker_url: str | None = None
@@ -64,11 +64,11 @@ class Settings:
     api_only: bool = False
     """Whether to answer requests only, over the data directory and the database of a server that runs the jobs."""
     cluster: Path | None = None
-    """File that says in HiveD's format who is promised what."""
+    """Configuration of the virtual clusters, a file in HiveD's format."""
     share: str | None = None
     """The same in a few words, such as `team-a: 3 nodes, team-b: 8 GPUs`."""
     identity: Path | None = None
-    """The file that says who else vouches for people."""
+    """The file that configures other sources of users."""
     log_max_mb: int = LOG_MAX_MB_DEFAULT
     """How much of its logs a task attempt may keep; the middle of what is more is cut out. 0: all of them."""
     work_max_mb: int = 0
@@ -92,7 +92,9 @@ class Settings:
     def check(self) -> None:
         """Raise Refused for settings that cannot or should not go together."""
         if not 0 <= self.port <= 65535:
-            raise Refused("BadConfigurationError", f"--port {self.port} is no port", "use 0 (any free one) to 65535")
+            raise Refused(
+                "BadConfigurationError", f"--port {self.port} is not a port number", "use 0 (any free one) to 65535"
+            )
         if self.nodes is not None and self.nodes < 1:
             raise Refused("BadConfigurationError", f"--nodes {self.nodes} leaves nothing to run on", "use 1 or more")
         if self.cpus_per_node is not None and self.cpus_per_node < 1:
@@ -101,12 +103,14 @@ class Settings:
             raise Refused("BadConfigurationError", f"--gpus-per-node {self.gpus_per_node} is negative", "use 0 or more")
         self._check_retention()
         if self.cluster is not None and self.share is not None:
-            raise Refused("BadConfigurationError", "--cluster and --share say the same thing twice", "give one of them")
+            raise Refused(
+                "BadConfigurationError", "--cluster and --share both define the virtual clusters", "give one of them"
+            )
         if self.api_only and (self.cluster is not None or self.share is not None):
             message = "--api-only leaves sharing the cluster to the server that runs the jobs"
             raise Refused("BadConfigurationError", message, "give --cluster or --share to that one, or use `pai vc`")
         if self.connections_per_address < 1:
-            message = f"--connections-per-address {self.connections_per_address} lets nobody in"
+            message = f"--connections-per-address {self.connections_per_address} would refuse every connection"
             raise Refused("BadConfigurationError", message, "use 1 or more")
         networks(self.trusted_proxies or ())
         if self.has_task_users:
@@ -115,28 +119,28 @@ class Settings:
         if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):
             raise Refused(
                 "BadConfigurationError",
-                f"--backend process gives every job {self.rights}, and --host {self.host} lets others in",
-                "use --backend docker, or listen on 127.0.0.1, or say --allow-remote if that is what you want",
+                f"--backend process gives every job {self.rights}, and --host {self.host} serves other machines too",
+                "use --backend docker, listen on 127.0.0.1, or add --allow-remote to permit it",
             )
 
     def _check_retention(self) -> None:
         if not 0 <= self.work_retention_hours <= DAYS_MAX * 24:
-            message = f"--work-retention-hours {self.work_retention_hours:g} is no number of hours"
+            message = f"--work-retention-hours {self.work_retention_hours:g} is not a valid number of hours"
             raise Refused("BadConfigurationError", message, "use 0, which keeps nothing, or more")
         if not 0 <= self.work_max_mb <= GB_MAX * 1024:
-            message = f"--work-max-mb {self.work_max_mb} is no size"
+            message = f"--work-max-mb {self.work_max_mb} is not a valid size"
             raise Refused("BadConfigurationError", message, "use 0, which sets no limit, or more")
         if not 0 <= self.audit_retention_days <= DAYS_MAX:
-            message = f"--audit-retention-days {self.audit_retention_days:g} is no number of days"
+            message = f"--audit-retention-days {self.audit_retention_days:g} is not a valid number of days"
             raise Refused("BadConfigurationError", message, "use 0, which keeps entries for ever, or more")
         if not 0 <= self.event_retention_days <= DAYS_MAX:
-            message = f"--event-retention-days {self.event_retention_days:g} is no number of days"
+            message = f"--event-retention-days {self.event_retention_days:g} is not a valid number of days"
             raise Refused("BadConfigurationError", message, "use 0, which keeps events as long as their jobs, or more")
         if not 0 <= self.log_retention_days <= DAYS_MAX:
-            message = f"--log-retention-days {self.log_retention_days:g} is no number of days"
+            message = f"--log-retention-days {self.log_retention_days:g} is not a valid number of days"
             raise Refused("BadConfigurationError", message, "use 0, which keeps logs until there are too many, or more")
         if not 0 <= self.log_retention_gb <= GB_MAX:
-            message = f"--log-retention-gb {self.log_retention_gb:g} is no size"
+            message = f"--log-retention-gb {self.log_retention_gb:g} is not a valid size"
             raise Refused("BadConfigurationError", message, "use 0, which keeps logs until they are too old, or more")
         if self.log_max_mb and not LOG_MAX_MB_LEAST <= self.log_max_mb <= GB_MAX * 1024:
             message = f"--log-max-mb {self.log_max_mb} leaves too little of a log to be of use"
@@ -146,7 +150,7 @@ class Settings:
 
     @property
     def rights(self) -> str:
-        """Say in words what tasks of the process backend may do."""
+        """Return in words which rights tasks of the process backend have."""
         if self.task_user is not None:
             return f"the rights of the user {self.task_user}"
         if self.task_uids is not None:
@@ -170,14 +174,14 @@ class Settings:
             raise Refused("BadConfigurationError", message, "give one of them")
         if self.backend != "process":
             message = f"{option} is for the process backend, and --backend is {self.backend}"
-            raise Refused("BadConfigurationError", message, f"leave {option} away: the image says who runs in it")
+            raise Refused("BadConfigurationError", message, f"remove {option}: the image defines the user of its tasks")
         if os.geteuid() != 0:
             message = f"only a server that is root can run tasks as {self.task_user or 'other users'}"
-            raise Refused("BadConfigurationError", message, f"leave {option} away, or start the server as root")
+            raise Refused("BadConfigurationError", message, f"remove {option}, or start the server as root")
 
     def _check_containers(self) -> None:
-        """Raise Refused for what cannot be said of containers, or is said though there are none."""
-        said = {
+        """Raise Refused for invalid container options, and for any of them without the docker backend."""
+        options = {
             "--host-network": self.host_network,
             "--task-subnets": self.task_subnets is not None,
             "--pids-per-task": self.pids_per_task is not None,
@@ -185,25 +189,25 @@ class Settings:
             "--allow-infiniband": self.allow_infiniband,
         }
         if self.backend != "docker":
-            for option in (option for option, is_said in said.items() if is_said):
+            for option in (option for option, is_given in options.items() if is_given):
                 message = f"{option} is for the docker backend, and --backend is {self.backend}"
-                raise Refused("BadConfigurationError", message, "leave it away, or say --backend docker")
+                raise Refused("BadConfigurationError", message, "remove it, or use --backend docker")
         if self.host_network and self.task_subnets is not None:
             message = "--host-network leaves no networks that --task-subnets could be for"
             raise Refused("BadConfigurationError", message, "give one of them")
         if self.pids_per_task is not None and self.pids_per_task < PIDS_MIN:
-            message = f"--pids-per-task {self.pids_per_task} is too few for the shells that run a task"
+            message = f"--pids-per-task {self.pids_per_task} is too few for the shells around a task"
             raise Refused("BadConfigurationError", message, f"use {PIDS_MIN} or more")
         if self.node_address is not None:
             try:
                 ipaddress.ip_address(self.node_address)
             except ValueError:
-                message = f"--node-address {self.node_address} is no IP address"
+                message = f"--node-address {self.node_address} is not an IP address"
                 raise Refused("BadConfigurationError", message, "give one such as 192.0.2.7") from None
         subnets = self.task_network
         if subnets is not None and self.node_address and ipaddress.ip_address(self.node_address) in subnets:
             message = f"--node-address {self.node_address} is inside --task-subnets {subnets}"
-            raise Refused("BadConfigurationError", message, "give tasks a range that nobody uses")
+            raise Refused("BadConfigurationError", message, "give tasks a range that is not in use")
 
     @property
     def task_network(self) -> ipaddress.IPv4Network | None:
@@ -213,7 +217,7 @@ class Settings:
         try:
             return ipaddress.IPv4Network(self.task_subnets)
         except ValueError as error:
-            message = f"--task-subnets {self.task_subnets} is no range of addresses: {error}"
+            message = f"--task-subnets {self.task_subnets} is not a range of addresses: {error}"
             raise Refused("BadConfigurationError", message, "give one such as 10.213.0.0/16") from None
 
 

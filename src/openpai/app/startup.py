@@ -35,10 +35,10 @@ log: Final = structlog.get_logger(__name__)
 
 
 async def ensure_admin(users: AccountStore, clock: Clock, wished: str | None) -> str | None:
-    """Create the user `admin` if nobody is there yet; return the password made up for it, None if none was.
+    """Create the user `admin` if there are no users; return the password generated for it, None if none was.
 
-    `wished` is used instead of a made-up password. It is ignored when there are users: changing a password is
-    another thing than starting a server, and an `admin` that somebody removed stays removed.
+    `wished` replaces the generated password. It is ignored when there are users: a start changes no password,
+    and a removed `admin` stays removed.
     """
     if await users.users():
         return None
@@ -46,7 +46,7 @@ async def ensure_admin(users: AccountStore, clock: Clock, wished: str | None) ->
         raise Refused(
             "BadConfigurationError",
             f"PAI_ADMIN_PASSWORD has {len(wished)} characters",
-            f"give at least {PASSWORD_MIN}, or leave it away to have one made up",
+            f"give at least {PASSWORD_MIN}, or unset it to get a generated one",
         )
     password = wished or made_up_password()
     await users.add_user(_admin(ADMIN, password, clock))
@@ -54,9 +54,9 @@ async def ensure_admin(users: AccountStore, clock: Clock, wished: str | None) ->
 
 
 async def restore_admin(users: AccountStore, clock: Clock, name: str, password: str) -> bool:
-    """Let somebody log in with a password as an administrator, whatever they were; return whether they are new.
+    """Make a user an administrator with this password; return whether the user is new.
 
-    Raises Refused for somebody whose password is kept elsewhere. Their logins end; tokens of applications stay.
+    Raises Refused for a user whose password is kept elsewhere. Their logins end; tokens of applications stay.
     """
     _check(name, password)
     found = await users.user(name)
@@ -74,24 +74,26 @@ async def restore_admin(users: AccountStore, clock: Clock, name: str, password: 
 
 def _check(name: str, password: str) -> None:
     if not is_user_name(name):
-        raise Refused("InvalidParametersError", f"{name!r} is no user name", "use letters, digits, dots, dashes and _")
+        raise Refused(
+            "InvalidParametersError", f"{name!r} is not a user name", "use letters, digits, dots, dashes and _"
+        )
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         message = f"the password has {len(password)} characters"
         raise Refused("InvalidParametersError", message, f"give at least {PASSWORD_MIN}, or let --make-up choose one")
 
 
 async def ensure_groups(services: Services) -> None:
-    """See to it that each virtual cluster has a group that grants it, also those promised on the command line."""
+    """Make sure each virtual cluster has a group that grants it, including those from the command line."""
     try:
         views = await services.platform.virtual_clusters()
     except Unavailable:
-        # Whoever leads did it when they began to.
+        # The leading server did it when it started to lead.
         return
     await ensure_vc_groups(services.users, (view.name for view in views))
 
 
 def made_up_password() -> str:
-    """Return a password that nobody can guess."""
+    """Return a random password."""
     return secrets.token_urlsafe(12)
 
 
@@ -101,7 +103,7 @@ def _admin(name: str, password: str, clock: Clock) -> User:
 
 
 def promised_at_start(settings: Settings) -> dict[str, Any] | None:
-    """Return the setting that the command line gives, None for none. Raises Refused with every fault."""
+    """Return the cluster setting of the command line, None without one. Raises Refused with every fault."""
     if settings.cluster is not None:
         text = read_text(settings.cluster, "a file in HiveD's format", code="BadConfigurationError")
         body: dict[str, Any] = {"hived": text}
@@ -114,13 +116,13 @@ def promised_at_start(settings: Settings) -> dict[str, Any] | None:
 
 
 async def promise(body: Mapping[str, Any], store: SettingsStore, backend: Backend, clock: Clock) -> None:
-    """Set who is promised what, unless it is so already. Raises Refused for what the nodes there are cannot keep."""
+    """Store the cluster setting unless it is unchanged. Raises Refused when the nodes cannot satisfy it."""
     known = await store.setting(CLUSTER)
     if known is not None and known.body == body:
         return
     there = {node.name: node for node in await backend.nodes()}
     check(body, [*seen_nodes(there.values()), *absent_nodes(await store.node_notes(), there)])
     if known is not None and known.changed_by != BY:
-        message = "the promises of the command line take the place of those made while the platform ran"
+        message = "the shares of the command line replace those that were set while the platform ran"
         log.warning(message, made_by=known.changed_by, version=known.version)
     await store.set_setting(CLUSTER, body, by=BY, at_ms=clock.now_ms())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase, Tasks
 from openpai.ports.store import JobRecord
-from openpai.protocol.placement import ANYWHERE, NO_WISH, Placement, RolePlacement, placement_of
+from openpai.protocol.placement import ANYWHERE, NO_PLACEMENT, Placement, RolePlacement, placement_of
 from openpai.scheduler.model import Ask, Gang, Group, Spot, Topology
 
 
@@ -129,7 +129,7 @@ def _groups(placement: Placement, tasks: tuple[TaskId, ...]) -> tuple[Group, ...
         return ()
     members: dict[RolePlacement, list[int]] = {}
     for place, task in enumerate(tasks):
-        wanted = placement.roles.get(task.role, NO_WISH)
+        wanted = placement.roles.get(task.role, NO_PLACEMENT)
         members.setdefault(replace(wanted, cell_type=None), []).append(place)
     types = {role: wanted.cell_type for role, wanted in placement.roles.items() if wanted.cell_type is not None}
     return tuple(

@@ -1,4 +1,4 @@
-"""What is legal in a job file but probably not meant: told as warnings, never refused."""
+"""Warnings: what is legal in a job file but probably not meant."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def cautions(spec: JobSpec) -> Iterator[Finding]:
 
 def _notifications(spec: JobSpec) -> Iterator[Finding]:
     if any(value is True for value in mapping(spec.extras.get(_NOTIFICATION)).values()):
-        yield Finding(("extras", _NOTIFICATION), "has no effect yet: nobody is told of changes")
+        yield Finding(("extras", _NOTIFICATION), "has no effect yet: changes of the job's state are not sent")
 
 
 def _unreachable_minima(role: TaskRole) -> Iterator[Finding]:

@@ -135,7 +135,7 @@ class InvalidProtocol(Refused):
         super().__init__(
             "InvalidProtocolError",
             f"the job file has {count}:\n" + "\n".join(fault.describe() for fault in faults),
-            "mend the lines named above; `pai job check FILE` checks a file without submitting it",
+            "fix the lines named above; `pai job check FILE` checks a file without submitting it",
         )
         self.faults = faults
 

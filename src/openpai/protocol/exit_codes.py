@@ -34,9 +34,9 @@ class ExitSpec:
     code: int
     phrase: str
     issuer: str
-    """Who says so: USER_CONTAINER, PAI_RUNTIME, PAI_FC, PAI_K8S, PAI_DOCKER, PAI_OS, ..."""
+    """Reports the end: USER_CONTAINER, PAI_RUNTIME, PAI_FC, PAI_K8S, PAI_DOCKER, PAI_OS, ..."""
     causer: str
-    """Who brought it about, in the same words, or PAI_HW, USER_STOP, USER_SUBMISSION, UNKNOWN, ..."""
+    """Caused the end: the same words, or PAI_HW, USER_STOP, USER_SUBMISSION, UNKNOWN, ..."""
     type: str
     """USER_SUCCESS, USER_STOP, USER_FAILURE, PLATFORM_FAILURE, RESOURCE_ALLOCATION_TIMEOUT or UNKNOWN_FAILURE."""
     stage: str

@@ -239,7 +239,7 @@ class _Builder:
     def _weigh(self, weight: int, event: Any) -> None:
         self._weight += weight
         if self._weight > EXPANDED_MAX:
-            self._refuse(event, f"blows the file up by its aliases beyond {EXPANDED_MAX // 2**20} MiB")
+            self._refuse(event, f"makes the file larger than {EXPANDED_MAX // 2**20} MiB through its aliases")
 
     def _step(self) -> str | int:
         if not self._open:
@@ -255,7 +255,7 @@ class _Builder:
     def _note(self, event: Any, message: str, allowed: str = "") -> None:
         self.faults.append(Fault(path_text(self._path()), message, event.start_mark.line + 1, allowed))
         if len(self.faults) >= NOTED_MAX:
-            raise InvalidProtocol((*self.faults, Fault("", "and more faults, told when these are mended")))
+            raise InvalidProtocol((*self.faults, Fault("", "and more faults, reported once these are fixed")))
 
     def _refuse(self, event: Any, message: str) -> NoReturn:
         path = path_text(self._path()[:PATH_SHOWN_MAX])

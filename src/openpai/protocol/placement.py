@@ -32,10 +32,10 @@ class RolePlacement:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The wishes of a whole job."""
+    """What a whole job asks for."""
 
     roles: Mapping[str, RolePlacement] = field(default_factory=dict)
-    """Only roles that wish for something."""
+    """Only roles that ask for something."""
     is_lazily_preemptible: bool = False
     cell_type: str | None = None
     """Stay inside one cell of this type."""
@@ -45,11 +45,11 @@ class Placement:
 
 
 ANYWHERE: Final = Placement()
-NO_WISH: Final = RolePlacement()
+NO_PLACEMENT: Final = RolePlacement()
 
 
 def placement_of(spec: JobSpec) -> Placement:
-    """Return where a job wishes to run."""
+    """Return where a job asks to run."""
     hived = mapping(spec.extras.get("hivedScheduler"))
     if not hived:
         return ANYWHERE

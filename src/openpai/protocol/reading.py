@@ -28,9 +28,9 @@ from openpai.protocol.v1 import is_v1, upgrade
 from openpai.protocol.wording import cut
 
 LONG_JOB_BYTES: Final = 64 * 1024
-"""A longer file takes seconds to read or write, which belong into a thread beside everybody's requests."""
+"""A longer file takes seconds to read or write, which must happen in a thread."""
 WARNINGS_MAX: Final = 100
-TOLD_MAX: Final = 1000
+TEXT_MAX: Final = 1000
 _JOB_KEYS: Final = frozenset({"protocolVersion", "taskRoles", "prerequisites", "jobName"})
 """What tells a job after `---` from the secrets that may stand there."""
 
@@ -61,7 +61,7 @@ def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None) -> Read
     if faults:
         raise _invalid(faults)
     spec = _renderable(spec_of(document))
-    return Read(spec, _describe(cautions(spec), lines))
+    return Read(spec, _warnings_of(cautions(spec), lines))
 
 
 def _decoded(text: str | bytes) -> str:
@@ -140,7 +140,7 @@ def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Rea
     if faults:
         raise _invalid(faults)
     spec = _renderable(spec_of(upgraded.document))
-    warnings = (*_describe(upgraded.warnings, lines), *_describe(cautions(spec), lines))
+    warnings = (*_warnings_of(upgraded.warnings, lines), *_warnings_of(cautions(spec), lines))
     return Read(spec, warnings, lines.line_of(("gpuType",)) if document.get("gpuType") else None)
 
 
@@ -155,19 +155,19 @@ def _faults(findings: Iterable[Finding], lines: Lines) -> list[Fault]:
     return [
         Fault(
             path_text(one.path),
-            cut(one.message, TOLD_MAX),
+            cut(one.message, TEXT_MAX),
             lines.line_of(one.path),
-            cut(one.allowed, TOLD_MAX),
-            cut(one.suggestion, TOLD_MAX),
+            cut(one.allowed, TEXT_MAX),
+            cut(one.suggestion, TEXT_MAX),
         )
         for one in findings
     ]
 
 
-def _describe(findings: Iterable[Finding], lines: Lines) -> tuple[str, ...]:
+def _warnings_of(findings: Iterable[Finding], lines: Lines) -> tuple[str, ...]:
     message = [fault.describe() for fault in _faults(islice(findings, WARNINGS_MAX + 1), lines)]
     return (
-        (*message[:WARNINGS_MAX], "and more, told when these are mended")
+        (*message[:WARNINGS_MAX], "and more, reported once these are fixed")
         if len(message) > WARNINGS_MAX
         else tuple(message)
     )
@@ -177,5 +177,5 @@ def _invalid(faults: list[Fault]) -> InvalidProtocol:
     """Return the error with all faults in the order of the file, the long tail of a hopeless file cut off."""
     ordered = sorted(dict.fromkeys(faults), key=lambda fault: fault.line or 0)
     if len(ordered) > FAULTS_MAX:
-        ordered = [*ordered[:FAULTS_MAX], Fault("", "and more faults, told when these are mended")]
+        ordered = [*ordered[:FAULTS_MAX], Fault("", "and more faults, reported once these are fixed")]
     return InvalidProtocol(tuple(ordered))

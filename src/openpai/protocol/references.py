@@ -93,7 +93,7 @@ def _deployment_faults(document: Mapping[str, Any], roles: Mapping[str, Any]) ->
 
 
 def _command_plugin_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield why the plugin `cmd` could not run what it is told, in prerequisites and in extras."""
+    """Yield why the plugin `cmd` could not run its commands, in prerequisites and in extras."""
     for index, one in enumerate(map(mapping, entries(document.get("prerequisites")))):
         if one.get("plugin") == f"{PLUGIN_PREFIX}.{COMMAND_PLUGIN}":
             yield from _command_faults(("prerequisites", index), one)
@@ -112,7 +112,7 @@ def _command_faults(path: Path, text: Mapping[str, Any]) -> Iterator[Finding]:
         where: Path = (*path, "callbacks", at)
         event = mapping(one).get("event")
         if event not in PLUGIN_EVENTS:
-            message = "is missing" if event is None else "is no event that commands may follow"
+            message = "is missing" if event is None else "is not an event that commands can follow"
             yield Finding((*where, "event"), message, listed(PLUGIN_EVENTS), nearest(event, PLUGIN_EVENTS))
         yield from _text_faults((*where, "commands"), mapping(one).get("commands"))
 

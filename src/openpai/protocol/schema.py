@@ -231,7 +231,9 @@ class JobSection(Section):
         "Sets of commands around the roles' own.", [{"name": "staging", "taskRoles": {}}]
     )
     defaults: DefaultsSection | None = _optional("Settings of this submission.", {"virtualCluster": "default"})
-    extras: Extras | None = _optional("Settings beyond the protocol; unknown keys are kept.", {"gangAllocation": False})
+    extras: Extras | None = _optional(
+        "Settings outside the protocol; unknown keys are kept.", {"gangAllocation": False}
+    )
 
 
 def json_schema() -> dict[str, Any]:

@@ -29,7 +29,7 @@ class StorageEntry(_Open):
 
 
 class Notifications(_Open):
-    """Which changes of the job its owner shall be told of; nobody is told of any yet."""
+    """Changes of the job to notify its owner of; no notification is sent yet."""
 
     running: bool | None = _field("Tell when the job starts to run.", True)
     succeeded: bool | None = _field("Tell when the job succeeded.", True)
@@ -50,7 +50,7 @@ class HivedRole(_Open):
 
 
 class TopologyRequest(_Open):
-    """How close together the tasks of a job shall run."""
+    """How close together the tasks of a job run."""
 
     cell_type: str = Field(
         description="Stay inside one cell of this type, as the cluster's configuration names it.",
@@ -67,7 +67,7 @@ class AffinityGroup(_Open):
 
 
 class HivedScheduler(_Open):
-    """Wishes to the scheduler."""
+    """Settings for the scheduler."""
 
     job_priority_class: PriorityClass | None = _field("How urgent the job is; test unless given.", "prod")
     task_roles: dict[str, HivedRole | None] | None = _field(
@@ -90,7 +90,7 @@ class RuntimePlugin(_Open):
     """A plugin that prepares or accompanies tasks; only `cmd` and `teamwise_storage` have an effect yet."""
 
     plugin: str = Field(description="Name of the plugin.", examples=["ssh", "git", "cmd", "tensorboard"])
-    parameters: dict[str, Any] | None = _field("What the plugin is told.", {"jobssh": True})
+    parameters: dict[str, Any] | None = _field("Parameters of the plugin.", {"jobssh": True})
     failure_policy: Literal["fail", "ignore"] | None = _field(
         "Whether the task fails when the plugin does; fail unless given.", "ignore"
     )
@@ -98,13 +98,13 @@ class RuntimePlugin(_Open):
 
 
 class Extras(_Open):
-    """Settings beyond the protocol."""
+    """Settings outside the protocol."""
 
     gang_allocation: bool | None = _field("Whether all tasks start together or not at all; true unless given.", False)
     submit_from: str | None = _field("The page the job was made with.", "hello-world")
     storages: list[StorageEntry] | None = _field("Storages to mount.", [{"name": "confignfs"}])
     job_status_change_notification: Notifications | None = _field(
-        "What the owner shall be told of; no effect yet.", {"failed": True}
+        "Changes of the job to notify its owner of; no effect yet.", {"failed": True}
     )
     hived_scheduler: HivedScheduler | None = _field("Wishes to the scheduler.", {"jobPriorityClass": "prod"})
     time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(

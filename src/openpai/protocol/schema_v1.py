@@ -1,4 +1,4 @@
-"""The keys of a version 1 job file with their types and bounds; unknown ones are allowed and told as warnings."""
+"""The keys of a version 1 job file with their types and bounds; unknown ones are allowed, with a warning."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def _add_exports(old: Mapping[str, Any], result: Upgraded) -> None:
     ]
     for name, value in (old.get("jobEnvs") or {}).items():
         if not re.fullmatch(WORD_PATTERN, name):
-            result.warn(("jobEnvs", name), "was left out of the environment: it is no name for a variable")
+            result.warn(("jobEnvs", name), "was left out of the environment: it cannot be the name of a variable")
         elif isinstance(value, (dict, list)):
             result.warn(("jobEnvs", name), "was left out of the environment: it is not a single value")
         elif value is not None:
@@ -235,7 +235,7 @@ def _warn_of_losses(old: Mapping[str, Any], result: Upgraded) -> None:
         result.warn(("authFile",), f"was left out: the file cannot be read here; {advice}")
     if old.get("killAllOnCompletedTaskNumber"):
         result.warn(
-            ("killAllOnCompletedTaskNumber",), "was left out: say minSucceededTaskCount in the task role that decides"
+            ("killAllOnCompletedTaskNumber",), "was left out: set minSucceededTaskCount in the task role that decides"
         )
     for name in ("isDebug", "paiAzRDMA"):
         if name in (old.get("jobEnvs") or {}):

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 PIECE_BYTES: Final = 1 << 20
 LISTED_MAX: Final = 100_000
-"""How many entries of one directory are listed; each takes memory here and in whoever asked."""
+"""How many entries of one directory are listed; each takes memory here and in the client."""
 ABANDONED_AFTER_MS: Final = 24 * 3600 * 1000
 """How long nothing is written to a file in the making before it counts as left by a server that was killed."""
 
@@ -38,13 +38,13 @@ class DrivenArea:
         self._opened = opened
         self._driver = driver
         self._workers = opened.workers
-        self._teller = opened.errors
+        self._errors = opened.errors
         self._clock = clock
 
     async def list(self, path: str) -> tuple[Entry, ...]:
         """Return what is in a directory; see `Area.list`."""
         names = parts(path)
-        return await self._run(path, self._listed, names)
+        return await self._run(path, self._list, names)
 
     async def entry(self, path: str) -> Entry:
         """Return what is known of a file or directory; see `Area.entry`."""
@@ -96,7 +96,7 @@ class DrivenArea:
             await self._run(path, writer.write, bytes(waiting))
         return size
 
-    def _listed(self, names: Names) -> tuple[Entry, ...]:
+    def _list(self, names: Names) -> tuple[Entry, ...]:
         try:
             found = tuple(islice(self._driver.list(names), LISTED_MAX + 1))
         except FileNotFoundError:
@@ -112,7 +112,7 @@ class DrivenArea:
             if entry.name.startswith(PART_PREFIX) and self._is_abandoned(entry):
                 with contextlib.suppress(Exception):
                     self._driver.remove((*names, entry.name), recursive=False)
-        # What is no text cannot be told, nor asked for.
+        # A name that is not text can be neither shown nor requested.
         shown = (entry for entry in found if not entry.name.startswith(PART_PREFIX) and is_text(entry.name))
         return tuple(sorted(shown, key=lambda entry: entry.name))
 
@@ -125,13 +125,13 @@ class DrivenArea:
         try:
             return await self._workers.run(work, *given)
         except Exception as error:
-            raise self._teller.error(error, path) from None
+            raise self._errors.error(error, path) from None
 
 
 def parts(path: str) -> tuple[str, ...]:
     """Return the names a path is made of, none for the top; raise InvalidParametersError for one that leads out."""
     if _UNFIT.search(path):
-        raise _bad(path, "it holds a backslash, a control character or what is no text")
+        raise _bad(path, "it holds a backslash, a control character or text that is not valid Unicode")
     found = tuple(part for part in path.split("/") if part not in ("", "."))
     if ".." in found:
         raise _bad(path, "'..' is not allowed in it")
@@ -143,7 +143,7 @@ def parts(path: str) -> tuple[str, ...]:
 
 
 def is_text(name: str) -> bool:
-    """Return whether a name can be told at all: directories of this machine hold any bytes."""
+    """Return whether a name is text: names in directories of this machine may be any bytes."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 

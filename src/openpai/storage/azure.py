@@ -33,7 +33,7 @@ class _Careful(AzureBlobFile):  # type: ignore[misc]
 
 
 class _Own(AzureBlobFileSystem):  # type: ignore[misc]
-    """Connects as it is told, and in no other way."""
+    """Connects with the given credentials only."""
 
     def __init__(self, url: str, login: Any, timeout_s: tuple[int, int], **more: Any) -> None:
         self._url = url
@@ -45,7 +45,7 @@ class _Own(AzureBlobFileSystem):  # type: ignore[misc]
         return (_Careful if mode == "rb" else AzureBlobFile)(self, path, mode=mode, **more)
 
     def do_connect(self) -> None:
-        """Prepare to connect; nobody is spoken to yet."""
+        """Prepare to connect; nothing is sent yet."""
         self.account_key = self.sas_token = self.connection_string = self.credential = None
         connect_s, read_s = self._timeout_s
         self.service_client = BlobServiceClient(

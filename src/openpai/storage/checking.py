@@ -24,7 +24,7 @@ async def try_connection(connection: Connection, workers: Workers, errors: Error
     try:
         await workers.run(connection.probe)
     except Exception as error:
-        message = error.message if isinstance(error, PaiError) else errors.said(error)
+        message = error.message if isinstance(error, PaiError) else errors.text(error)
         return Step("connect", False, "it does not answer" if isinstance(error, TimeoutError) else message)
     return Step("connect", True)
 
@@ -62,8 +62,8 @@ async def try_nfs(storage: Storage, workers: Workers, errors: ErrorTranslator) -
         try:
             steps.append(Step(what, True, await workers.run(work, server)))
         except Exception as error:
-            return (*steps, Step(what, False, f"{server} port {NFS_PORT}: {errors.said(error)}"))
-    message = "not tried: this server has it mounted nowhere (data.mountedAt); a job on the docker backend mounts it"
+            return (*steps, Step(what, False, f"{server} port {NFS_PORT}: {errors.text(error)}"))
+    message = "not tried: it is not mounted on this server (data.mountedAt); a job on the docker backend mounts it"
     return (*steps, Step("list", True, message))
 
 

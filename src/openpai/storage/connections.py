@@ -28,7 +28,7 @@ THREADS: Final = 4
 CALL_TIMEOUT_S: Final = 60.0
 _GUEST: Final = "guest"
 
-Said = Mapping[str, Any]
+Values = Mapping[str, Any]
 T = TypeVar("T")
 
 
@@ -72,25 +72,25 @@ class Opened:
 
 
 def connect(storage: Storage, secrets: Mapping[str, str]) -> Connection:
-    """Return a connection; most kinds speak to nobody before it is used. Raises BadConfigurationError, OSError."""
+    """Return a connection; most kinds send nothing before it is used. Raises BadConfigurationError, OSError."""
     if storage.data.get("mountedAt"):
         return LocalConnection(storage.data["mountedAt"])
     return _MAKERS[storage.kind](storage.name, storage.data, secrets)
 
 
-def _local(_name: str, data: Said, _secrets: Said) -> Connection:
+def _local(_name: str, data: Values, _secrets: Values) -> Connection:
     return LocalConnection(data["path"])
 
 
-def _nfs(name: str, _data: Said, _secrets: Said) -> Connection:
+def _nfs(name: str, _data: Values, _secrets: Values) -> Connection:
     raise Refused(
         "BadConfigurationError",
-        f"the storage {name} can be mounted by jobs but not browsed: this server has it mounted nowhere",
-        "mount it on this machine and say where with data.mountedAt",
+        f"the storage {name} can be mounted by jobs but not browsed: it is not mounted on this server",
+        "mount it on this machine and set data.mountedAt to that directory",
     )
 
 
-def _smb(name: str, data: Said, secrets: Said) -> Connection:
+def _smb(name: str, data: Values, secrets: Values) -> Connection:
     require("smbclient", "smb", name)
     user = data.get("username", "")
     # A name and a password in any case: for none the library would look for the server's own.
@@ -103,7 +103,7 @@ def _smb(name: str, data: Said, secrets: Said) -> Connection:
     return SmbConnection(f"\\\\{data['server']}\\{data['share']}", data.get("path", ""), **login)
 
 
-def _s3(name: str, data: Said, secrets: Said) -> Connection:
+def _s3(name: str, data: Values, secrets: Values) -> Connection:
     s3fs = require("s3fs", "s3", name)
     key = data.get("accessKeyId")
     files = s3fs.S3FileSystem(
@@ -127,7 +127,7 @@ def _s3(name: str, data: Said, secrets: Said) -> Connection:
     return RemoteConnection(files, f"{data['bucket']}/{data.get('prefix', '').strip('/')}", remove)
 
 
-def _azure_blob(name: str, data: Said, secrets: Said) -> Connection:
+def _azure_blob(name: str, data: Values, secrets: Values) -> Connection:
     require("adlfs", "azure", name)
     from openpai.storage.azure import open_azure
 
@@ -139,7 +139,7 @@ def _azure_blob(name: str, data: Said, secrets: Said) -> Connection:
     return RemoteConnection(files, f"{data['containerName']}/{data.get('prefix', '').strip('/')}", remove)
 
 
-def _webhdfs(name: str, data: Said, secrets: Said) -> Connection:
+def _webhdfs(name: str, data: Values, secrets: Values) -> Connection:
     require("requests", "webhdfs", name)
     from openpai.storage.webhdfs import open_webhdfs
 
@@ -148,7 +148,7 @@ def _webhdfs(name: str, data: Said, secrets: Said) -> Connection:
 
 
 _FRESH: Final = {"skip_instance_cache": True, "use_listings_cache": False}
-_MAKERS: Final[Mapping[str, Callable[[str, Said, Said], Connection]]] = {
+_MAKERS: Final[Mapping[str, Callable[[str, Values, Values], Connection]]] = {
     "local": _local,
     "nfs": _nfs,
     "smb": _smb,

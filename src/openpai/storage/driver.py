@@ -21,23 +21,23 @@ class Reader(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...
 
 
 class Writer(Protocol):
-    """A file in the making. Nobody sees it before it is committed."""
+    """A file in the making. It is not visible before it is committed."""
 
     def write(self, data: bytes) -> None:
         """Append to it."""
         ...
 
     def commit(self) -> None:
-        """Let it be there, in the place of what was there before."""
+        """Put it in its place, where it replaces an older file."""
         ...
 
     def discard(self) -> None:
-        """Let it never have been."""
+        """Remove it."""
         ...
 
 
@@ -69,7 +69,7 @@ class Connection(Protocol):
     """An opened storage."""
 
     def probe(self) -> None:
-        """Speak to the storage; raise what its library raises when it is not there or lets us not in."""
+        """Contact the storage; raise the library's error when it is absent or refuses the credentials."""
         ...
 
     def driver(self, folder: str) -> Driver:
@@ -77,5 +77,5 @@ class Connection(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...

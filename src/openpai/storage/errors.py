@@ -15,15 +15,15 @@ from urllib.parse import quote, quote_plus
 from openpai.protocol.errors import PaiError, Refused, Unavailable
 
 MASK: Final = "******"
-_TOLD_MAX: Final = 300
+_TEXT_MAX: Final = 300
 _NOT_SO: Final = {
     errno.ENOTDIR: "it is not a directory, or goes through a file",
     errno.EISDIR: "it is a directory",
-    errno.EEXIST: "something else is there",
+    errno.EEXIST: "another file is there",
     errno.ENOTEMPTY: "the directory is not empty",
     errno.ENAMETOOLONG: "the name is too long",
     errno.ELOOP: "it goes through a link that leads elsewhere",
-    errno.EINVAL: "the storage does not take such a name",
+    errno.EINVAL: "the storage does not allow such a name",
 }
 _EMPTY_IT: Final = "remove what is in it first, or all of it at once with `recursive`"
 # Libraries raise these without a number.
@@ -36,17 +36,17 @@ _ERRNO_OF: Final[Mapping[type[BaseException], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class ErrorTranslator:
-    """Tells errors of one storage."""
+    """Translates errors of one storage."""
 
     storage: str
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def clean(self, text: str) -> str:
-        """Return a text of somebody else's on one line, without the credentials of the storage."""
+        """Return a foreign text on one line, without the credentials of the storage."""
         for secret in _written(self.secrets):
             text = text.replace(secret, MASK)
         text = " ".join(text.split())
-        return text if len(text) <= _TOLD_MAX else f"{text[:_TOLD_MAX]}..."
+        return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
 
     def error(self, error: BaseException, path: str = "") -> PaiError:
         """Return what to raise for an error met at a path; raise it `from None`, for its cause may hold secrets."""
@@ -57,8 +57,8 @@ class ErrorTranslator:
             return Refused("NoFileError", f"there is no {at}", f"`pai storage ls {self.storage}` shows what there is")
         number = _ERRNO_OF.get(type(error)) or (error.errno if isinstance(error, OSError) else None)
         if isinstance(error, PermissionError) or number == errno.EROFS:
-            message = f"the storage {self.storage} does not permit that at {path or '/'}: {self.said(error)}"
-            return Refused("ForbiddenUserError", message, "an administrator can look at its credentials and rights")
+            message = f"the storage {self.storage} denies access to {path or '/'}: {self.text(error)}"
+            return Refused("ForbiddenUserError", message, "an administrator can check its credentials and permissions")
         if number in _NOT_SO:
             advice = _EMPTY_IT if number == errno.ENOTEMPTY else "choose another path"
             return Refused("InvalidParametersError", f"{at}: {_NOT_SO[number]}", advice)
@@ -68,13 +68,17 @@ class ErrorTranslator:
             message = f"{at}: the directories in it are nested too deeply for a storage of this kind"
             return Refused("InvalidParametersError", message, "remove the innermost directories first")
         if isinstance(error, TimeoutError):
-            return Unavailable(f"the storage {self.storage} does not answer", "an administrator can test it")
-        return Unavailable(f"the storage {self.storage} failed: {self.said(error)}", "an administrator can test it")
+            return Unavailable(
+                f"the storage {self.storage} does not answer", "an administrator can run `pai storage test`"
+            )
+        return Unavailable(
+            f"the storage {self.storage} failed: {self.text(error)}", "an administrator can run `pai storage test`"
+        )
 
-    def said(self, error: BaseException) -> str:
+    def text(self, error: BaseException) -> str:
         """Return what an error says, on one line and without secrets."""
-        text = str(getattr(error, "strerror", None) or error) or type(error).__name__
-        return self.clean(text)
+        message = str(getattr(error, "strerror", None) or error) or type(error).__name__
+        return self.clean(message)
 
 
 def _written(secrets: Iterable[str]) -> list[str]:

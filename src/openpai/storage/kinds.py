@@ -1,4 +1,4 @@
-"""What an administrator may say of each kind of storage, checked, with every fault told and the credentials apart."""
+"""The definition of a storage, kind by kind: every fault in its keys is reported, and credentials are split off."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _is_url(url: str) -> str:
     found = urlsplit(_plain(url))
     if url and (found.scheme not in ("http", "https") or not found.hostname):
         raise ValueError("must be the address of a server, like https://minio.example.org:9000")
-    # A token may stand in each of these, and an address is shown to everybody.
+    # Each of these may hold a token, and addresses are shown to all users.
     if found.username or found.password or found.query or found.fragment:
         raise ValueError("must not hold credentials: they belong into fields of their own, which are encrypted")
     return url
@@ -115,7 +115,7 @@ class Smb(_Said):
 
 
 class S3(_Said):
-    """A bucket of S3 or of what speaks its language: MinIO, Ceph, SeaweedFS."""
+    """A bucket of S3 or of a compatible server: MinIO, Ceph, SeaweedFS."""
 
     bucket: str = Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9._-]+$")
     prefix: str = _PATH
@@ -130,7 +130,7 @@ class S3(_Said):
 
     @model_validator(mode="after")
     def _whose_key(self) -> Self:
-        # Without an id nobody logs in, and a secret would be kept for nothing.
+        # Without an id there is no login, and the secret would have no use.
         if (self.secret_access_key.get_secret_value() or self.session_token.get_secret_value()) and (
             not self.access_key_id
         ):
@@ -161,7 +161,7 @@ class AzureBlob(_Said):
 
 
 class WebHdfs(_Said):
-    """A directory of HDFS, through its WebHDFS or HttpFS door."""
+    """A directory of HDFS, through WebHDFS or HttpFS."""
 
     server: str = _HOST
     port: int = Field(9870, ge=1, le=65535)
@@ -176,7 +176,7 @@ class WebHdfs(_Said):
     @model_validator(mode="after")
     def _who(self) -> Self:
         if self.delegation_token.get_secret_value() and (self.user or self.password.get_secret_value()):
-            raise ValueError("a delegationToken says who it belongs to: leave user and password away")
+            raise ValueError("a delegationToken identifies its user: remove user and password")
         if self.password.get_secret_value() and not self.user:
             raise ValueError("a password needs a user")
         return self
@@ -218,7 +218,7 @@ class Draft:
 
     @property
     def logs_in(self) -> bool:
-        """Whether credentials could be of use: a directory and whoever comes without a name need none."""
+        """Whether credentials are used: directories and anonymous access need none."""
         names = {"local": "", "nfs": "", "smb": "username", "s3": "accessKeyId"}
         return self.kind not in names or bool(self.data.get(names[self.kind]))
 
@@ -233,7 +233,7 @@ def read(document: Mapping[str, Any]) -> Draft:
     if kind in MODELS and isinstance(document.get("data"), Mapping):
         place = _checked(MODELS[kind], document["data"], "data.", faults)
     if not isinstance(head, Head) or place is None:
-        raise Refused("InvalidParametersError", "; ".join(faults), "docs/storages.md says what each type may say")
+        raise Refused("InvalidParametersError", "; ".join(faults), "docs/storages.md lists the keys of each type")
     values = place.model_dump(by_alias=True)
     secrets = {name: value.get_secret_value() for name, value in values.items() if isinstance(value, SecretStr)}
     data = {name: value for name, value in values.items() if not isinstance(value, SecretStr) and value != ""}

@@ -23,7 +23,7 @@ _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SLICE: Final = 1000
 _PATIENCE_S: Final = 50.0
-"""Shorter than anybody waits for a storage to answer."""
+"""Shorter than the limit on a call to a storage."""
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -80,7 +80,7 @@ class LocalDriver:
         mode = os.fstat(file).st_mode
         if not stat.S_ISREG(mode):
             os.close(file)
-            raise IsADirectoryError if stat.S_ISDIR(mode) else PermissionError("it is no ordinary file")
+            raise IsADirectoryError if stat.S_ISDIR(mode) else PermissionError("it is not a regular file")
         return LocalReader(file)
 
     def writer(self, names: Names) -> LocalWriter:
@@ -138,7 +138,7 @@ def _entry(name: str, found: os.stat_result) -> Entry:
 
 
 def _remove_tree(name: str, directory: int) -> None:
-    """Remove a directory with all that is in it. Raise Unavailable when that takes longer than anybody waits."""
+    """Remove a directory with all that is in it. Raise Unavailable when that takes too long."""
     removal = TreeRemoval(name, dir_fd=directory)
     until_s = time.monotonic() + _PATIENCE_S
     try:
@@ -154,7 +154,7 @@ def _opened(root: str) -> int:
     try:
         return os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        # Not the fault of whoever asked for a file in it: perhaps nobody has mounted it yet.
+        # Not a fault of the request: perhaps the directory is not mounted yet.
         message = f"there is no directory {root} on this server"
         raise Unavailable(message, "an administrator can make it, or mount what belongs there") from None
 
@@ -201,7 +201,7 @@ class LocalWriter:
             data = data[os.write(self._file, data) :]
 
     def commit(self) -> None:
-        """Let it be there, also after a power cut."""
+        """Put it in its place, where it survives a power cut."""
         os.fsync(self._file)
         os.rename(self._part, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
         self._close()
@@ -213,7 +213,7 @@ class LocalWriter:
         self._close()
 
     def _close(self) -> None:
-        # A call that nobody waits for any longer may still be at it; it must find no number that means another file.
+        # A call that timed out may still use the descriptor; its number must not come to mean another file.
         file, self._file = self._file, -1
         directory, self._directory = self._directory, -1
         for opened in (file, directory):

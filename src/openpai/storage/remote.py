@@ -1,4 +1,4 @@
-"""Storages that fsspec speaks to: object stores and HDFS.
+"""Storages behind fsspec: object stores and HDFS.
 
 A file counts when it is complete: object stores show nothing before an upload is finished, and elsewhere it is written
 under another name first. fsspec finishes a file whenever it closes it, even in a finaliser, so one that broke off is
@@ -52,7 +52,7 @@ class RemoteConnection:
                 raise FileNotFoundError(errno.ENOENT, f"there is no {top}") from None
 
     def close(self) -> None:
-        """Let go of the connections of the library that keeps some."""
+        """Close the connections that a library keeps."""
         close = getattr(getattr(self._files, "session", None), "close", None)
         if self._remove_objects is None and close is not None:
             close()

@@ -1,4 +1,4 @@
-"""The storages there are: read, sealed and remembered, connected when somebody needs them, granted to groups."""
+"""The storages: definitions are checked, sealed and stored; connections are opened on first use."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StorageService:
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         while self._opened:
             self._opened.popitem()[1].close()
 
@@ -74,10 +74,10 @@ class StorageService:
         sealed = self._secrets.seal(draft.secrets)
         if sealed is None and before.sealed is not None and draft.logs_in:
             if (draft.kind, dict(draft.data)) != (before.kind, dict(before.data)):
-                # Who cannot read the credentials must not be able to have them sent somewhere else.
+                # A user who cannot read the credentials must not be able to send them to another server.
                 raise Refused(
                     "InvalidParametersError",
-                    f"the storage {name} moves, and its credentials belong to the old place",
+                    f"the storage {name} moves to another place, and its credentials belong to the old one",
                     "give the credentials for the new place in data",
                 )
             sealed = before.sealed
@@ -126,8 +126,8 @@ class StorageService:
         if opened.connection is None:
             raise Refused(
                 "BadConfigurationError",
-                f"jobs can mount the storage {name}, but it cannot be browsed: this server has it mounted nowhere",
-                "an administrator can mount it on this machine and say where with data.mountedAt",
+                f"jobs can mount the storage {name}, but it cannot be browsed: it is not mounted on this server",
+                "an administrator can mount it on the server and set data.mountedAt to that directory",
             )
         folder = "" if storage.is_shared else folder_of(user)
         return DrivenArea(opened, opened.connection.driver(folder), self._clock)
@@ -140,19 +140,19 @@ class StorageService:
             raise Refused("InvalidParametersError", message, "choose a directory beside it")
         return draft
 
-    def _is_ours(self, said: Draft | Storage) -> bool:
+    def _is_ours(self, of: Draft | Storage) -> bool:
         """Return whether a storage is a directory, at this moment, that holds the platform's own data."""
-        place = said.data.get("path" if said.kind == "local" else "mountedAt")
+        place = of.data.get("path" if of.kind == "local" else "mountedAt")
         path = Path(place).resolve() if place else None
         return any(path == kept or path in kept.parents or kept in path.parents for kept in self._keep_out if path)
 
     async def _open(self, storage: Storage) -> Opened:
-        # One at a time: those who come first together shall share one connection.
+        # One at a time, so that concurrent first users share one connection.
         async with self._opening[storage.name]:
-            # Who may write beside a storage's directory may have put a link in its place since.
+            # A user who may write beside the directory may have replaced it with a link since.
             if self._is_ours(storage):
                 message = f"the directory of storage {storage.name} leads to the platform's own data now"
-                raise Refused("ForbiddenUserError", message, "an administrator can look at who may write beside it")
+                raise Refused("ForbiddenUserError", message, "ask an administrator to check who may write beside it")
             known = self._opened.get(storage.name)
             if known is None or known.storage != storage:
                 known = self._opened[storage.name] = await self._connected(storage)

@@ -23,9 +23,9 @@ RENAME_AGAIN_S: Final = 0.2
 _ERRNO_OF: Final[Mapping[int, tuple[int, str]]] = {
     0xC0000022: (errno.EACCES, "access denied"),
     0xC0000033: (errno.EINVAL, "no such name"),
-    0xC0000043: (errno.EBUSY, "somebody else has it open"),
+    0xC0000043: (errno.EBUSY, "another program has it open"),
     0xC0000044: (errno.EDQUOT, "quota exceeded"),
-    0xC000006D: (errno.EACCES, "the server knows no such user with such a password"),
+    0xC000006D: (errno.EACCES, "the server does not accept this user name and password"),
     0xC000007F: (errno.ENOSPC, "the disk is full"),
 }
 
@@ -166,7 +166,7 @@ def _look(driver: SmbDriver) -> None:
 
 @contextlib.contextmanager
 def _as_usual() -> Iterator[None]:
-    """Let the library's own errors, which name their number only, be the usual ones for that number."""
+    """Raise the library's errors, which name only a number, as the usual OSErrors for that number."""
     try:
         yield
     except OSError as error:
@@ -210,7 +210,7 @@ class SmbWriter:
             self._file.write(data)
 
     def commit(self) -> None:
-        """Let it be there."""
+        """Put it in its place."""
         with _as_usual():
             self._file.close()
         for tries in range(1, RENAMES_MAX + 1):
@@ -223,7 +223,7 @@ class SmbWriter:
                 if error.errno not in (errno.EACCES, errno.EBUSY):
                     raise
                 if tries == RENAMES_MAX:
-                    raise OSError(error.errno, f"{error.strerror}; perhaps somebody is reading what is there") from None
+                    raise OSError(error.errno, f"{error.strerror}; perhaps the file there is being read") from None
             time.sleep(RENAME_AGAIN_S)
 
     def discard(self) -> None:

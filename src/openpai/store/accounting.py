@@ -70,7 +70,7 @@ def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
 
 
 def keep_use(connection: sa.Connection, ids: Sequence[str]) -> None:
-    """Remember what these jobs used, as they are about to be deleted: nobody gets hours back by deleting a job."""
+    """Remember what these jobs used, as they are about to be deleted: deleting a job returns no hours."""
     for (day, (owner, virtual_cluster)), sums in _held_by(connection, ids).items():
         of = {"day": day, "owner": owner, "virtual_cluster": virtual_cluster}
         key = [past_use.c[name] == value for name, value in of.items()]

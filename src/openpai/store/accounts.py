@@ -96,7 +96,7 @@ class SqlAccountStore:
                 raise no_user(name)
             connection.execute(sa.delete(tokens).where(tokens.c.owner == name))
             connection.execute(sa.delete(memberships).where(memberships.c.member == name))
-            # Whoever gets that name later must not be answered with jobs of this one.
+            # A later user of the same name must not get answers about jobs of this one.
             connection.execute(sa.delete(idempotency).where(idempotency.c.owner == name))
             _keep_an_admin(connection, had_admin)
 
@@ -165,10 +165,10 @@ class SqlAccountStore:
         expired = sa.delete(tokens).where(tokens.c.owner == token.user, tokens.c.expires_at_ms <= token.created_at_ms)
 
         def work(connection: sa.Connection) -> None:
-            # A token of somebody removed meanwhile would open the door to whoever gets that name later.
+            # A token of a removed user would let in a later user of the same name.
             if connection.execute(_held_user(token.user)).first() is None:
                 raise no_user(token.user)
-            # Nobody else would ever do it for somebody who logs in every day and never lists their tokens.
+            # Expired tokens of a user who logs in daily are removed nowhere else.
             connection.execute(expired)
             try:
                 with connection.begin_nested():
@@ -209,8 +209,8 @@ class SqlAccountStore:
         return await self._database.write(lambda connection: connection.execute(gone).rowcount)
 
 
-# Held by whoever changes people or groups: servers that waited for each other's rows, each holding what the next one
-# wants, would wait for ever.
+# Every change of users or groups takes this lock: servers that each hold a row the other needs would wait
+# for each other for ever.
 _PEOPLE = "people and groups"
 _USER_FIXED = ("name", "password_hash", "created_at_ms")
 _TOKEN = ("digest", "is_application", "created_at_ms", "expires_at_ms", "scope", "name")
@@ -222,12 +222,12 @@ def _opened_once(token: Token) -> dict[str, Any]:
 
 
 def _held_user(name: str) -> sa.Select[Any]:
-    """Return a query after which nobody else can remove a user until the transaction ends; who changes one may."""
+    """Return a query that locks a user's row against removal, not against changes, until the transaction ends."""
     return sa.select(users.c.name).where(users.c.name == name).with_for_update(read=True, key_share=True)
 
 
 def _has_admin(connection: sa.Connection) -> bool:
-    """Return whether anybody is an administrator."""
+    """Return whether any user is an administrator."""
     joined = sa.join(memberships, groups, groups.c.name == memberships.c.group_name)
     found = sa.select(memberships.c.member).select_from(joined).where(groups.c.is_admin).limit(1)
     return connection.execute(found).first() is not None
@@ -237,8 +237,8 @@ def _keep_an_admin(connection: sa.Connection, had_admin: bool) -> None:
     if had_admin and not _has_admin(connection):
         raise Refused(
             "RemoveAdminError",
-            "nobody would be an administrator any more",
-            "make somebody else an administrator first",
+            "the platform would have no administrator",
+            "make another user an administrator first",
         )
 
 

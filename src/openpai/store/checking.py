@@ -1,4 +1,4 @@
-"""What can be told of a database's health by reading it: damage, schema, secrets, and the files it counts on."""
+"""What reading a database shows of its health: damage, schema, secrets, and the files it refers to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlalchemy import exc
 from openpai.lifecycle.model import AttemptKey
 from openpai.protocol.errors import PaiError
 from openpai.store.database import Database
-from openpai.store.db_errors import describe
+from openpai.store.db_errors import translate
 from openpai.store.opening import newest_schema, require_known
 from openpai.store.resealing import KEPT
 from openpai.store.schema import jobs, task_attempts
@@ -87,7 +87,7 @@ class Checking:
 
 
 class _Reading:
-    """A connection whose complaints are told in our own errors."""
+    """A connection that raises our own errors."""
 
     def __init__(self, database: Database) -> None:
         self._connection = database.engine.connect
@@ -97,12 +97,12 @@ class _Reading:
         try:
             self._open = self._connection()
         except exc.DBAPIError as error:
-            raise describe(error) from error
+            raise translate(error) from error
         return self._open
 
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         if self._open is not None:
             self._open.close()
         if isinstance(error, exc.DBAPIError):
-            meaning: PaiError = describe(error)
+            meaning: PaiError = translate(error)
             raise meaning from error

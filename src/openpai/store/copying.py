@@ -21,7 +21,7 @@ from sqlalchemy import exc
 
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store.database import Database, normal_url
-from openpai.store.db_errors import describe
+from openpai.store.db_errors import translate
 
 PAGES_AT_ONCE: Final = 4096
 _VERSION: Final = "SELECT version_num FROM alembic_version"
@@ -36,7 +36,7 @@ def copy_sqlite(source: Path, target: Path, progress: Callable[[int, int], None]
     """
     try:
         with closing(_opened(source)) as reading, closing(sqlite3.connect(target)) as writing:
-            # In a transaction the moment stays the same. Without one the copy would begin again with each write of
+            # A transaction pins one snapshot. Without it the copy would begin again with each write of
             # the server, and on a busy platform never end.
             reading.execute("BEGIN")
             reading.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -46,7 +46,7 @@ def copy_sqlite(source: Path, target: Path, progress: Callable[[int, int], None]
         if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
             # Only the copy is written to: the platform's own disk may have room enough.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
-        raise describe(exc.DBAPIError(None, None, error)) from error
+        raise translate(exc.DBAPIError(None, None, error)) from error
 
 
 def schema_of_sqlite(file: Path) -> str:
@@ -56,9 +56,9 @@ def schema_of_sqlite(file: Path) -> str:
             fault = _first_fault(reading)
             row = reading.execute(_VERSION).fetchone()
     except sqlite3.Error as error:
-        raise describe(exc.DBAPIError(None, None, error)) from error
+        raise translate(exc.DBAPIError(None, None, error)) from error
     if fault or not row:
-        advice = "`pai admin check` says more; to keep what is left, stop the server and copy the data directory"
+        advice = "`pai admin check` shows details; to keep what is left, stop the server and copy the data directory"
         raise Refused("BadConfigurationError", f"the database is damaged: {fault or 'it has no schema'}", advice)
     return str(row[0])
 
@@ -70,7 +70,7 @@ def dump_postgres(url: str, target: Path) -> str:
         with database.engine.connect() as connection:
             schema = str(connection.exec_driver_sql(_VERSION).scalar_one())
     except exc.DBAPIError as error:
-        raise describe(error) from error
+        raise translate(error) from error
     finally:
         database.close()
     _run("pg_dump", url, "--format=custom", "--no-owner", "--no-privileges", f"--file={target}")
@@ -86,7 +86,7 @@ def require_empty_postgres(url: str) -> None:
         with database.engine.connect() as connection:
             encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
     except exc.DBAPIError as error:
-        raise describe(error) from error
+        raise translate(error) from error
     finally:
         database.close()
     if found:
@@ -116,9 +116,9 @@ def _tool(name: str) -> str:
     found += [path for root in _INSTALLED for path in Path(root).parent.glob(f"{Path(root).name}*/bin/{name}")]
     tool = shutil.which(name) or (str(max(found, key=_release)) if found else None)
     if tool is None:
-        told_ = f"{name} of PostgreSQL is not on this machine"
+        message = f"{name} of PostgreSQL is not on this machine"
         advice = "install PostgreSQL's client programs (Debian: postgresql-client), of the server's version or newer"
-        raise Refused("BadConfigurationError", told_, advice)
+        raise Refused("BadConfigurationError", message, advice)
     return tool
 
 
@@ -130,7 +130,7 @@ def _release(tool: Path) -> int:
 def _run(name: str, url: str, *arguments: str) -> None:
     full = normal_url(url).set(drivername="postgresql")
     password = full.password or full.query.get("password")
-    # Everybody on the machine may read the arguments of a program.
+    # Every user of the machine can read the arguments of a program.
     query = full.difference_update_query(["password"]).query
     shown = sa.URL.create("postgresql", full.username, None, full.host, full.port, full.database, query)
     environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}

@@ -1,4 +1,4 @@
-"""The door to the database: one writer that commits in groups, several readers.
+"""Access to the database: one writer that commits in groups, several readers.
 
 Every write is a function over a connection; `store.writer` runs those that are waiting in one transaction, so a
 hundred submissions cost one disk flush. Nobody is answered before the commit. Without threads (`inline`) everything
@@ -28,7 +28,7 @@ T = TypeVar("T")
 READERS: Final = 4
 BUSY_TIMEOUT_S: Final = 10.0
 _MAPPED_BYTES: Final = 2**30
-# Left to itself the driver waits two minutes for a machine that is not there, and for ever for one that fell silent.
+# By default the driver waits two minutes for an absent machine, and for ever for a silent one.
 _CONNECTING: Final[dict[str, int | str]] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -47,7 +47,7 @@ class Database:
         self.url = normal_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _engine(self.url, inline=inline)
-        # Several questions of one reader are about one moment: PostgreSQL would look anew for each. SQLite never does.
+        # All queries of one reader see one snapshot, which PostgreSQL gives at this level only; SQLite always does.
         one_moment = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         self._reading_engine = self.engine.execution_options(**one_moment)
         self._readers = None if inline else ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
@@ -83,7 +83,7 @@ class Database:
         return self._read_now(work) if self.is_sqlite else await self.read(work)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections."""
         if self._writer is not None:
             self._writer.close()
         if self._readers is not None:
@@ -108,7 +108,7 @@ def normal_url(url: str) -> sa.URL:
         raise Refused(
             "BadConfigurationError",
             # It may hold a password.
-            "what --database-url says is no database URL",
+            "--database-url is not a database URL",
             "use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE",
         ) from error
     if parsed.get_backend_name() == "postgresql":
@@ -171,7 +171,7 @@ def _watched(url: sa.URL, engine: sa.Engine) -> Callable[[], None]:
 
 
 def _make_private(path: str) -> None:
-    # SQLite would make a file that every user of the machine can read. It tells by itself what else is wrong.
+    # SQLite would make a file that every user of the machine can read. It reports other errors itself.
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 

@@ -1,4 +1,4 @@
-"""What a database complains about, in our own three families of errors.
+"""Errors of a database, translated into our three families.
 
 Whoever sends a request hears that the database does not answer. Why it does not names its machine and its user, so
 that goes to the log, and once in an outage rather than with each of a thousand requests.
@@ -17,8 +17,8 @@ from openpai.protocol.errors import PaiError, Refused, Unavailable
 _log: Final = structlog.get_logger(__name__)
 
 
-def describe(error: exc.DBAPIError) -> PaiError:
-    """Return what a database's complaint means, with its own words, for whoever looks after it."""
+def translate(error: exc.DBAPIError) -> PaiError:
+    """Return our error for a database's error, with the database's own words as the reason."""
     reason = _reason(error)
     if "disk is full" in reason or "No space left" in reason:
         return Unavailable(
@@ -32,12 +32,12 @@ def describe(error: exc.DBAPIError) -> PaiError:
         )
     if isinstance(error, exc.DataError) and ("NUL" in reason or "\\u0000" in reason or "0x00" in reason):
         # Requests are looked through before; should one get here, asking again will not help.
-        return Refused("InvalidParametersError", "a text holds a NUL character, which cannot be kept", "leave it away")
+        return Refused("InvalidParametersError", "a text holds a NUL character, which cannot be kept", "remove it")
     return Unavailable(f"the database does not answer: {reason}")
 
 
-def meets_everybody(error: Exception) -> bool:
-    """Return whether a complaint is about the way to the database, so that asking at once for less is no use."""
+def is_connection_lost(error: Exception) -> bool:
+    """Return whether an error concerns the connection, so that repeating single statements would fail as well."""
     if not isinstance(error, exc.DBAPIError):
         return False
     if isinstance(error.orig, sqlite3.Error):
@@ -55,7 +55,7 @@ class Outage:
         self._reasons: set[str] = set()
 
     def met(self, error: exc.DBAPIError) -> PaiError:
-        """Return what to tell whoever asked; log why, unless it is known."""
+        """Return the error for the caller; log the cause once for each outage."""
         reason = _reason(error)
         if not isinstance(error, exc.OperationalError):
             # The way to it is fine. Perhaps another version of this program has changed its tables.
@@ -63,7 +63,7 @@ class Outage:
         elif reason not in self._reasons:
             self._reasons.add(reason)
             _log.warning(f"the database cannot be {self._what}", reason=reason)
-        meaning = describe(error)
+        meaning = translate(error)
         if isinstance(meaning, Unavailable) and reason in meaning.message:
             return Unavailable("the database does not answer")
         return meaning

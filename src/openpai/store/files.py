@@ -28,7 +28,7 @@ class OpenFiles:
         self._path = Path(path).resolve()
         self._database: _Identity = None
         self._known: dict[str, _Identity] = {}
-        self._is_told = False
+        self._is_logged = False
 
     def opened(self) -> None:
         """Remember the file of the database: a connection was just made to it."""
@@ -50,13 +50,13 @@ class OpenFiles:
                 self._known[suffix] = found
 
     def _gone(self, path: Path) -> Unavailable:
-        # Where it lies is for the log: anybody may ask how the server is.
-        if not self._is_told:
-            self._is_told = True
+        # The path is for the log only: the health check needs no login.
+        if not self._is_logged:
+            self._is_logged = True
             _log.error("a file of the database was removed or replaced; nothing is written any more", file=str(path))
         return Unavailable(
             "the files of the database were removed or replaced while the server runs; nothing was changed",
-            "put them back, or restart the server: it then uses what lies there",
+            "put them back, or restart the server, which then uses the files at that place",
         )
 
 

@@ -21,7 +21,7 @@ from openpai.store.schema import jobs, tags
 Condition = sa.ColumnElement[bool]
 
 ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
-# As the words sort that people are told (FAILED, RUNNING, STOPPED, STOPPING, SUCCEEDED, WAITING); the frequent first.
+# The rank of each phase's state, sorted by name as the API shows it (FAILED, RUNNING, STOPPED, STOPPING, ...).
 _STATES: Final = {
     JobPhase.SUCCEEDED: 4,
     JobPhase.FAILED: 0,
@@ -48,7 +48,7 @@ _ORDERS: Final[Mapping[str, Any]] = {
     "jobPriority": jobs.c.priority_class,
 }
 SHORT_MAX: Final = 100
-"""So many jobs are found and told before anybody else would have had a turn."""
+"""A page of so few jobs is read without a thread."""
 _PAGE: Final[Mapping[str, Any]] = {
     name: getattr(JobFilter(), name) for name in ("order", "is_ascending", "offset", "limit", "after")
 }
@@ -62,7 +62,7 @@ def _owners() -> sa.CTE:
 
 
 _OWNERS: Final = _owners()
-"""Everybody who has a job, found by a step in an index each instead of by looking at every job."""
+"""All owners of jobs, found by one index step each instead of by reading every job."""
 OWNERS_HOLDING: Final = sa.select(_OWNERS.c.name).where(sa.func.instr(_OWNERS.c.name, sa.bindparam("word")) > 0)
 
 
@@ -70,7 +70,7 @@ class Manner(NamedTuple):
     """How a database is asked."""
 
     holds: Callable[[Any, str], Condition]
-    """Whether a text holds a word, capitals told from small letters."""
+    """Whether a text holds a word, case-sensitive."""
     apart: Callable[[sa.Column[str]], sa.ColumnElement[str]]
     """The same value, in a form by which the database does not choose an index."""
     untagged: Condition
@@ -85,7 +85,7 @@ OF_SQLITE: Final = Manner(
     sa.not_(jobs.c.is_tagged),
     counts_unseen=True,
 )
-# Its LIKE tells capitals from small letters, unlike SQLite's, and takes half as long as its strpos.
+# Its LIKE is case-sensitive, unlike SQLite's, and takes half as long as its strpos.
 OF_POSTGRESQL: Final = Manner(
     lambda name, word: name.contains(word, autoescape=True), lambda column: column, sa.false(), counts_unseen=False
 )
@@ -103,7 +103,7 @@ def is_short(where: JobFilter) -> bool:
 
 
 def selection(where: JobFilter) -> JobFilter:
-    """Return which jobs match, whatever part of them is shown in which order."""
+    """Return the filter alone, without page and order."""
     return replace(where, **_PAGE)
 
 

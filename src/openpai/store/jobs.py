@@ -76,7 +76,7 @@ _RELEASE: Final = sa.delete(grants).where(
 
 
 ROWS_AT_ONCE: Final = 500
-"""A save of more rows than that would keep everybody else waiting: it runs in a thread."""
+"""A save of more rows would block the event loop too long: it runs in a thread."""
 
 
 class _Stale(Exception):
@@ -123,7 +123,7 @@ class SqlJobStore(SqlLeases):
                 connection.execute(_ADD_NEWS, {"job": new.record.job.id})
             return None
 
-        # Raised out there: within, it would undo the submissions of others and have each of them run alone.
+        # Raised outside `work`: inside, it would undo other submissions of the group and run each alone.
         refused = await self._database.write(work, lock_of(new.record.user, new.quotas))
         if refused is not None:
             raise refused
@@ -207,7 +207,7 @@ class SqlJobStore(SqlLeases):
                 return (self._save_alone(connection, changes[0], notify=notify),)
             return (Saved.YES,) * len(changes)
 
-        # Only a wish to start a job again brings quotas along, and wishes are saved one by one.
+        # Only the command to restart a job carries quotas, and commands are saved one by one.
         locks = [lock_of(change.before.user, change.quotas) for change in changes if change.quotas]
         size = sum(map(_rows_of, changes))
         return await self._database.write(work, locks[0] if locks else "", is_long=size > ROWS_AT_ONCE)
@@ -303,7 +303,7 @@ def _claim_key(connection: sa.Connection, new: NewJob) -> None:
     try:
         connection.execute(idempotency.insert(), mine)
     except exc.IntegrityError as error:
-        # Another server has just stored it; whoever asks again finds it.
+        # Another server has just stored the key; a repeated request finds it.
         raise Unavailable(f"job {job.name} is being submitted under this key by another server") from error
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import exc
 
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
-from openpai.store.db_errors import describe
+from openpai.store.db_errors import translate
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ def migrate(database: Database) -> None:
         if at is not None:
             _log.info("the database is up to date", schema=script.get_current_head())
     except exc.DBAPIError as error:
-        raise describe(error) from error
+        raise translate(error) from error
 
 
 def require_newest(database: Database) -> None:
@@ -47,7 +47,7 @@ def require_newest(database: Database) -> None:
         with database.engine.connect() as connection:
             at = MigrationContext.configure(connection).get_current_revision()
     except exc.DBAPIError as error:
-        raise describe(error) from error
+        raise translate(error) from error
     if at != script.get_current_head():
         raise Refused(
             "BadConfigurationError",

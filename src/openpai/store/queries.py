@@ -27,7 +27,7 @@ _SAME: Final = tuple(jobs.c[field.name] for field in fields(JobRow) if field.nam
 _SHOWN: Final = sa.select(*_SAME, jobs.c.owner, job_details.c.outcome).join(job_details, job_details.c.job == jobs.c.id)
 _IDS_AT_ONCE: Final = 500
 FEW_EVENTS: Final = 100
-"""A job with fewer of them is told about at once."""
+"""The events of a job with fewer of them are read without a thread."""
 OWNERS_MAX: Final = 500
 """With more of them it is quicker to look at the name of each job's owner."""
 # Made once: making a statement takes longer than carrying it out.
@@ -105,7 +105,7 @@ class SqlJobQueries:
 
         def work(connection: sa.Connection) -> JobPage:
             page = _read_page(connection, query, where)
-            # Beyond the end no row brings the total along.
+            # After the last row there is none that carries the total.
             return page if page.total is not None else replace(page, total=_count(connection, matching))
 
         return await self._database.read(work)

@@ -65,7 +65,7 @@ def _split(start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
 
 
 def gpu_hours(connection: sa.Connection, owner: str, now_ms: int) -> Mapping[str, float]:
-    """Return the GPU hours that somebody used since the month began, by virtual cluster."""
+    """Return the GPU hours that a user used since the month began, by virtual cluster."""
     month_ms = month_of(now_ms)
     ended = sa.select(month_use.c.virtual_cluster, month_use.c.gpu_ms).where(
         month_use.c.owner == owner, month_use.c.month_ms == month_ms
@@ -81,7 +81,7 @@ def gpu_hours(connection: sa.Connection, owner: str, now_ms: int) -> Mapping[str
 
 
 def gpus_held(connection: sa.Connection, owner: str) -> Mapping[str, int]:
-    """Return how many GPUs somebody holds now, by virtual cluster."""
+    """Return how many GPUs a user holds now, by virtual cluster."""
     attempts = task_attempts.c
     query = (
         sa.select(attempts.virtual_cluster, sa.func.sum(attempts.gpus))
@@ -99,7 +99,7 @@ def _by_cluster(found: Sequence[Any]) -> Mapping[str, float]:
 
 
 def unfinished(connection: sa.Connection, owner: str) -> Mapping[str, int]:
-    """Return how many jobs of somebody wait or run, by virtual cluster."""
+    """Return how many jobs of a user wait or run, by virtual cluster."""
     query = (
         sa.select(jobs.c.virtual_cluster, sa.func.count())
         .where(jobs.c.owner == owner, jobs.c.ended_at_ms.is_(None))

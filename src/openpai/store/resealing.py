@@ -1,4 +1,4 @@
-"""Sealing everything anew: each secret that is kept is opened and sealed with the newest key, some at a time.
+"""Re-encryption: each stored secret is opened and sealed with the newest key, in batches.
 
 It may be cut off anywhere and begun again: what is sealed with the newest key already is passed over.
 """
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from openpai.store.database import Database
-from openpai.store.db_errors import describe
+from openpai.store.db_errors import translate
 from openpai.store.schema import job_details, lease, storages
 from openpai.store.vault import Vault
 from openpai.store.writer import run_alone
@@ -61,7 +61,7 @@ def leader(database: Database) -> tuple[str, int] | None:
 def reseal(database: Database, vault: Vault, progress: Callable[[int], None]) -> Resealed:
     """Seal every secret with the vault's first key. `progress` hears how many more are done."""
     if database.is_sqlite:
-        # What is overwritten shall be gone from the file too, not merely from the table.
+        # Old secrets must be erased from the file as well, not only from the table.
         sa.event.listen(database.engine, "connect", _forgetful)
         database.engine.dispose()
     sealed, lost = 0, []
@@ -85,11 +85,11 @@ def _batches(
             rows = connection.execute(query.order_by(key).limit(ROWS_AT_ONCE).with_for_update()).all()
             lost = []
             for name, data in rows:
-                anew = vault.resealed(bytes(data))
-                if anew is None:
+                new = vault.resealed(bytes(data))
+                if new is None:
                     lost.append(name)
-                elif anew != bytes(data):
-                    connection.execute(sa.update(table).where(key == name).values(sealed=anew))
+                elif new != bytes(data):
+                    connection.execute(sa.update(table).where(key == name).values(sealed=new))
             return [row[0] for row in rows], lost
 
         names, lost = _write(database, work)
@@ -104,14 +104,14 @@ def _read(database: Database, work: Callable[[sa.Connection], T]) -> T:
         with database.engine.connect() as connection:
             return work(connection)
     except exc.DBAPIError as error:
-        raise describe(error) from error
+        raise translate(error) from error
 
 
 def _write(database: Database, work: Callable[[sa.Connection], T]) -> T:
     try:
         return run_alone(database.engine, work, "", database.check_files)
     except exc.DBAPIError as error:
-        raise describe(error) from error
+        raise translate(error) from error
 
 
 def _forgetful(connection: Any, _record: Any) -> None:

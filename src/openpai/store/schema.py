@@ -104,7 +104,7 @@ jobs: Final = sa.Table(
     sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
     # The smallest there can be: all jobs are counted in it. SQLite would look for the newest jobs by it.
     sa.Index("ix_jobs_archive_key", "archive_key", info={"dialect": "postgresql"}).ddl_if(dialect="postgresql"),
-    # How many of somebody's jobs wait or run is asked at each submission, whatever else waits.
+    # Each submission counts the unfinished jobs of its owner.
     sa.Index(
         "ix_jobs_unfinished",
         "owner",
@@ -336,7 +336,7 @@ quotas: Final = sa.Table(
     sa.Column("gpu_hours_per_month", sa.Float),
 )
 
-# What deleted jobs used: nobody gets hours back by deleting a job.
+# What deleted jobs used: deleting a job returns no hours.
 past_use: Final = sa.Table(
     "past_use",
     metadata,

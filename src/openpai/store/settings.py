@@ -94,7 +94,7 @@ class SqlSettingsStore:
 
 def _changed(name: str, version: int) -> Refused:
     message = f"the setting {name!r} was changed meanwhile and is at version {version} now"
-    return Refused("ConflictSettingError", message, "read it again, and repeat your change on what it says now")
+    return Refused("ConflictSettingError", message, "read it again, and repeat your change on the current version")
 
 
 def _columns(note: NodeNote) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class SqlStorageStore:
             return before if name in before else [*before, name]
 
         def work(connection: sa.Connection) -> None:
-            # Held until the grant is there, so that whoever removes the storage meanwhile finds the grant.
+            # Locked until the grant is stored, so that a concurrent removal of the storage finds the grant.
             held = sa.select(storages.c.name).where(storages.c.name == name).with_for_update(read=True)
             if connection.execute(held).first() is None:
                 raise no_storage(name)

@@ -26,7 +26,7 @@ class _Known:
 
 
 class Totals:
-    """Remembers totals by the question, and lets those who ask for a slow one at the same time wait for one count."""
+    """Remembers totals by their query; concurrent callers of a slow query share one count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -45,7 +45,7 @@ class Totals:
             counting = asyncio.ensure_future(self._counted(asked, count))
             self._counting[asked] = counting
             counting.add_done_callback(lambda _: self._counting.pop(asked, None))
-        # One who goes away must not take the count from the others.
+        # A caller that is cancelled must not cancel the count for the others.
         return await asyncio.shield(counting)
 
     async def _counted(self, asked: Hashable, count: Callable[[], Awaitable[int]]) -> int:

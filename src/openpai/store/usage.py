@@ -42,7 +42,7 @@ class SqlUsageStore:
         columns: dict[str, Any] = {"virtual_cluster": quota.virtual_cluster, "owner": quota.user}
         columns |= {name: getattr(quota, name) for name in LIMITS}
         insert = dialect.insert(quotas).values(columns)
-        # One statement: whoever changes another limit meanwhile, on whichever server, loses nothing.
+        # One statement, so that a concurrent change of another limit is not lost.
         key, there = ["virtual_cluster", "owner"], {name: columns[name] for name in limits}
         if there:
             statement = insert.on_conflict_do_update(index_elements=key, set_=there)

@@ -80,7 +80,7 @@ def keys_in(text: str) -> list[str]:
 
 
 def new_key() -> str:
-    """Return a key that nobody has."""
+    """Return a new random key."""
     return Fernet.generate_key().decode()
 
 
@@ -99,7 +99,7 @@ def key_from(path: Path) -> str:
 
 
 def write_keys(path: Path, keys: Sequence[str]) -> None:
-    """Write keys to a file that only its owner can read; whoever reads it meanwhile finds the old ones or the new."""
+    """Write keys to a file that only its owner can read; a concurrent reader finds either the old ones or the new."""
     # A link leads to where the key is kept, and the old one must not stay there.
     path = path.resolve()
     unfinished = path.with_name(f"{path.name}.part")
@@ -107,7 +107,7 @@ def write_keys(path: Path, keys: Sequence[str]) -> None:
     made = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(made, "wb") as file:
         if path.exists():
-            # Whoever looks after the server is not always who runs it.
+            # An administrator who rotates keys as root must leave the file to the server's user.
             known = path.stat()
             if (known.st_uid, known.st_gid) != (os.geteuid(), os.getegid()):
                 os.fchown(file.fileno(), known.st_uid, known.st_gid)

@@ -1,4 +1,4 @@
-"""The one writer: runs what is waiting in a single transaction, commits it, and only then answers anybody.
+"""The one writer: runs what is waiting in a single transaction, commits it, and only then answers the callers.
 
 While a commit waits for the disk, further writes gather and make up the next group. When one of a group fails, the
 group is undone and each is run alone, so that a caller hears of its own failure only. SQLite's statements run right
@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from openpai.protocol.errors import Broken, Unavailable
-from openpai.store.db_errors import Outage, meets_everybody
+from openpai.store.db_errors import Outage, is_connection_lost
 from openpai.system.supervision import supervise
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class _Write:
             self.future.set_result(self.result)
 
     def give_up(self, error: BaseException) -> None:
-        """Tell whoever waits that an error, which is none of a database, kept this from being done."""
+        """Fail the caller's wait because of an error outside the database."""
         if not self.future.done():
             message = Broken(f"a write was given up: {type(error).__name__}")
             message.__cause__ = error
@@ -106,7 +106,7 @@ class Writer:
             except Exception as error:
                 await self._each_alone(group, error)
             except BaseException as error:
-                # Nobody may wait for ever for a write that nobody is going to do.
+                # No caller may wait for ever for a write that will not happen.
                 for write in group:
                     write.give_up(error)
                 raise
@@ -114,8 +114,8 @@ class Writer:
                 write.settle(self._outage)
 
     async def _each_alone(self, group: list[_Write], error: Exception) -> None:
-        # Nobody is to blame for a lost connection; and if it was lost at the commit, what was written may be there.
-        if len(group) == 1 or meets_everybody(error):
+        # A lost connection fails all alike; if it was lost at the commit, the group may have been written.
+        if len(group) == 1 or is_connection_lost(error):
             for write in group:
                 write.error = error
             return
@@ -130,7 +130,7 @@ class Writer:
             try:
                 transaction = connection.begin()
             except exc.OperationalError as error:
-                if not meets_everybody(error):
+                if not is_connection_lost(error):
                     raise
                 await self._in_thread(self._write, group)
                 return
@@ -142,7 +142,7 @@ class Writer:
                 transaction.rollback()
                 raise
             await self._in_thread(transaction.commit)
-        # Somebody is told that it is written only after it was: what is removed later was there.
+        # Check again after the commit: callers learn of success only while the files are in place.
         self._check()
 
     def _write(self, group: list[_Write]) -> None:

@@ -63,7 +63,7 @@ async def test_a_leader_without_its_database_tries_on_says_so_once_and_leaves_in
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert [entry["event"] for entry in logs] == ["leading has to wait"]
+    assert [entry["event"] for entry in logs] == ["this server cannot lead yet"]
 
 
 async def test_a_desk_that_may_be_old_is_left_at_once_when_the_database_goes_away() -> None:

@@ -20,8 +20,8 @@ from openpai.protocol.errors import Refused
         ({"cpus_per_node": 0}, "--cpus-per-node 0"),
         ({"audit_retention_days": -1.0}, "--audit-retention-days -1"),
         ({"audit_retention_days": float("nan")}, "--audit-retention-days nan"),
-        ({"host": "0.0.0.0"}, "lets others in"),
-        ({"host": "example.org"}, "lets others in"),
+        ({"host": "0.0.0.0"}, "serves other machines too"),
+        ({"host": "example.org"}, "serves other machines too"),
         ({"task_user": "nobody", "backend": "docker"}, "--task-user is for the process backend"),
         ({"task_uids": "200000-200009", "backend": "docker"}, "--task-uids is for the process backend"),
         ({"task_uids": "200000-200009", "task_user": "nobody"}, "gives all tasks one user"),
@@ -30,10 +30,10 @@ from openpai.protocol.errors import Refused
         ({"allow_infiniband": True}, "--allow-infiniband is for the docker backend"),
         ({"pids_per_task": 100}, "--pids-per-task is for the docker backend"),
         ({"pids_per_task": 3, "backend": "docker"}, "--pids-per-task 3 is too few"),
-        ({"task_subnets": "10.0.0.1/8", "backend": "docker"}, "10.0.0.1/8 is no range of addresses"),
+        ({"task_subnets": "10.0.0.1/8", "backend": "docker"}, "10.0.0.1/8 is not a range of addresses"),
         ({"task_subnets": "10.1.0.0/16", "host_network": True, "backend": "docker"}, "leaves no networks"),
         ({"task_subnets": "10.1.0.0/16", "node_address": "10.1.2.3", "backend": "docker"}, "is inside"),
-        ({"node_address": "here"}, "here is no IP address"),
+        ({"node_address": "here"}, "here is not an IP address"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any], message: str) -> None:

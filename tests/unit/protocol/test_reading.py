@@ -300,9 +300,9 @@ def test_unknown_plugins_and_scheduler_keys_are_warned_of() -> None:
     assert "there is no runtime plugin called 'gti'" in message[0]
 
 
-def test_a_wish_to_be_told_of_changes_is_warned_of_as_long_as_nobody_is() -> None:
+def test_notifications_have_a_warning_while_none_are_sent() -> None:
     (message,) = warnings_of(job(extras={"jobStatusChangeNotification": {"failed": True, "running": False}}))
-    assert message.endswith("extras.jobStatusChangeNotification: has no effect yet: nobody is told of changes")
+    assert message.endswith("jobStatusChangeNotification: has no effect yet: changes of the job's state are not sent")
     for promise in ({"failed": False}, {}, None):
         assert not warnings_of(job(extras={"jobStatusChangeNotification": promise})), promise
 

@@ -20,7 +20,9 @@ def describe(backend: BackendName, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("user", "whose"), [(0, "own rights, which are root's: let in"), (1000, "own rights: let in")])
+@pytest.mark.parametrize(
+    ("user", "whose"), [(0, "which are root's: give accounts"), (1000, "own rights: give accounts")]
+)
 def test_the_rights_that_jobs_get_are_told(
     user: int, whose: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -36,7 +38,7 @@ def test_whose_rights_tasks_have_is_told_instead(
     assert "or give tasks another user with --task-uids" in describe("process", capsys)
     Console(Settings(Path("/data"), task_user="pai-[x]")).welcome("1", "http://x", None, "admin", is_open=False)
     said = capsys.readouterr().out
-    assert "with the rights of the user pai-[x]: let in only people you trust" in said
+    assert "with the rights of the user pai-[x]: give accounts only to people you trust" in said
     assert "root" not in said
 
 
