@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from openpai.access.accounts import Token, User
-from openpai.api import passwords
 from openpai.api.services import Rate
+from openpai.identity import passwords
 
 from .api_world import PASSWORD, World, open_world
 

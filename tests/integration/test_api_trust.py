@@ -13,8 +13,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from openpai.access.accounts import User
-from openpai.api import passwords
 from openpai.api.services import Rate
+from openpai.identity import passwords
 
 from .api_world import PASSWORD, World, open_world
 from .sign_on import Browser, Liar, sign_on_with
