@@ -39,7 +39,9 @@ class Server:
         data_dir.mkdir(parents=True, exist_ok=True)
         ready = data_dir / "ready.json"
         ready.unlink(missing_ok=True)
-        where = ["--data-dir", str(data_dir / "data"), "--port", str(port), "--ready-file", str(ready)]
+        where = ["--port", str(port), "--ready-file", str(ready)]
+        if "--data-dir" not in options:
+            where += ["--data-dir", str(data_dir / "data")]
         search = f"{path}{os.pathsep}{os.environ['PATH']}"
         with (data_dir / "server.log").open("ab") as log:
             process = subprocess.Popen(

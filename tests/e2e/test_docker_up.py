@@ -109,7 +109,7 @@ def test_a_job_says_that_its_image_is_being_pulled(pai: Person, tmp_path: Path) 
         registry.may_answer.set()
         assert pai("job", "wait", "patient").code == 0
         remove_image(engine()[0], registry.image)
-    assert "does not wait" in pai("job", "why", "patient").out
+    assert "is not waiting" in pai("job", "why", "patient").out
 
 
 @pytest.mark.parametrize("ends", ["while the server is dead", "after the server is back"])

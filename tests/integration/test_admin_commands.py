@@ -90,8 +90,8 @@ async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path) -> None:
     [
         (["--password-stdin"], "short\n", "give at least 6"),
         (["--password-stdin"], "", "give at least 6"),
-        (["--password-stdin", "--user", "a b"], "long enough\n", "no user name"),
-        (["--password-stdin", "--user", "me"], "long enough\n", "no user name"),
+        (["--password-stdin", "--user", "a b"], "long enough\n", "not a user name"),
+        (["--password-stdin", "--user", "me"], "long enough\n", "not a user name"),
         (["--password-stdin", "--user", "sso"], "long enough\n", "logs in through OIDC"),
         ([], "", "--password-stdin"),
     ],

@@ -72,7 +72,7 @@ async def test_a_job_of_the_first_does_not_run_again_in_the_name_of_the_second(w
     await succeed(world)
     answer = await world.ask("PUT", "/jobs/ann~train/executionType", "root", json={"value": "START"})
     assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError")
-    assert "somebody else has that name now" in answer.json()["message"]
+    assert "the name belongs to a new account" in answer.json()["message"]
 
 
 async def test_nobody_is_sent_to_themselves_for_what_has_their_name(world: World) -> None:

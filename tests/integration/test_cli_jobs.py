@@ -49,7 +49,7 @@ def test_an_empty_list_says_what_was_searched(pai):
     for flag in ((), ("--json",)):
         message = pai("job", "list", "--user", "bob,nobody", *flag, user="ann")
         assert message.code == 3
-        assert "there is no user 'nobody'" in message.err
+        assert "unknown user: nobody" in message.err
     # Whoever had jobs and was removed is no user any more, and the jobs are still there.
     submit(pai, "old", user="bob")
     assert "old" in pai.ok("job", "list", "--user", "bob,nobody", user="ann").out
@@ -94,7 +94,7 @@ def test_everybody_is_meant_only_by_name(pai):
     [
         (("stop",), "--where KEY=VALUE"),
         (("stop", "a", "--where", "vc=x"), "--where KEY=VALUE"),
-        (("delete", "--where", "colour=red", "--yes"), "no condition"),
+        (("delete", "--where", "colour=red", "--yes"), "not a condition"),
         (("list", "--since", "soon"), "not a time"),
     ],
 )
@@ -144,12 +144,12 @@ def test_names_are_offered_to_the_shell(pai, monkeypatch):
     from openpai.cli import completing
 
     submit(pai, "train-1", "train-2", "test")
-    monkeypatch.setattr(completing, "_impatient", lambda: pai.client("ann"))
+    monkeypatch.setattr(completing, "_client", lambda: pai.client("ann"))
     assert completing.jobs("tr") == ["train-2", "train-1"]
     assert completing.jobs("ann~te") == ["ann~test"]
     assert completing.users("b") == ["bob"]
     assert "default" in completing.groups("de")
-    monkeypatch.setattr(completing, "_impatient", lambda: None)
+    monkeypatch.setattr(completing, "_client", lambda: None)
     assert completing.jobs("tr") == []
 
 

@@ -50,7 +50,7 @@ def test_others_see_no_more_than_names(pai):
     assert "bob" in message.out
     assert "ROLE" in message.out
     assert pai.json("user", "show", "bob", user="ann") == {"username": "bob"}
-    assert "shown to them and to administrators" in pai.ok("user", "show", "bob", user="ann").out
+    assert "only they and administrators may see more" in pai.ok("user", "show", "bob", user="ann").out
     assert "ann" in pai.ok("user", "show", user="ann").out
     assert pai("user", "add", "eve", "--password-stdin", user="ann", stdin="new-secret\n").code == 4
 
@@ -168,7 +168,7 @@ def test_nobody_of_a_file_with_faults_is_let_in_and_every_fault_is_told(pai, tmp
     assert message.code == 2
     for expected in (
         "line 3: username",
-        "line 4: username: carl is named twice",
+        "line 4: username: carl appears twice",
         "line 4: password",
         "line 4: admin",
         "line 5",
@@ -182,17 +182,17 @@ def test_nobody_is_let_in_when_somebody_is_granted_what_is_not_there(pai, tmp_pa
     file = tmp_path / "people.csv"
     file.write_text("username,password,groups\ncarl,secret-1,default\ndora,secret-1,visoin\n")
     message = pai("user", "import", str(file))
-    assert (message.code, "line 3: groups: there is no 'visoin'" in message.err) == (2, True)
+    assert (message.code, "line 3: groups: 'visoin' does not exist" in message.err) == (2, True)
     assert pai("user", "show", "carl").code == 3
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("username,password,email\ncarl,secret-1,nobody\n", "no e-mail address"),
+        ("username,password,email\ncarl,secret-1,nobody\n", "not an e-mail address"),
         ("username\ncarl\n", "password: this column is missing"),
-        ("username,password,colour\n", "there is no such column"),
-        ("username,password\n", "names nobody"),
+        ("username,password,colour\n", "unknown column"),
+        ("username,password\n", "has no users"),
         ('username,password\n"carl', "is not CSV"),
         ("username,password\ncarl,secret-1,more\n", "more cells"),
     ],

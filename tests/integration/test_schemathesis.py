@@ -47,7 +47,12 @@ EXCEPTIONS: Final = (
     (_VALID, "a wrong password is 400 in OpenPAI", ("logIn", "createToken")),
     (_VALID, "only a node that is gone can be forgotten", ("forgetNode",)),
     (_VALID, _EITHER, ("changeJobs", "changeNode", "changeUser", "changeMe")),
-    (_VALID, "a day is one of the calendar, and a period ends after it begins", ("reportUse", "listAuditEntries")),
+    (
+        _VALID,
+        "a day is one of the calendar, and a period ends after it begins",
+        ("reportUse", "listAuditEntries"),
+    ),
+    (_VALID, "a span ends after it begins", ("queryMetricsOverTime",)),
     (_VALID, _CURSOR, ("listJobs",)),
     ("not_a_server_error", _MOVED, ("listFiles", "downloadFile", "uploadFile", "deleteFile")),
     (_METHOD, _ANY, ("getRoot", "getInfo", "getBanner")),

@@ -108,7 +108,7 @@ def test_two_teams_share_a_cluster_and_an_administrator_changes_their_minds(pai,
     assert gpus(pai, "vision") == (24, 24, 24)
     message = pai("vc", "set", "vision", "1 node")
     assert message.code == 0, message.err
-    assert "run on without their guarantee" in message.err
+    assert "keep running without a guarantee" in message.err
     assert {state(pai, name) for name in ("v1", "v2", "v4", "s1")} == {"RUNNING"}
     assert gpus(pai, "vision")[2] == 8
     assert pai("vc", "remove", "vision").code == 5

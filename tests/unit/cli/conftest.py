@@ -15,6 +15,12 @@ from openpai.client import Client
 from tests.outcome import Outcome, run_pai
 
 
+def text_answer(text: str, status: int = 200) -> httpx.Response:
+    """Return an answer with a text: a stream of events if it begins like one."""
+    kind = "text/event-stream" if text.startswith("event: ") else "text/plain"
+    return httpx.Response(status, headers={"Content-Type": kind}, text=text)
+
+
 @dataclass
 class Platform:
     """Answers each method and path with what was prepared for it."""
@@ -26,7 +32,7 @@ class Platform:
     def on(self, method: str, path: str, *bodies: Any, status: int = 200) -> None:
         """Answer with these bodies in order, the last one for ever."""
         self.answers[method, f"/api/v2{path}"] = [
-            httpx.Response(status, **({"text": body} if isinstance(body, str) else {"json": body})) for body in bodies
+            text_answer(body, status) if isinstance(body, str) else httpx.Response(status, json=body) for body in bodies
         ]
 
     def __call__(self, request: httpx.Request) -> httpx.Response:

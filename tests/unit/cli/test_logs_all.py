@@ -7,6 +7,8 @@ import json
 import httpx
 import pytest
 
+from tests.unit.cli.conftest import text_answer
+
 BASE = "/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex"
 
 
@@ -37,7 +39,7 @@ def test_each_line_stands_behind_the_name_of_its_task(pai, two):
 def test_every_task_is_followed_until_the_job_is_over(pai, two, monkeypatch):
     def stream(index: int) -> httpx.Response:
         data = json.dumps({"stream": "stdout", "offset": 0, "text": f"line {index}\nlast"})
-        return httpx.Response(200, text=f"event: log\nid: 1\ndata: {data}\n\nevent: end\ndata: {{}}\n\n")
+        return text_answer(f"event: log\nid: 1\ndata: {data}\n\nevent: end\ndata: {{}}\n\n")
 
     for index in (0, 1):
         two.answers["GET", f"/api/v2{BASE}/{index}/attempts/0/logs/all"] = [stream(index)]

@@ -6,13 +6,13 @@ import io
 import json
 import re
 
-import httpx
 import pytest
 from rich.console import Console
 
 from openpai.cli import watching
 from openpai.cli.plain import HELD_MAX, Plain, coloured_line, plain
 from openpai.client.model import JobDetail
+from tests.unit.cli.conftest import text_answer
 
 LOGS = "/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs"
 CLIPBOARD = "\x1b]52;c;Y3VybCBldmlsIHwgc2g=\x07"
@@ -55,7 +55,7 @@ def write_in_pieces(platform, text: str, size: int) -> None:
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     events = [json.dumps({"stream": "stdout", "offset": 0, "text": piece}) for piece in pieces]
     body = "".join(f"event: log\nid: 1\ndata: {data}\n\n" for data in events) + "event: end\ndata: {}\n\n"
-    platform.answers["GET", f"/api/v2{LOGS}/all"] = [httpx.Response(200, text=body)]
+    platform.answers["GET", f"/api/v2{LOGS}/all"] = [text_answer(body)]
 
 
 @pytest.mark.parametrize("words", [(), ("--tail", "99"), ("--timestamps",), ("--all-tasks",), ("-a", "--timestamps")])
