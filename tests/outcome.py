@@ -28,6 +28,8 @@ def run_pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     from openpai.cli.main import run
 
     monkeypatch.setattr(sys, "argv", ["pai", *arguments])
+    # Loggers keep the stream they see first, and the captured one is closed when the test is over.
+    monkeypatch.setattr("structlog.configure", lambda **_: None)
     with pytest.raises(SystemExit) as ended:
         run()
     message = capsys.readouterr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -167,8 +168,8 @@ def test_a_database_that_goes_away_is_told_of_and_taken_up_again(trio: Trio) -> 
     until(lambda: {job["name"] for job in trio.get(1, "/jobs?state=SUCCEEDED")} == names)
     logs = [(server.data_dir / "server.log").read_text() for server in trio.servers]
     assert not any("Traceback" in log for log in logs)
-    assert all("the database cannot be read" in log for log in logs)
-    assert all("the database can be read again" in log for log in logs)
+    assert all("the database cannot be " in log for log in logs)
+    assert all(re.search(r"the database can be \w+ again", log) for log in logs)
     # A server that is told to leave meanwhile leaves in good order.
     with away(trio.database.rpartition("/")[0]):
         assert [server.end() for server in trio.servers] == [0, 0, 0]

@@ -393,11 +393,6 @@ HISTORIES_MAX: Final = 100
 
 
 def test_the_laws_hold_over_random_histories() -> None:
-    run_state_machine_as_test(
-        Histories,
-        settings=settings(
-            max_examples=min(settings.default.max_examples, HISTORIES_MAX),
-            stateful_step_count=40,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    examples = min(settings.default.max_examples, HISTORIES_MAX)
+    limits = settings(max_examples=examples, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+    run_state_machine_as_test(Histories, settings=limits)

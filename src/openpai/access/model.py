@@ -49,7 +49,7 @@ class Action:
     scope: Scope = Scope.ALL
     """The narrowest token that will do."""
     widens: str = ""
-    """The action whose requests show more to whoever may do this one; it has none of its own."""
+    """The action whose requests show more to those who may do this one; it has no requests of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The audit log: whoever changes something, or tries to, leaves an entry before they are answered.
+"""The audit log: every change, and every attempt at one, leaves an entry before it is answered.
 
 Plain ASGI around the routes, because only there the status of every answer is known, refusals included. What a
 request is about comes from its path and from words of its body that are named here; no other word of a body, and
@@ -108,7 +108,7 @@ class Auditing:
         request = Request(scope)
         action = _action(scope)
         is_done = getattr(request.state, "is_audited", False) or getattr(request.state, "is_forwarded", False)
-        # Who is told to wait did not get to try anything, and floods must not fill the log.
+        # A request over a rate limit tried nothing, and floods must not fill the log.
         if action is None or is_done or status == 429 or not self._may_write(request, status):
             return
         entry = await self._entry(request, action, status)
@@ -143,7 +143,7 @@ class Auditing:
         said = {"actor": actor, "target": target, "owner": owner, **getattr(request.state, "about", {})}
         now_ms = self._services.clock.now_ms()
         address = address_of(request.scope)
-        # A route that does one of several things has told which.
+        # A route that does one of several things has noted which.
         done = caller.action if caller and caller.action else action
         return AuditEntry(now_ms, action=done, via=via, address=address, status=status, detail=detail, **said)
 

@@ -33,7 +33,7 @@ def as_described(path: str) -> str:
 
 
 def gateway_of(scope: Scope) -> str:
-    """Return what addresses in an answer begin with, so that whoever asked through a gateway finds them there."""
+    """Return what addresses in an answer begin with, so that clients behind a gateway find them there."""
     asked = _BASE.match(scope.get("raw_path", b"").decode("ascii", "replace"))
     return _GATEWAY if asked and _GATEWAY in asked[0] else ""
 

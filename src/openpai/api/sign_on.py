@@ -1,4 +1,4 @@
-"""The two hand-overs of single sign-on: to the provider and back, and from the browser to whoever began the login.
+"""The two hand-overs of single sign-on: to the provider and back, and from the browser to the program that asked.
 
 A token never travels in an address. Whoever begins a login shows the challenge of a secret; what comes back to them is
 a sealed code that lasts a minute, and only the secret turns it into a token, once.
@@ -89,7 +89,7 @@ def _unwanted(person: Vouched) -> Refused:
 
 
 def code_for(context: ApiContext, user: User, challenge: str) -> str:
-    """Return a code that whoever knows the secret behind `challenge` may turn into a user's token within a minute."""
+    """Return a code; with the secret behind `challenge` it buys a user's token within a minute."""
     now_ms = context.services.clock.now_ms()
     until_ms = now_ms + CODE_MS
     lasts_until_ms = now_ms + context.services.settings.token_lifetime_s * 1000

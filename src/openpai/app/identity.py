@@ -1,6 +1,7 @@
 """The identity file: which provider and which directory vouch for people, as an administrator writes it.
 
-A YAML document. Secrets may stand in it, or better in environment variables that it names. Every fault is told at once.
+A YAML document. Secrets may stand in it, or better in environment variables that it names. All faults are reported
+together.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`pai vc plan` and `pai scheduler replay`: the scheduler at work away from the server, on what the server told.
+"""`pai vc plan` and `pai scheduler replay`: the scheduler at work away from the server.
 
-A plan turns the machines there are and a sentence of wishes into a whole configuration. A replay takes a snapshot of
+A plan turns the nodes and a sentence of promises into a whole configuration. A replay takes a snapshot of
 the scheduler and works out again what becomes of those who wait. Neither changes anything on the platform.
 """
 

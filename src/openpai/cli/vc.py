@@ -52,7 +52,7 @@ def list_(json: output.Json = False) -> None:
     from openpai.cli import bars
 
     output.say(bars.vc_list(found))
-    output.say_marked_up("[dim]columns: used/healthy/guaranteed; RUNNING and WAITING count gangs[/]")
+    output.say_marked_up("[dim]columns: used/healthy/guaranteed; RUNNING and WAITING count jobs[/]")
     if len(found) == 1:
         output.next_step('pai vc set team-a "1 node"', "pai node list")
         return

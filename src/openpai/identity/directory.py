@@ -42,7 +42,7 @@ class LdapSettings:
     name_attribute: str = "uid"
     email_attribute: str = "mail"
     group_base: str = ""
-    """Where groups are; empty: nobody is told to be in any."""
+    """Where groups are; empty: users are in no groups."""
     group_filter: str = GROUP_FILTER
     group_attribute: str = "cn"
 
@@ -115,7 +115,7 @@ class Directory:
                         return None
                 return self._vouched(searching, entry, name)
         except self._ldap.core.exceptions.LDAPExceptionError as error:
-            # Whoever logs in need not know more; whoever runs the platform has to, of a certificate above all.
+            # Users need no more detail than this; administrators do, above all about certificates.
             _log.warning("the directory does not answer as it should", url=self._settings.url, why=str(error)[:1000])
             message = f"the directory {self._settings.url} does not answer as it should ({type(error).__name__})"
             raise Unavailable(message, "try again in a moment, or log in with a local account") from error

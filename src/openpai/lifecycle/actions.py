@@ -1,6 +1,6 @@
 """What ought to exist in the world for a job to be as its record says. Asking twice is harmless.
 
-Launches, endings and nothing else: what is left of a task after its end is forgotten by whoever recorded the end.
+Launches, endings and nothing else: what is left of a task after its end is forgotten by the code that recorded the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Wanted:
 
 
 def wanted(job: Job, among: Iterable[TaskId] | None = None) -> Wanted:
-    """Return what the world must be told so that it agrees with `job`; only of these tasks if some are named."""
+    """Return the actions that make the world agree with `job`; only for these tasks if some are named."""
     if job.phase not in (JobPhase.STARTING, JobPhase.RUNNING, JobPhase.ENDING):
         return Wanted()
     if among is None:

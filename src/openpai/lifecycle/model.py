@@ -101,7 +101,7 @@ class ExitReason(StrEnum):
     STALE_GRANT = "stale_grant"
     """A newer grant holds one of its devices, so it was not started."""
     ABSENT = "absent"
-    """It was told to end and there was nothing to end."""
+    """It was to be ended, and there was nothing to end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A job's history in sentences: what changed between two states, told for the event log.
+"""A job's history in sentences: what changed between two states, for the event log.
 
 Reasons are CamelCase words for programs; messages are for people. Comparing states, not facts, tells the same
 story for the same change whichever way it came about.

@@ -140,8 +140,8 @@ class _Draft:
                 self._put(replace(task, phase=phase, grant=grant, granted_at_ms=fact.at_ms))
                 heard = True
         if heard:
-            wish = JobPhase.STARTING if self.job.phase is JobPhase.QUEUED else self.job.phase
-            self._move(JobEvent.GRANTED, wish)
+            goal = JobPhase.STARTING if self.job.phase is JobPhase.QUEUED else self.job.phase
+            self._move(JobEvent.GRANTED, goal)
 
     def _started(self, fact: TaskStarted) -> None:
         task = self._current(fact.key)
@@ -181,7 +181,7 @@ class _Draft:
     def _failed(self, task: Task) -> None:
         role = self._role_of(task)
         is_unknown = task.diagnosis is None or task.diagnosis.behavior is Behavior.UNKNOWN
-        # A gang whose member the platform lost starts again as a whole: its peers were told where that member is.
+        # A gang whose member the platform lost starts again as a whole: its peers know the address of that member.
         may_retry = is_unknown or not self.job.plan.is_gang
         who = f"{self.job.id}/{task.id.role}/{task.id.index}"
         retry = again(task.diagnosis, task.retries, role.task_retry_count, who, self.policy) if may_retry else None
@@ -332,8 +332,8 @@ class _Draft:
             attempt_ended_at_ms=None,
         )
 
-    def _move(self, event: JobEvent, wish: JobPhase) -> None:
-        self.job = replace(self.job, phase=job_goal(self.job.phase, event, wish))
+    def _move(self, event: JobEvent, goal: JobPhase) -> None:
+        self.job = replace(self.job, phase=job_goal(self.job.phase, event, goal))
 
     def _put(self, task: Task) -> None:
         if self._own is None or self.tasks is self.job.tasks:

@@ -87,11 +87,11 @@ class ImpossibleFact(Broken):
     """Something was reported that cannot have happened."""
 
 
-def job_goal(phase: JobPhase, event: JobEvent, wish: JobPhase) -> JobPhase:
-    """Return `wish` if the table lets a job go there; raise ImpossibleFact otherwise."""
-    if wish not in JOB_MOVES.get((phase, event), frozenset()):
-        raise ImpossibleFact(f"a job that is {phase} cannot become {wish} because {event}")
-    return wish
+def job_goal(phase: JobPhase, event: JobEvent, goal: JobPhase) -> JobPhase:
+    """Return `goal` if the table lets a job go there; raise ImpossibleFact otherwise."""
+    if goal not in JOB_MOVES.get((phase, event), frozenset()):
+        raise ImpossibleFact(f"a job that is {phase} cannot become {goal} because {event}")
+    return goal
 
 
 def task_goal(phase: TaskPhase, event: TaskEvent) -> TaskPhase:

@@ -49,7 +49,7 @@ from openpai.protocol.writing import dump_masked
 from openpai.scheduler.model import Wait, Why
 
 WAITS_OF_A_ROLE: Final = 20
-"""So many tasks of a role are told why they wait, each in its place; the others wait behind them for the same."""
+"""Give the reason to wait for so many tasks of a role; the others wait behind them for the same."""
 
 
 class PlatformCommands(SharingCommands):

@@ -142,5 +142,5 @@ def _groups(placement: Placement, tasks: tuple[TaskId, ...]) -> tuple[Group, ...
 
 
 def _cell_types(roles: Sequence[str], types: Mapping[str, str]) -> tuple[str | None, ...]:
-    """Return the type of cell each member of a group must be inside of; nothing if none has such a wish."""
+    """Return the type of cell each member of a group must be inside of; nothing if no role asks for one."""
     return tuple([types.get(role) for role in roles]) if any(role in types for role in roles) else ()

@@ -1,6 +1,6 @@
 """From a granted task to the order that starts it: rendered commands, environment, image, limits.
 
-Everything a task is told (who its peers are, where they listen) is known here, before anything starts.
+Everything a task needs to know (its peers and where they listen) is known here, before anything starts.
 """
 
 from __future__ import annotations

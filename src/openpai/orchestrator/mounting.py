@@ -1,6 +1,6 @@
 """Which storages a job asks for, whether it may have them, and how its tasks get to see them.
 
-When a job is submitted its wishes are made complete: default storages by name, each with the path it is mounted at.
+A submission completes the job's list of storages: default storages by name, each with the path it is mounted at.
 Credentials are opened when a task is launched, and a storage that changed meanwhile is mounted as it is then.
 """
 
@@ -62,7 +62,7 @@ async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None
     if not uses(spec, by.default_storages):
         return spec
     known = {storage.name: storage for storage in await store.storages()} if store else {}
-    # A group may be granted what is not there; only a job that names it is told so.
+    # A group may be granted a storage that does not exist; only a job that names it is refused.
     asked = uses(spec, [name for name in by.default_storages if name in known])
     _check_paths(asked)
     for use in asked:

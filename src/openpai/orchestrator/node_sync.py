@@ -1,6 +1,6 @@
 """The pass that looks at the nodes, at what is noted about them and at what was promised, and tells the scheduler.
 
-It reads everything anew each time, so it does not matter which server wrote it. Only what changed is told.
+It reads everything each time, so it does not matter which server wrote it. Only changes reach the scheduler.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _tell_promises(leader: Leader) -> None:
     if arranged.config is not None and arranged.config != sharing.arrangement.config:
         demoted = tuple(leader.scheduler.reconfigure(arranged.config).demoted)
         arranged = replace(arranged, demoted=demoted)
-        log.info("the cluster is shared out anew", virtual_clusters=", ".join(sorted(arranged.virtual_clusters)))
+        log.info("the virtual clusters changed", virtual_clusters=", ".join(sorted(arranged.virtual_clusters)))
         leader.nudges.work.set()
     sharing.arrangement = arranged
 

@@ -1,6 +1,6 @@
-"""What administrators wish of the cluster: nodes drained or given back, and who is promised what.
+"""Commands of administrators about the cluster: nodes drained or given back, and what virtual clusters are promised.
 
-Only the server that leads knows the nodes, so only it grants these wishes; any other says where the leader is.
+Only the server that leads knows the nodes, so only it carries these commands out; any other server names the leader.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ class SharingCommands:
         await self._note(leader, name)
         if name in leader.nodes:
             message = f"node {name!r} is there, and would be remembered again at once"
-            raise Refused("InvalidParametersError", message, "drain it if nothing shall run on it")
+            raise Refused("InvalidParametersError", message, "drain it to keep new tasks off it")
         await self._settings.forget_nodes((name,))
         await look_at_nodes(leader)
 
     async def _note(self, leader: Leader, name: str) -> NodeNote:
-        # Read anew: nobody's change of a moment ago may be lost.
+        # Read it again: a change of a moment ago must not be lost.
         notes = {note.name: note for note in await self._settings.node_notes()}
         if name not in notes and name not in leader.nodes:
             raise Refused("NoNodeError", f"there is no node {name!r}", "`pai node list` shows the nodes there are")
@@ -123,7 +123,7 @@ class SharingCommands:
     ) -> ClusterConfig:
         """Promise something else from now on; see `Platform.configure`."""
         if (promises is None) == (hived is None):
-            message = "a configuration is either wishes or a whole configuration in HiveD's format"
+            message = "a configuration is either promises or a whole configuration in HiveD's format"
             raise Refused("BadConfigurationError", message, "give one of the two")
         body = {"promises": promises} if promises is not None else {"hived": hived}
         return await self._configure(await self._leading(), body, version, by)

@@ -57,7 +57,7 @@ def check_size(user: str, quotas: Sequence[Quota], gpus: int) -> None:
 
 
 async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
-    """Check the size of a job that shall run again; return the quotas that hold for it."""
+    """Check the size of a job that is to run again; return the quotas that apply to it."""
     held = quotas_for(found.user, await usage.quotas(), found.virtual_cluster)
     if held and found.job.is_final:
         check_size(found.user, held, found.spec.gpus_total)
@@ -65,7 +65,7 @@ async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
 
 
 def no_room(user: str, beyond: BeyondQuota) -> Refused:
-    """Return what somebody is told whose quota is used up."""
+    """Return the refusal for a used-up quota."""
     quota, count, used = beyond.quota, beyond.count, beyond.gpu_hours
     if used is not None:
         limit = _hours(quota.gpu_hours_per_month or 0)

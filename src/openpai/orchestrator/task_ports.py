@@ -1,6 +1,6 @@
 """Which network ports are handed out on which machine. No two live tasks of one machine share a port.
 
-Ports are decided at placement, before anything starts, so every task can be told where its peers listen. The
+Ports are decided at placement, before anything starts, so every task can know where its peers listen. The
 range ends below the ports that Linux lends to outgoing connections. Numbers go round: a port that was just given
 back, or that turned out to be taken by a stranger, is the last to be tried again.
 """

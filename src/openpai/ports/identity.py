@@ -18,7 +18,7 @@ class Vouched:
     subject: str = field(repr=False)
     """What the provider calls them, unchanging, with the provider's own name where there may be several."""
     name: str
-    """The user name they shall have; only counts the first time."""
+    """The user name for a new account; ignored after the first login."""
     email: str = ""
     groups: frozenset[str] = frozenset()
     """The provider's names of the groups they are in; those that a group of ours names as `externalName` count."""
@@ -81,7 +81,7 @@ class PasswordDirectory(Protocol):
 
 
 class Sealer(Protocol):
-    """Makes values unreadable and unchangeable to whoever carries them."""
+    """Makes values unreadable and unchangeable to those who carry them."""
 
     def seal(self, secrets: Mapping[str, Any]) -> Sealed | None:
         """Return values encrypted, None when there are none."""

@@ -1,4 +1,4 @@
-"""What entrances may ask the platform to do. Each wish is a promise kept once it is answered."""
+"""What entrances may ask the platform to do. An answered command is kept, whatever fails afterwards."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """How a node shall be; None leaves it as it is."""
+    """The new state of a node; None leaves it as it is."""
 
     is_drained: bool | None = None
     bad_devices: frozenset[int] | None = None
@@ -134,7 +134,7 @@ class ClusterConfig:
 
 
 class Platform(Protocol):
-    """The wishes, one function each. Jobs are named by their owner and name; unknown ones raise NoJobError."""
+    """The commands, one function each. Jobs are named by their owner and name; unknown ones raise NoJobError."""
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
         """Check a job file, remember the job, and answer once that is durable.
@@ -224,7 +224,7 @@ class Platform(Protocol):
     async def configure(
         self, *, promises: str | None, hived: str | None, version: int | None, by: str
     ) -> ClusterConfig:
-        """Promise something else from now on, given as wishes or in HiveD's format. Nobody is stopped for it.
+        """Replace all promises, given in words or in HiveD's format. No job is stopped for it.
 
         Raises Refused BadConfigurationError with every fault, having changed nothing, and ConflictSettingError when
         the configuration is not at `version` any more.

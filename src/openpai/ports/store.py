@@ -30,7 +30,7 @@ class Slot:
     ports: Mapping[str, tuple[int, ...]]
     grant: int
     placement_hint: str = ""
-    """What the scheduler has to be told to put the task exactly there again."""
+    """What the scheduler needs to put the task exactly there again."""
     gpus: int = 0
     """GPUs, CPUs and memory that count as used: those it was given, idle ones included."""
     cpus: int = 0
@@ -190,7 +190,7 @@ class JobStore(Protocol):
         """Save each change or say why not; those that are saved are durable when this returns.
 
         `epoch` is the lease under which the caller leads: raises LeaseLost, writing nothing, when it is no longer
-        the newest. None for a server that does not lead and may only record wishes. Raises `BeyondQuota`, writing
+        the newest. None for a server that does not lead and may only record requests. Raises `BeyondQuota`, writing
         nothing, when the `quotas` of a change leave no room.
         """
         ...

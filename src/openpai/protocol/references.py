@@ -1,7 +1,7 @@
 """What must fit together across a job file: names that refer to names, sums, and settings that exclude each other.
 
 Everything here looks at the plain values of the file and takes nothing for granted about their types, so that these
-faults are told in the same answer as those of single keys.
+faults are in the same answer as those of single keys.
 """
 
 from __future__ import annotations

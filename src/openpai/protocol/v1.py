@@ -1,6 +1,6 @@
 """Job files of version 1, JSON from the days before the protocol, upgraded to version 2.
 
-What version 2 can say is carried over; what it cannot is told as a warning, never dropped in silence. Faults are found
+What version 2 can say is carried over; the rest becomes a warning and is never dropped in silence. Faults are found
 in the old file's own keys, so that their owner recognises them.
 """
 

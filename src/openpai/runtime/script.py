@@ -1,10 +1,10 @@
 """The two shell texts a task attempt is made of: the platform's wrapper and the user's own script.
 
 The wrapper is constant and asks nothing of a machine or an image but a POSIX `sh`. It claims the launch ticket, runs
-the user's script, passes SIGTERM on, and leaves one exit report. The ticket makes an attempt run at most once: whoever
-creates the file first owns the attempt, be it the wrapper of this server's launch, of a dead server's launch that
-arrives late, or a server that creates it to declare a launch dead. A report counts only when its last line is there,
-so a reader never sees half of one.
+the user's script, passes SIGTERM on, and leaves one exit report. The ticket makes an attempt run at most once: the
+process that creates the file first owns the attempt, be it the wrapper of this server's launch, of a dead server's
+launch that arrives late, or a server that creates it to declare a launch dead. A report counts only when its last line
+is there, so a reader never sees half of one.
 
 Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP]]`; an empty WORK_DIR means where it is, and
 then a PAI_WORK_DIR that is set already stays. Files in TASK_DIR: `user.sh` (read), `grace` (read on SIGTERM, if there:
@@ -92,7 +92,7 @@ on_term() {
     kill -TERM 0
     # A stopped process hears of nothing but this and SIGKILL.
     kill -CONT 0
-    # Where there is no `sleep`, whoever sent SIGTERM keeps the time.
+    # Where there is no `sleep`, the sender of SIGTERM keeps the time.
     { { sleep "$grace" || sleep "${grace%%.*}"; } && kill -USR1 "$$"; } >/dev/null 2>&1 3>&- 4>&- 5>&- &
 }
 on_usr1() {

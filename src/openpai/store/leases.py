@@ -1,6 +1,6 @@
 """The right to lead: one server has it at a time, and each change of hands has a number, the epoch.
 
-Servers do not compare their wall clocks: one that is ahead would take the lease from whoever holds it. A lease is over
+Servers do not compare their wall clocks: one that is ahead would take the lease from its holder. A lease is over
 for a server that has watched it for as long as it lasts, by a clock that is never set, and saw nobody renew it.
 """
 

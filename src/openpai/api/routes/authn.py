@@ -26,7 +26,7 @@ router = APIRouter(tags=["authentication"])
 
 
 class Login(Body):
-    """A user's name and password, and how many seconds the login shall last."""
+    """A user's name and password, and how many seconds the login lasts."""
 
     username: str = Field(pattern=USER_NAME)
     # A directory may know shorter passwords than are let be chosen here.

@@ -26,7 +26,7 @@ SIZE_MAX = 2**40
 
 
 class Promise(Body):
-    """What a virtual cluster shall be promised."""
+    """What to promise a virtual cluster."""
 
     promise: str = Field("", max_length=1000, examples=["3 nodes", "8 GPUs of A100 + 2 nodes"])
     # OpenPAI's portal sends what was typed.
@@ -37,13 +37,13 @@ class Promise(Body):
 
 
 class Status(Body):
-    """Whether a virtual cluster shall take jobs."""
+    """Whether a virtual cluster takes jobs."""
 
     vcStatus: Literal["stopped", "running"]  # noqa: N815
 
 
 class Config(Body):
-    """What is promised to whom: as wishes or in HiveD's format."""
+    """What each virtual cluster is promised: in words or in HiveD's format."""
 
     promises: str | None = Field(None, max_length=100_000, examples=["vision: 3 nodes, speech: 8 GPUs"])
     hived: str | None = Field(None, description="A whole configuration in HiveD's format, as YAML.")

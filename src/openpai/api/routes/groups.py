@@ -37,7 +37,7 @@ class NewGroup(Body):
 
 
 class GroupData(Body):
-    """How a group shall be."""
+    """The new state of a group."""
 
     groupname: str
     description: Words | None = None

@@ -120,7 +120,7 @@ async def _targets(context: ApiContext, caller: Caller, body: Bulk) -> tuple[Ite
 
 
 def _narrowed(where: JobFilter, body: Bulk) -> JobFilter | None:
-    """Pass over jobs that are as they shall be, so that asking again comes to the next; None when those are all."""
+    """Skip jobs that need no change, so that a second request reaches the next ones; None if no others are left."""
     phases = _CHANGED.get(body.action)
     if phases is not None:
         left = tuple(phase for phase in where.phases or phases if phase in phases)

@@ -21,7 +21,7 @@ RANK_MAX: Final = 1_000_000
 
 
 class Execution(Body):
-    """Whether the job shall run."""
+    """Whether the job should run."""
 
     value: Literal["START", "STOP", "RESTART"]
     force: bool = Field(False, description="With STOP: kill its tasks at once, without a grace period.")
@@ -40,13 +40,13 @@ class Tag(Body):
 
 
 class PriorityChange(Body):
-    """How urgent a job shall be."""
+    """The new priority of a job."""
 
     value: Literal["crit", "prod", "test", "oppo"]
 
 
 class RankChange(Body):
-    """Where a job shall stand among equally urgent ones."""
+    """The new place of a job among those of the same priority."""
 
     value: Annotated[int, Field(ge=-RANK_MAX, le=RANK_MAX)] | Literal["front", "back"]
 
@@ -110,7 +110,7 @@ async def set_rank(request: Request, caller: Annotated[Caller, needs("job.rank")
 
 
 def _rank(body: int | str, now_ms: int) -> int:
-    # Later is further: who is moved to the front now stands before whoever was moved there earlier.
+    # Later is further: a job moved to the front now stands before those moved there earlier.
     return {"front": now_ms, "back": -now_ms}[body] if isinstance(body, str) else body
 
 

@@ -41,7 +41,7 @@ async def events(
 async def why(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Response:
     """Return why the job waits, what would change that, and which jobs hold the room; empty when nothing of it waits.
 
-    Of jobs that the caller may not look at only their number and size are told.
+    Of jobs that the caller may not look at, the answer holds only number and size.
     """
     row = await job_for(request, caller, job)
     # The name of an archived job may be another's by now; and what is over does not wait.

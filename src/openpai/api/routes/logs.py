@@ -240,7 +240,7 @@ async def _followed(
     """Return a stream of events, from where the client left off, from its offset, or from the start or the tail."""
     logs = context_of(request).services.logs
     if found.ended_at_ms is not None:
-        # What is over and left no logs is told now, while the answer can still be an error.
+        # Report missing logs of an ended attempt now, while the answer can still be an error.
         await logs.streams(found.key)
     offsets = {stream: max(query.offset or 0, 0) for stream in streams}
     if query.is_tail or (query.offset or 0) < 0:

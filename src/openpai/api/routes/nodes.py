@@ -28,7 +28,7 @@ NodeName = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[\w.:-]+
 
 
 class NodeBody(Body):
-    """How a node shall be; what is left away stays as it is."""
+    """The new state of a node; what is omitted stays as it is."""
 
     drained: bool | None = Field(None, description="Whether it takes nothing new; what runs there runs on.")
     badDevices: list[Annotated[int, Field(ge=0, le=1023)]] | None = Field(  # noqa: N815

@@ -113,7 +113,7 @@ async def _rows(
 
 
 async def _groups(context: ApiContext, caller: Caller) -> Callable[[UseRow], Sequence[str]]:
-    """Return what tells the groups of whoever used something; what is used in no group is used in ''."""
+    """Return the groups of each user; use outside any group counts for ''."""
     of: Mapping[str, Sequence[Group]] = {user.name: user.groups for user in await context.services.users.users()}
     sees_all = refusal(caller.principal, "group.members", NOTHING) is None
 

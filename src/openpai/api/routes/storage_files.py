@@ -144,7 +144,7 @@ def _asked(header: str | None, size: int) -> tuple[int, int] | None:
 
 
 async def _begun(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Return the same content with its beginning fetched, so that what fails there can still be told."""
+    """Return the same content with its beginning fetched, so that a failure there can still be an error."""
     first = await anext(content, b"")
 
     async def whole() -> AsyncIterator[bytes]:

@@ -27,7 +27,7 @@ _parts = Aliased(router, "/api/v2/users/{username}", "/api/v2/user/{username}")
 
 
 class NewGroups(Body):
-    """The groups a user shall be in."""
+    """The new groups of a user."""
 
     grouplist: list[str]
 
@@ -39,7 +39,7 @@ class OneGroup(Body):
 
 
 class NewClusters(Body):
-    """The virtual clusters a user shall be granted."""
+    """The virtual clusters to grant to a user."""
 
     virtualCluster: list[str]  # noqa: N815
 
@@ -58,7 +58,7 @@ class NewEmail(Body):
 
 
 class NewRight(Body):
-    """Whether a user shall be an administrator."""
+    """Whether a user is to be an administrator."""
 
     admin: bool
 

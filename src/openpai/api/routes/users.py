@@ -44,7 +44,7 @@ class NewUser(Body):
 
 
 class UserData(Body):
-    """How a user shall be."""
+    """The new state of a user."""
 
     username: str
     email: Email | None = None
@@ -63,7 +63,7 @@ class ChangeUser(Body):
 
 
 class MyData(Body):
-    """How one shall be oneself."""
+    """The new state of the caller's own account."""
 
     username: str
     email: Email | None = None

@@ -52,7 +52,7 @@ def _range(schema: Mapping[str, Any], least: str, most: str, unit: str) -> Itera
 
 
 def _is_beyond(bound: Any) -> bool:
-    # The largest number a database holds is nobody's wish and would only be noise.
+    # The largest number a database holds is not a limit anyone chose and would only be noise.
     return isinstance(bound, (int, float)) and abs(bound) >= 2**31 - 1
 
 

@@ -64,5 +64,5 @@ def unavailable(url: str | None, message: str) -> Unavailable:
     """Return the error for an Engine that cannot be used."""
     advice = "start Docker or Podman, or name it with --docker-url or DOCKER_HOST"
     if "Permission denied" in message:
-        advice = "let the server's user use its socket: sudo usermod --append --groups docker USER, and log in anew"
+        advice = "let the server's user use its socket: sudo usermod --append --groups docker USER, and log in again"
     return Unavailable(f"the container Engine{f' at {url}' if url else ''} cannot be used: {message}", advice)

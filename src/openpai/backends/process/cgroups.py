@@ -40,7 +40,7 @@ class Generation:
 
 
 # A shell that moves only itself, by `tasks`, need not wait until every processor has noticed; the second generation
-# lets whole processes move only. Where swap cannot be limited the machine is told to keep what it can in memory.
+# lets whole processes move only. Where swap cannot be limited, ask the kernel to keep what it can in memory.
 FIRST: Final = Generation(
     1,
     entry="tasks",
@@ -105,7 +105,7 @@ def processes_in(cgroup: str) -> frozenset[int]:
 
 
 def read(path: str) -> str:
-    """Return what a control file says; empty when there is none. A cgroup goes with whoever removes it first."""
+    """Return what a control file says; empty when there is none. Another process may remove a cgroup first."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
 """What a simulated task does, read from its commands by a tiny interpreter.
 
-It knows `sleep N`, `sleep infinity`, `exit N`, `echo ...`, `true`, `false`, `read` (run until told from outside),
+It knows `sleep N`, `sleep infinity`, `exit N`, `echo ...`, `true`, `false`, `read` (run until a signal from outside),
 `export A=B`, `set +e`, `trap 'COMMANDS' TERM` and `( ... )`. Whatever else the commands say takes, all together, the
 default run time and succeeds. As in a real task the first failing command ends it. The variables SIMULATED_RUN_S and
 SIMULATED_EXIT_CODE, set by the task or by `export`, overrule how long it runs and how it ends.
@@ -49,7 +49,7 @@ class Program:
     """None for a program that runs until `SimulatedCluster.tell` or a signal."""
     code: int = 0
     when_told: Program | None = None
-    """What follows `read`, from the moment the task is told to go on."""
+    """What follows `read`, from the moment the task may go on."""
     on_term: Program | None = None
     """What follows SIGTERM; None for the default, to end at once with 143."""
     ignores_term: bool = False

@@ -76,8 +76,8 @@ class Jobs(Naming):
         """Submit a job file; the platform has promised to run it when this returns.
 
         However often the request is sent, and whatever answer is lost on the way, it makes one job: `key` names the
-        wish, and is made up here unless a program wants to repeat a wish later. With `clone_of`, a job of one's own,
-        the file may be what `config` returned: where it shows a mask, that job's secret is meant.
+        request, and is made up here unless a program wants to repeat it later. With `clone_of`, a job of one's own, the
+        file may be what `config` returned: where it shows a mask, that job's secret is meant.
         """
         headers = {"Content-Type": "text/yaml", "Idempotency-Key": key or uuid4().hex}
         content = text.encode() if isinstance(text, str) else text

@@ -204,7 +204,7 @@ class Hived:
             gangs[name].state = State.BEING_PREEMPTED
         for name in proposal.stripped:
             self.cluster.demote(gangs[name], gang)
-        # Only now: whoever the displaced gangs waited for must know first that it is still in somebody's way.
+        # Only now: the gangs that the displaced ones waited for must know first that they are still in the way.
         for name in sorted(proposal.displaced):
             gangs[name].parts = []
             self.cancel(name)

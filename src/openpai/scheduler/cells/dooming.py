@@ -49,7 +49,7 @@ def doomed_devices(share: VcShare) -> int:
 
 @contextmanager
 def shown(chain: Chain) -> Iterator[tuple[Guarantee, ...]]:
-    """Bind the doomed cells for as long as the context lasts, for whoever shows the books."""
+    """Bind the doomed cells for as long as the context lasts, to show them."""
     version = chain.version
     bound: list[Guarantee] = []
     if chain.bad_nodes:

@@ -187,7 +187,7 @@ def settle_guarantees(cluster: Cluster, only: str | None = None) -> set[str]:
     """Give rights back to running gangs that lost theirs, the highest priority first, or to `only` one of them.
 
     Gangs of lower priority lose theirs for it where it takes that. Returns the gangs whose reservation was lost so:
-    they have nothing any more, and whoever calls must let them go.
+    they hold nothing any more, and the caller must release them.
     """
     displaced: set[str] = set()
     names = [name for demoted in cluster.demoted.values() for name in demoted if only in (None, name)]

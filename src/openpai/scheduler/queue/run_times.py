@@ -3,7 +3,7 @@
 The latest run times are kept for several kinds of gangs at once: jobs of the same name pattern and size, of the same
 user and size, of the same user, of the same size, and all of a virtual cluster. A guess takes the narrowest kind of
 which enough gangs have finished. Each gang that finishes is compared with what would have been guessed about it, so
-that a guess can be told together with how good the guesses are.
+that a guess comes with how good the guesses are.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ TURNS_MAX_MS: Final = 6 * 60 * 60 * 1000
 """And at least so often."""
 
 TURNS_A_FINISH: Final = 16
-"""In between, for each gang that has finished so many get their turn anew: a long queue is not sorted all the time."""
+"""In between, for each gang that has finished so many are sorted again: a long queue is not sorted all the time."""
 
 
 class SchedulerState:
