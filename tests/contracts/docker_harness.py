@@ -68,7 +68,10 @@ class DockerHarness(Harness):
             await asked.close()
 
     def processes(self, key: AttemptKey) -> int:
-        marker = f"/{Path(TaskDirectory(str(self.root), key).path).name} /usr/local/pai "
+        # The whole path below the mount of its disk: the suites that run beside this one use the same job name.
+        directory = Path(TaskDirectory(str(self.root), key).path).resolve()
+        disk = next(place for place in directory.parents if place.is_mount())
+        marker = f" /{directory.relative_to(disk)} /usr/local/pai "
         return sum(marker in _mounts(process) for process in Path("/proc").glob("[0-9]*"))
 
 

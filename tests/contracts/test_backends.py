@@ -107,6 +107,7 @@ async def test_a_killed_task_may_save_its_work_and_exit_as_it_likes(harness: Har
     watch = Watch(backend)
     await watch.until_running(a_key())
     await harness.until_said(a_key(), "ready")
+    assert harness.processes(a_key()) > 0
     await backend.apply([KillTask(a_key(), 20.0), KillTask(a_key(), 20.0)])
     (report,) = await watch.until_over(a_key())
     assert (report.code, report.reason) == (6, ExitReason.EXITED)

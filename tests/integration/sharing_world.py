@@ -23,6 +23,7 @@ from .truth import truthful
 
 PASSWORD = "correct-horse-1"
 PATIENCE_S = 20.0
+SHARED = "vision: 2 nodes, speech: 8 GPUs"
 
 JOB = """
 protocolVersion: 2
@@ -120,6 +121,12 @@ async def eventually(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
                 await asyncio.sleep(0.01)
             return
     raise AssertionError(f"not in {PATIENCE_S:g} s: {what}")
+
+
+async def gpus(world: Sharing, kind: str = "Total") -> dict[str, int]:
+    """Return how many GPUs each virtual cluster has."""
+    found = await world.get("/virtual-clusters")
+    return {name: vc[f"resources{kind}"]["gpu"] for name, vc in found.items()}
 
 
 @asynccontextmanager

@@ -13,9 +13,7 @@ from openpai.orchestrator.vc_groups import forget_vc_groups
 from openpai.ports.accounts import AccountStore
 from openpai.scheduler.queue.replay import answer
 
-from .sharing_world import Sharing, eventually, open_sharing
-
-SHARED = "vision: 2 nodes, speech: 8 GPUs"
+from .sharing_world import SHARED, Sharing, eventually, gpus, open_sharing
 
 
 @pytest.fixture
@@ -28,11 +26,6 @@ async def world(tmp_path: Path) -> AsyncIterator[Sharing]:
 async def shared(world: Sharing) -> Sharing:
     await world.put("/cluster/config", {"promises": SHARED})
     return world
-
-
-async def gpus(world: Sharing, kind: str = "Total") -> dict[str, int]:
-    found = await world.get("/virtual-clusters")
-    return {name: vc[f"resources{kind}"]["gpu"] for name, vc in found.items()}
 
 
 async def test_a_virtual_cluster_that_is_promised_anew_while_it_goes_keeps_its_group(

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .sharing_world import Sharing, eventually, open_sharing
-
-SHARED = "vision: 2 nodes, speech: 8 GPUs"
+from .sharing_world import SHARED, Sharing, eventually, gpus, open_sharing
 
 
 @pytest.fixture
@@ -22,11 +20,6 @@ async def world(tmp_path: Path) -> AsyncIterator[Sharing]:
 async def shared(world: Sharing) -> Sharing:
     await world.put("/cluster/config", {"promises": SHARED})
     return world
-
-
-async def gpus(world: Sharing, kind: str = "Total") -> dict[str, int]:
-    found = await world.get("/virtual-clusters")
-    return {name: vc[f"resources{kind}"]["gpu"] for name, vc in found.items()}
 
 
 async def test_a_drained_node_keeps_what_runs_and_gets_nothing_new(shared: Sharing) -> None:

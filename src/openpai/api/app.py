@@ -124,7 +124,7 @@ def create_api(services: Services) -> FastAPI:
         api.include_router(module.router)
     api.state.forwarder = Forwarder(services.sealer)
     api.add_exception_handler(NotLeading, _passed_on)
-    api.add_exception_handler(PaiError, _describe)
+    api.add_exception_handler(PaiError, _answer_error)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _no_api)
     api.add_middleware(Auditing, services=services)
@@ -149,7 +149,7 @@ async def _passed_on(request: Request, error: Exception) -> Response:
         return refusal(unavailable)
 
 
-async def _describe(request: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
     if isinstance(error, Broken) or not isinstance(error, PaiError):
         # The gate logs errors of the server with their traceback.
         raise error

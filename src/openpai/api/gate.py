@@ -84,7 +84,7 @@ class Gate:
         except (Refused, Unavailable) as error:
             await self._answer(passage, error)
         except Exception:
-            _log.exception("a request failed", method=scope["method"], path=_describe(scope))
+            _log.exception("a request failed", method=scope["method"], path=_loggable_path(scope))
             await self._answer(passage, Broken("the server failed to answer this request"))
 
     def _client(self, passage: _Passage) -> str:
@@ -111,7 +111,7 @@ def _refuse_nul(scope: Scope) -> None:
             raise invalid(f"{name.partition(chr(0))[0]}: holds a NUL character")
 
 
-def _describe(scope: Scope) -> str:
+def _loggable_path(scope: Scope) -> str:
     """Return the path of a request for the log: a token in it is a secret."""
     return str(scope["route"].path if "token" in scope.get("path_params", ()) else scope["path"])
 

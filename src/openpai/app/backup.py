@@ -58,7 +58,7 @@ def backup(
             raise Unavailable(
                 message, "mend that, or give a place with room for two copies of the database, and try again"
             ) from error
-    _tell(file, manifest, without_key=without_key, as_json=json)
+    _report(file, manifest, without_key=without_key, as_json=json)
 
 
 def _target(file: Path, data: DataDir, *, force: bool) -> Path:
@@ -183,7 +183,7 @@ def _flush(directory: Path) -> None:
         os.close(held)
 
 
-def _tell(file: Path, manifest: dict[str, Any], *, without_key: bool, as_json: bool) -> None:
+def _report(file: Path, manifest: dict[str, Any], *, without_key: bool, as_json: bool) -> None:
     files: dict[str, Any] = manifest["files"]
     has_key = archive.KEY in files
     if not has_key:

@@ -53,7 +53,7 @@ class BoundedHeads(HttpToolsProtocol):
         super().connection_made(transport)
         refusal = self.bounds.enter(self._address()) if self.bounds else None
         if refusal is not None:
-            self._tell(refusal)
+            self._report(refusal)
             is_full = refusal.code == "UnavailableError"
             self._refuse(503 if is_full else 429, refusal.code, f"{refusal.message}; {refusal.advice}".rstrip("; "))
             return
@@ -139,7 +139,7 @@ class BoundedHeads(HttpToolsProtocol):
     def _address(self) -> str:
         return self.client[0] if self.client else "local"
 
-    def _tell(self, refusal: Refused) -> None:
+    def _report(self, refusal: Refused) -> None:
         # Rarely: a client that floods the server must not flood its log as well.
         if self.loop.time() - BoundedHeads._told_at_s >= TELL_EVERY_S:
             BoundedHeads._told_at_s = self.loop.time()

@@ -97,7 +97,7 @@ def replay(
         output.next_step("pai scheduler snapshot -o FILE")
         return
     for each in answers:
-        _tell(each, data["now_ms"])
+        _report(each, data["now_ms"])
     if len(named) > len(answers):
         output.say_marked_up(f"[dim]{len(named) - len(answers)} more wait; name one with --gang[/]")
 
@@ -114,7 +114,7 @@ def _snapshot(file: Path) -> Mapping[str, Any]:
     return data
 
 
-def _tell(answer: Mapping[str, Any], now_ms: int) -> None:
+def _report(answer: Mapping[str, Any], now_ms: int) -> None:
     from rich.markup import escape
 
     from openpai.cli.tables import wait_text

@@ -57,7 +57,7 @@ def restore(
         require_known(str(manifest["schema"]))
         _fill_database(stage, database_url)
         aside = _installed(data, stage, stack, database_url, is_full=is_full)
-    _tell(root, manifest, aside, as_json=json)
+    _report(root, manifest, aside, as_json=json)
 
 
 def _entries(root: Path) -> list[str]:
@@ -158,7 +158,7 @@ def _give(root: Path, whose: os.stat_result) -> None:
         os.close(held)
 
 
-def _tell(root: Path, manifest: dict[str, Any], aside: Path | None, *, as_json: bool) -> None:
+def _report(root: Path, manifest: dict[str, Any], aside: Path | None, *, as_json: bool) -> None:
     has_key = archive.KEY in manifest["files"]
     if not has_key:
         warn(f"the backup is without the key: put it at {root / archive.KEY}, or its secrets stay closed")

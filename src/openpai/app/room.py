@@ -224,7 +224,7 @@ class RoomGuard:
 
     async def round(self, is_scarce: bool) -> None:
         """Cut the logs of running tasks down to their limit, and see to what is kept for a full disk."""
-        self._tell(is_scarce)
+        self._report(is_scarce)
         self._directories = [f"{self._logs}/{key.path()}" for key in await self._running()]
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._cut_and_keep, self._most(is_scarce))
@@ -249,7 +249,7 @@ class RoomGuard:
         else:
             self._reserve.take()
 
-    def _tell(self, is_scarce: bool) -> None:
+    def _report(self, is_scarce: bool) -> None:
         if is_scarce and not self._is_scarce:
             log.warning("the disk is almost full: no new jobs are taken, and logs of running tasks are cut short")
         elif self._is_scarce and not is_scarce:

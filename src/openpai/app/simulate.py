@@ -93,7 +93,7 @@ def simulate(
         return
     cases = _cases(named, scheduler or ["hived"], what_if or ())
     reports = _replayed(cases, jobs, rules, match_vcs)
-    _tell(reports, jobs, plot, json)
+    _report(reports, jobs, plot, json)
 
 
 def _inputs(
@@ -176,7 +176,7 @@ def _replayed(cases: Sequence[Case], trace: Trace, rules: Rules, match_vcs: bool
     return reports
 
 
-def _tell(reports: Sequence[Report], trace: Trace, plot: Path | None, is_json: bool) -> None:
+def _report(reports: Sequence[Report], trace: Trace, plot: Path | None, is_json: bool) -> None:
     from openpai.simulator.plots import write_plots
     from openpai.simulator.tables import comparison_tables, report_sentences, report_tables
 

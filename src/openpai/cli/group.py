@@ -199,7 +199,7 @@ def add_user(name: Name, users: Users, json: output.Json = False) -> None:
     """Add users to a group."""
     with session.connect() as pai:
         _each(users, lambda user: pai.add_member(name, user))
-    _describe(name, users, "in", json)
+    _report(name, users, "in", json)
 
 
 def remove_user(name: Name, users: Users, json: output.Json = False) -> None:
@@ -208,7 +208,7 @@ def remove_user(name: Name, users: Users, json: output.Json = False) -> None:
         # The server accepts a removal from a group that does not exist, so a misspelt name would go unnoticed.
         pai.group(name)
         _each(users, lambda user: pai.remove_member(name, user))
-    _describe(name, users, "no longer in", json)
+    _report(name, users, "no longer in", json)
 
 
 def _mention_unknown(pai: Client, clusters: Sequence[str]) -> None:
@@ -235,7 +235,7 @@ def _each(users: list[str], change: Callable[[str], object]) -> None:
             raise
 
 
-def _describe(name: str, users: list[str], where: str, json: bool) -> None:
+def _report(name: str, users: list[str], where: str, json: bool) -> None:
     if json:
         output.document({"group": name, "users": users})
         return

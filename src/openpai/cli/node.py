@@ -91,7 +91,7 @@ def undrain(node: Node, json: output.Json = False) -> None:
     """Undrain a node: it gets tasks again."""
     with session.connect() as pai:
         found = pai.change_node(node, is_drained=False)
-    _describe(found, f"{found.name} gets tasks again.", json)
+    _report(found, f"{found.name} gets tasks again.", json)
 
 
 def mark_bad(
@@ -110,7 +110,7 @@ def mark_bad(
     with session.connect() as pai:
         found = pai.change_node(node, bad_devices=numbers, reason=reason)
     bad = ", ".join(map(str, found.bad_devices))
-    _describe(found, f"Bad GPUs of {found.name}: {bad}." if bad else f"All GPUs of {found.name} are good.", json)
+    _report(found, f"Bad GPUs of {found.name}: {bad}." if bad else f"All GPUs of {found.name} are good.", json)
 
 
 def forget(node: Node, json: output.Json = False) -> None:
@@ -136,7 +136,7 @@ def _numbers(text: str) -> list[int]:
     return numbers
 
 
-def _describe(found: NodeView, message: str, is_json: bool) -> None:
+def _report(found: NodeView, message: str, is_json: bool) -> None:
     if is_json:
         output.document(found.document)
         return

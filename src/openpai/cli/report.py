@@ -67,7 +67,7 @@ def report(
         return
     from openpai.cli.listing import listing
 
-    rows = [(*(_describe(row, word) for word in words), *_sums(row)) for row in found.rows]
+    rows = [(*(_cell(row, word) for word in words), *_sums(row)) for row in found.rows]
     rows.append(("total", *("" for _ in words[1:]), *_sums(found.total)))
     numbers = ["GPU-HOURS", "CPU-HOURS", "GB-HOURS", "RUNS"]
     heads = ["DAY (UTC)" if word == "day" else word.upper() for word in words]
@@ -75,7 +75,7 @@ def report(
     output.next_step(f"pai report --by {','.join(words)} --csv report.csv")
 
 
-def _describe(row: Use, word: str) -> str:
+def _cell(row: Use, word: str) -> str:
     message = {"user": row.user, "group": row.group, "vc": row.virtual_cluster, "day": row.day}[word]
     return message or "(none)"
 

@@ -66,7 +66,7 @@ def show(name: Name, json: output.Json = False) -> None:
     """Show the location of a storage, and who may use it."""
     with session.connect() as pai:
         found = pai.storage(name)
-    _describe(found, json)
+    _show(found, json)
 
 
 def add(
@@ -117,7 +117,7 @@ def add(
             pai.grant_storage(name, each)
         if grant:
             found = pai.storage(name)
-    _describe(found, json, f"pai storage test {name}", f"pai storage grant {name} GROUP")
+    _show(found, json, f"pai storage test {name}", f"pai storage grant {name} GROUP")
 
 
 def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
@@ -143,7 +143,7 @@ def grant(
         for each in groups:
             pai.grant_storage(name, each, default=default)
         found = pai.storage(name)
-    _describe(found, json, f"pai storage ls {name}")
+    _show(found, json, f"pai storage ls {name}")
 
 
 def revoke(name: Name, groups: Groups, json: output.Json = False) -> None:
@@ -152,7 +152,7 @@ def revoke(name: Name, groups: Groups, json: output.Json = False) -> None:
         for each in groups:
             pai.revoke_storage(name, each)
         found = pai.storage(name)
-    _describe(found, json, "pai storage list")
+    _show(found, json, "pai storage list")
 
 
 def check(name: Name, json: output.Json = False) -> int:
@@ -198,7 +198,7 @@ def _rights(one: StorageView) -> str:
     return f"{'read' if one.is_read_only else 'read, write'}{'' if one.is_shared else ', own folder'}"
 
 
-def _describe(one: StorageView, is_json: bool, *steps: str) -> None:
+def _show(one: StorageView, is_json: bool, *steps: str) -> None:
     if is_json:
         output.document(one.document)
         return

@@ -108,7 +108,7 @@ def set_(
 
 def order(
     name: Vc,
-    promise: Annotated[
+    chosen: Annotated[
         str | None, typer.Argument(metavar="ORDER", help="fair, fifo or shortest.", show_default=False)
     ] = None,
     json: output.Json = False,
@@ -118,13 +118,13 @@ def order(
     fair: the user with the least recent use first. fifo: the oldest job first. shortest: the job with the shortest
     expected run first, judged by jobs like it; a job that has waited long goes before these.
     """
-    if promise is not None and promise not in ORDERS:
-        raise Refused("InvalidParametersError", f"{promise!r} is not an order", f"choose from {', '.join(ORDERS)}")
+    if chosen is not None and chosen not in ORDERS:
+        raise Refused("InvalidParametersError", f"{chosen!r} is not an order", f"choose from {', '.join(ORDERS)}")
     with session.connect() as pai:
         found = pai.orders()
-        if promise is not None:
+        if chosen is not None:
             others = {vc: each for vc, each in found["orders"].items() if vc != name}
-            found = pai.set_orders(others | {name: promise}, found["version"])
+            found = pai.set_orders(others | {name: chosen}, found["version"])
         else:
             pai.virtual_cluster(name)
     own = found["orders"].get(name, "fair")
@@ -132,7 +132,7 @@ def order(
         output.document({"name": name, "order": own, "version": found["version"]})
         return
     output.say(f"{name}: {own}, {ORDERS[own]}.")
-    if promise is None:
+    if chosen is None:
         output.next_step(f"pai vc order {_quoted(name)} {'fair' if own == 'shortest' else 'shortest'}")
 
 
@@ -174,7 +174,7 @@ def apply(
         Path | None, typer.Argument(metavar="FILE", help="Configuration in HiveD's format; - reads standard input.")
     ] = None,
     promises: Annotated[
-        str | None, typer.Option("--wishes", metavar="TEXT", help='Instead of a file: "team-a: 3 nodes, b: 8 GPUs".')
+        str | None, typer.Option("--promises", metavar="TEXT", help='Instead of a file: "team-a: 3 nodes, b: 8 GPUs".')
     ] = None,
     version: Annotated[
         int | None,
@@ -187,7 +187,7 @@ def apply(
     It takes effect at once, or is refused with every fault. No running job is stopped for it.
     """
     if (file is None) == (promises is None):
-        raise Refused("InvalidParametersError", "give either a file or --wishes", "see pai vc apply --help")
+        raise Refused("InvalidParametersError", "give either a file or --promises", "see pai vc apply --help")
     hived = None if file is None else read(file)
     with session.connect() as pai:
         changed = pai.configure(promises=promises, hived=hived, version=version)

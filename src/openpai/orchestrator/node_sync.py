@@ -33,11 +33,11 @@ async def look_at_nodes(leader: Leader) -> None:
         notes = await _notes(leader, seen)
         sharing.setting = await leader.settings.setting(CLUSTER)
         drains = await leader.settings.setting(DRAINS)
-        _tell_nodes(leader, seen, notes)
+        _update_nodes(leader, seen, notes)
         sharing.deadlines = deadlines(drains, notes)
         if sharing.deadlines:
             leader.nudges.timers.set()
-        _tell_promises(leader)
+        _update_promises(leader)
         await learn_limits(leader)
 
 
@@ -72,7 +72,7 @@ def _sized(note: NodeNote, node: NodeSeen) -> NodeNote:
     return replace(note, cpus=node.cpus, memory_mb=node.memory_mb, gpus=node.gpus, gpu_model=node.gpu_model)
 
 
-def _tell_nodes(leader: Leader, seen: Mapping[str, NodeSeen], notes: dict[str, NodeNote]) -> None:
+def _update_nodes(leader: Leader, seen: Mapping[str, NodeSeen], notes: dict[str, NodeNote]) -> None:
     was = {name: capacity(node, leader.sharing.notes.get(name)) for name, node in leader.nodes.items()}
     for name in sorted(was.keys() - seen.keys()):
         leader.scheduler.remove_node(name)
@@ -96,11 +96,11 @@ def capacity(node: NodeSeen, note: NodeNote | None) -> Node:
         is_schedulable=node.is_healthy and not note.is_drained,
         bad_devices=node.bad_devices | note.bad_devices,
         gpu_model=node.gpu_model,
-        message="; ".join(_describe(node, note)),
+        message="; ".join(_problems(node, note)),
     )
 
 
-def _describe(node: NodeSeen, note: NodeNote) -> Iterator[str]:
+def _problems(node: NodeSeen, note: NodeNote) -> Iterator[str]:
     """Yield why not all of a node may be used."""
     if not node.is_healthy:
         yield node.message or "not healthy"
@@ -124,7 +124,7 @@ def absent_nodes(notes: Iterable[NodeNote], present: Mapping[str, NodeSeen]) -> 
     return [(Node(note.name, note.cpus, note.memory_mb, note.gpus), note.gpu_model) for note in found]
 
 
-def _tell_promises(leader: Leader) -> None:
+def _update_promises(leader: Leader) -> None:
     sharing = leader.sharing
     seen = seen_nodes(leader.nodes.values())
     absent = absent_nodes(sharing.notes.values(), leader.nodes)

@@ -59,24 +59,24 @@ class SharingCommands:
         """Return every machine; see `Platform.nodes`."""
         return node_views(await self._leading())
 
-    async def change_node(self, name: str, promise: NodeChange, by: str) -> NodeView:
+    async def change_node(self, name: str, change: NodeChange, by: str) -> NodeView:
         """Drain a node, give it back, or mark devices of it; see `Platform.change_node`."""
         leader = await self._leading()
         note = await self._note(leader, name)
         # It is shown as a part of one line.
-        reason = " ".join(promise.reason.split())
+        reason = " ".join(change.reason.split())
         changes: dict[str, Any] = {"changed_by": by}
-        if promise.is_drained is not None:
-            changes |= {"is_drained": promise.is_drained, "reason": reason}
-        if promise.bad_devices is not None:
+        if change.is_drained is not None:
+            changes |= {"is_drained": change.is_drained, "reason": reason}
+        if change.bad_devices is not None:
             node = leader.nodes.get(name)
-            _refuse_unknown(name, promise.bad_devices, note.gpus if node is None else node.gpus)
-            changes |= {"bad_devices": promise.bad_devices, "bad_because": reason if promise.bad_devices else ""}
+            _refuse_unknown(name, change.bad_devices, note.gpus if node is None else node.gpus)
+            changes |= {"bad_devices": change.bad_devices, "bad_because": reason if change.bad_devices else ""}
         await self._settings.set_node_notes((replace(note, **changes),))
-        if promise.is_drained is not None:
+        if change.is_drained is not None:
             now_ms = self._clock.now_ms()
-            at_ms = None if promise.deadline_s is None else now_ms + promise.deadline_s * 1000
-            await set_deadline(self._settings, name, at_ms if promise.is_drained else None, by=by, now_ms=now_ms)
+            at_ms = None if change.deadline_s is None else now_ms + change.deadline_s * 1000
+            await set_deadline(self._settings, name, at_ms if change.is_drained else None, by=by, now_ms=now_ms)
         await look_at_nodes(leader)
         return next(view for view in node_views(leader) if view.name == name)
 

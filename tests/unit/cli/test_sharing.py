@@ -137,11 +137,11 @@ def test_the_configuration_is_printed_as_it_can_be_applied_again(pai, platform, 
     assert pai("vc", "config", "-o", str(file)).code == 0
     assert pai("vc", "apply", str(file), "--if-version", "4").code == 0
     assert json.loads(platform.requests[-1].content) == {"hived": CONFIG["hived"], "version": 4}
-    assert pai("vc", "apply", "--wishes", "vision: 3 nodes").code == 0
+    assert pai("vc", "apply", "--promises", "vision: 3 nodes").code == 0
     assert json.loads(platform.requests[-1].content) == {"promises": "vision: 3 nodes"}
 
 
-@pytest.mark.parametrize("arguments", [[], ["nowhere.yaml"], ["f.yaml", "--wishes", "x: 1 node"]])
+@pytest.mark.parametrize("arguments", [[], ["nowhere.yaml"], ["f.yaml", "--promises", "x: 1 node"]])
 def test_apply_needs_one_thing_that_can_be_read(pai, platform, arguments):
     message = pai("vc", "apply", *arguments)
     assert (message.code, platform.requests) == (2, [])

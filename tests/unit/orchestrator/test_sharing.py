@@ -47,7 +47,7 @@ def test_without_a_word_everything_is_for_everybody() -> None:
     live(story)
 
 
-def test_wishes_are_promises_and_the_rest_is_for_everybody() -> None:
+def test_default_keeps_what_is_not_promised() -> None:
     async def story(servers: Servers) -> None:
         config = await servers.commands.configure(
             promises="vision: 2 nodes, speech: 2 GPUs", hived=None, version=0, by="root"
@@ -57,6 +57,18 @@ def test_wishes_are_promises_and_the_rest_is_for_everybody() -> None:
         assert set(await servers.commands.sku_types("vision")) == {"Simulated-GPU"}
         with pytest.raises(Refused, match="no virtual cluster 'nobody'"):
             await servers.commands.sku_types("nobody")
+
+    live(story)
+
+
+def test_promises_that_version_0_1_stored_are_still_kept_and_can_be_changed() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.settings.set_setting(CLUSTER, {"wishes": "vision: 2 nodes"}, by="root", at_ms=0)
+        await servers.restart()
+        assert promised(servers) == {"default": 8, "vision": 8}
+        assert (await servers.commands.cluster_config()).promises == "vision: 2 nodes"
+        await servers.commands.promise("speech", "1 node", "root")
+        assert promised(servers) == {"default": 4, "speech": 4, "vision": 8}
 
     live(story)
 

@@ -92,20 +92,20 @@ async def unarchive(request: Request, caller: Annotated[Caller, needs("job.archi
 @router.put("/api/v2/jobs/{job}/priority", openapi_extra=takes(PriorityChange))
 async def set_priority(request: Request, caller: Annotated[Caller, needs("job.priority")], job: str) -> Response:
     """Change a job's priority class; a job that runs is not moved by it."""
-    body = (await read_body(request, PriorityChange)).value
+    priority = (await read_body(request, PriorityChange)).value
     row = await job_for(request, caller, job)
-    await context_of(request).services.platform.set_priority(row.user, row.name, body, caller.user)
-    return done(f"job {row.user}~{row.name} has priority {body}")
+    await context_of(request).services.platform.set_priority(row.user, row.name, priority, caller.user)
+    return done(f"job {row.user}~{row.name} has priority {priority}")
 
 
 @router.put("/api/v2/jobs/{job}/rank", openapi_extra=takes(RankChange))
 async def set_rank(request: Request, caller: Annotated[Caller, needs("job.rank")], job: str) -> Response:
     """Move a waiting job among equally urgent ones of its virtual cluster; a higher rank goes first."""
-    body = (await read_body(request, RankChange)).value
+    rank = (await read_body(request, RankChange)).value
     row = await job_for(request, caller, job)
     services = context_of(request).services
-    await services.platform.set_rank(row.user, row.name, _rank(body, services.clock.now_ms()), caller.user)
-    where = {"front": "moved to the front", "back": "moved to the back"}.get(str(body), f"given rank {body}")
+    await services.platform.set_rank(row.user, row.name, _rank(rank, services.clock.now_ms()), caller.user)
+    where = {"front": "moved to the front", "back": "moved to the back"}.get(str(rank), f"given rank {rank}")
     return done(f"job {row.user}~{row.name} was {where} among jobs of its priority")
 
 

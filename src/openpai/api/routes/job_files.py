@@ -28,7 +28,7 @@ async def work(request: Request, caller: Annotated[Caller, needs("job.logs")], j
     row = await job_for(request, caller, job)
     kept = context_of(request).services.work
     found = await kept.of_job(row.id) if kept is not None else ()
-    return reply({"kept": [_describe(one) for one in found]})
+    return reply({"kept": [_document(one) for one in found]})
 
 
 @router.get(
@@ -55,7 +55,7 @@ async def archive(
     return StreamingResponse(await kept.archive(found.key, path or ()), media_type=TAR)
 
 
-def _describe(kept: WorkKept) -> KeptTaskFiles:
+def _document(kept: WorkKept) -> KeptTaskFiles:
     return {
         "jobAttemptId": kept.key.job_attempt,
         "taskRoleName": kept.key.role,

@@ -57,7 +57,7 @@ async def set_quota(request: Request, caller: Annotated[Caller, needs("quota.cha
     context = context_of(request)
     await _check_there(context, wanted)
     await context.services.usage.set_quota(wanted, body.named())
-    await _describe(context)
+    await _apply_change(context)
     return done(f"{shapes.label(wanted.virtual_cluster, wanted.user)} is set", 201)
 
 
@@ -75,7 +75,7 @@ async def remove_quota(
     label = shapes.label(virtual_cluster, user)
     if not await context.services.usage.remove_quota(virtual_cluster, user):
         raise Refused("NoQuotaError", f"there is no such quota: {label}", "`pai quota list` shows the quotas there are")
-    await _describe(context)
+    await _apply_change(context)
     return done(f"{label} is removed")
 
 
@@ -83,7 +83,7 @@ def _thing(virtual_cluster: str) -> Thing:
     return Thing(virtual_cluster=virtual_cluster, label=shapes.label(virtual_cluster, ""))
 
 
-async def _describe(context: ApiContext) -> None:
+async def _apply_change(context: ApiContext) -> None:
     context.quotas.forget()
     await context.services.platform.limits_changed()
 

@@ -57,7 +57,7 @@ def added_up(rows: Iterable[UseRow], by: Sequence[str], groups: GroupsOf) -> lis
             key = tuple({**known, "group": group}[word] for word in by)
             _add(sums.setdefault(key, [0.0, 0.0, 0.0, 0]), row)
     named = [NAMES[word] for word in by]
-    return [{**dict(zip(named, key, strict=True)), **_describe(sums[key])} for key in sorted(sums)]
+    return [{**dict(zip(named, key, strict=True)), **_document(sums[key])} for key in sorted(sums)]
 
 
 def total(rows: Iterable[UseRow]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def total(rows: Iterable[UseRow]) -> dict[str, Any]:
     sums: list[float] = [0.0, 0.0, 0.0, 0]
     for row in rows:
         _add(sums, row)
-    return _describe(sums)
+    return _document(sums)
 
 
 def report_csv(entries: Sequence[Mapping[str, Any]], by: Sequence[str], in_all: Mapping[str, Any]) -> str:
@@ -80,6 +80,6 @@ def _add(sums: list[float], row: UseRow) -> None:
         sums[place] += amount
 
 
-def _describe(sums: Sequence[float]) -> dict[str, Any]:
+def _document(sums: Sequence[float]) -> dict[str, Any]:
     *hours, attempts = sums
     return dict(zip(_SUMS, [*(round(amount, _DIGITS) for amount in hours), int(attempts)], strict=True))

@@ -139,7 +139,7 @@ class Engine:
             async for said in self._docker.images.pull(image, auth=auth, stream=True):
                 yield said
         except (DockerError, OSError, aiohttp.ClientError) as error:
-            raise EngineError(_describe(error)) from error
+            raise EngineError(_message_of(error)) from error
 
     async def create(self, name: str, config: Mapping[str, Any]) -> None:
         """Make a container. Raises NoImage, Conflict, EngineRefused, EngineSilent or EngineError."""
@@ -252,11 +252,11 @@ class _Sorted:
         if isinstance(error, DockerError):
             raise _sorted(error) from error
         if isinstance(error, OSError | aiohttp.ClientError):
-            raise EngineSilent(_describe(error)) from error
+            raise EngineSilent(_message_of(error)) from error
 
 
 def _sorted(error: DockerError) -> EngineError:
-    message = _describe(error)
+    message = _message_of(error)
     if error.status == _NOT_A_STATUS:
         return EngineSilent(message)
     if _OVERLAPS.search(message):
@@ -276,7 +276,7 @@ def _sorted(error: DockerError) -> EngineError:
     return EngineError(message)
 
 
-def _describe(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     message = error.message if isinstance(error, DockerError) else str(error)
     return " ".join(message.split()) or type(error).__name__
 

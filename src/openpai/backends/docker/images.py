@@ -118,13 +118,13 @@ class Images:
                 if tries == TRIES:
                     # The same kind, by which the launcher decides what is worth another try.
                     raise type(error)(f"image {image!r} cannot be pulled: {error}") from error
-                self._tell(image, auth, f"pulling {image} failed and is tried again: {error}", PULL_FAILED)
+                self._report(image, auth, f"pulling {image} failed and is tried again: {error}", PULL_FAILED)
                 await asyncio.sleep(TRY_AGAIN_S * tries)
             else:
                 return
 
     async def _pull_once(self, image: str, auth: RegistryAuth | None) -> None:
-        self._tell(image, auth, f"pulling image {image}", PULLING)
+        self._report(image, auth, f"pulling image {image}", PULLING)
         began = message = noted = time.monotonic()
         progress = _Progress()
         header = _credentials(auth)
@@ -138,12 +138,14 @@ class Images:
                         message = time.monotonic()
                         is_event = message - noted > _NOTE_EVERY_S
                         noted = message if is_event else noted
-                        self._tell(image, auth, f"pulling {image}: {progress.describe()}", PULLING if is_event else "")
+                        self._report(
+                            image, auth, f"pulling {image}: {progress.describe()}", PULLING if is_event else ""
+                        )
         except TimeoutError as error:
             raise EngineError(f"nothing was heard of the pull of {image} for {SILENCE_S:g} s") from error
-        self._tell(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s", PULLED)
+        self._report(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s", PULLED)
 
-    def _tell(self, image: str, auth: RegistryAuth | None, message: str, step: str = "") -> None:
+    def _report(self, image: str, auth: RegistryAuth | None, message: str, step: str = "") -> None:
         pull = self._pulls.get((image, auth))
         if pull is None:
             return

@@ -10,7 +10,7 @@ from openpai.client.calls.naming import segment
 from openpai.client.calls_core import Call, asks, listed, nothing, whole
 
 
-def _describe(**fields: Any) -> dict[str, Any]:
+def _given(**fields: Any) -> dict[str, Any]:
     """Return the fields that were given."""
     return {
         key: list(value) if isinstance(value, tuple) else value for key, value in fields.items() if value is not None
@@ -51,7 +51,7 @@ class Users:
         groups: Sequence[str] = (),
     ) -> Call[None]:
         """Create a user."""
-        body = _describe(
+        body = _given(
             username=name,
             password=password,
             email=email,
@@ -75,7 +75,7 @@ class Users:
         extension: Mapping[str, Any] | None = None,
     ) -> Call[None]:
         """Change what is given of a user, and leave the rest; for administrators."""
-        data = _describe(
+        data = _given(
             username=name,
             email=email,
             password=password,
@@ -97,7 +97,7 @@ class Users:
         extension: Mapping[str, Any] | None = None,
     ) -> Call[None]:
         """Change what is given of oneself; `name` is one's own."""
-        data = _describe(
+        data = _given(
             username=name, email=email, oldPassword=old_password, newPassword=new_password, extension=extension
         )
         # A password that was changed is not the old one any more.
@@ -107,7 +107,7 @@ class Users:
     @asks
     def set_password(self, name: str, new_password: str, old_password: str | None = None) -> Call[None]:
         """Change a password; one's own needs the old one. That user's logins end."""
-        body = _describe(newPassword=new_password, oldPassword=old_password)
+        body = _given(newPassword=new_password, oldPassword=old_password)
         return Call("PUT", f"{_user(name)}/password", nothing, json=body, is_repeatable=False)
 
     @asks
@@ -174,7 +174,7 @@ class Groups:
     ) -> Call[None]:
         """Change what is given of a group, and leave the rest."""
         acls = _acls(is_admin, virtual_clusters, managed, storages)
-        data = _describe(
+        data = _given(
             groupname=name,
             description=description,
             externalName=external_name,
@@ -204,6 +204,6 @@ def _acls(
     managed: Sequence[str] | None,
     storages: Sequence[str] | None,
 ) -> dict[str, Any]:
-    return _describe(
+    return _given(
         admin=is_admin, virtualClusters=virtual_clusters, managedVirtualClusters=managed, storageConfigs=storages
     )

@@ -73,13 +73,6 @@ class NodeShape:
             number -= largest.bit_count()
         return taken
 
-    def level_around(self, devices: int) -> int:
-        """Return the level of the smallest cell that holds all of `devices`."""
-        for level, cells in enumerate(self.cells, 1):
-            if any(devices & ~cell == 0 for cell in cells):
-                return level
-        return self.levels
-
 
 class ChainLayout:
     """The cell tree of a chain, from its nodes up to its top level."""
