@@ -53,6 +53,8 @@ class GangRequest:
     """Only these nodes may be used; None for all."""
     groups: tuple[CellGroup, ...] = ()
     """Members that must lie closer together. "Two devices in one switch" is a group of one member."""
+    positions: tuple[int, ...] = field(default=(), compare=False)
+    """Which asks of a gang its members are, for the queue: a gang may be placed by several requests."""
 
     @property
     def is_choosy(self) -> bool:

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.cells.model import OPPORTUNISTIC, Bind, State
+from openpai.scheduler.cells.model import OPPORTUNISTIC, Bind, GangRequest, State
 from openpai.scheduler.queue.lanes import Waiting
-from openpai.scheduler.queue.requests import PlacementRequests
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
@@ -24,19 +23,19 @@ PROMOTIONS_MAX: Final = 8
 def may_borrow(waiting: Waiting) -> bool:
     """Return whether a gang may start on what others leave free."""
     gang = waiting.gang
-    is_plain = len(waiting.requests) == 1 and waiting.requests[0].request.pinned_cell is None
+    is_plain = len(waiting.requests) == 1 and waiting.requests[0].pinned_cell is None
     return gang.is_interruptible and gang.priority >= 0 and is_plain
 
 
-def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> tuple[PlacementRequests, Bind] | None:
+def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> GangRequest | None:
     """Place a gang on free devices promised to others, preempting no gang; None if there are none for it."""
-    (part,) = waiting.requests
-    asked = replace(part.request, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
+    (own,) = waiting.requests
+    asked = replace(own, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
     shares = state.core.cluster.shares.get(asked.virtual_cluster, {}).values()
     # How many devices it needs was worked out for the types that its virtual cluster has.
-    own = dict.fromkeys(share.chain.spec.leaf_type for share in shares)
-    kinds = [kind for kind in own if asked.leaf_type in (None, kind)]
-    for kind in kinds:
+    for kind in dict.fromkeys(share.chain.spec.leaf_type for share in shares):
+        if asked.leaf_type not in (None, kind):
+            continue
         request = replace(asked, leaf_type=kind)
         try:
             answer = state.core.schedule(request, now_ms)
@@ -44,7 +43,7 @@ def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> tuple[Placem
             continue
         if isinstance(answer, Bind):
             state.core.commit(request.id, now_ms)
-            return (replace(part, request=request),), answer
+            return request
     return None
 
 
@@ -68,17 +67,17 @@ def promote(state: SchedulerState, name: str) -> None:
 
 
 def _promote(state: SchedulerState, held: RunningGang) -> bool:
-    (part,) = held.requests
-    record = state.core.cluster.gangs.get(part.request.id)
+    (lent,) = held.requests
+    record = state.core.cluster.gangs.get(lent.id)
     if record is None or record.state is not State.ALLOCATED:
         return False
     if any(part is not None and part.node_cell.claimed & part.mask for part in record.parts):
         # Another gang has a claim on its devices, or they are kept for a gang that has waited long.
         return False
-    own = replace(part.request, priority=held.gang.priority, is_lazily_preemptible=held.gang.is_lazily_preemptible)
+    own = replace(lent, priority=held.gang.priority, is_lazily_preemptible=held.gang.is_lazily_preemptible)
     if not state.core.change(own):
-        state.core.change(part.request)
+        state.core.change(lent)
         return False
-    state.running.restate(held, held.gang, (replace(part, request=own),))
+    state.running.restate(held, held.gang, (own,))
     state.take_back(held)
     return True

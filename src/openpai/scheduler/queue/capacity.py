@@ -67,12 +67,11 @@ def _fault(cluster: Cluster, skus: Skus, gang: Gang) -> _Fault | None:
     requests = requests_of(gang, skus)
     if isinstance(requests, str):
         return _not_countable(gang, requests)
-    for part in requests:
-        request = part.request
+    for request in requests:
         if (message := broken_rule(cluster, request)) is not None:
             return _Fault(message, "")
         if (message := too_large(cluster, request)) is not None:
-            asks = [gang.asks[member] for member in part.members]
+            asks = [gang.asks[member] for member in request.positions]
             return _in_words(cluster, skus, request, asks) or _Fault(message, "ask for less")
     return None
 

@@ -10,12 +10,11 @@ from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.model import Bind, Code, GangRecord
 from openpai.scheduler.cells.model import Preempt as HivedPreempt
 from openpai.scheduler.cells.model import Wait as HivedWait
-from openpai.scheduler.model import Decision, Gang, Place, Preempt, Spot
+from openpai.scheduler.model import Gang, Preempt
 from openpai.scheduler.queue.borrowing import borrow, may_borrow, promote
 from openpai.scheduler.queue.keeping import Kept
 from openpai.scheduler.queue.kept_cells import KeptCells
 from openpai.scheduler.queue.lanes import Head, Lane, Waiting
-from openpai.scheduler.queue.placement_hint import spot_for
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
@@ -26,6 +25,8 @@ GUEST_QUANTILE: Final = 0.75
 """A gang may start on kept cells if three quarters of the gangs like it ran no longer than the time that is left."""
 
 Answers = Sequence[Bind | HivedPreempt]
+Decision = RunningGang | Preempt
+"""A gang that has its spots now, or one for which others must leave."""
 
 
 class Round:
@@ -75,7 +76,7 @@ class Round:
         displaced = [
             waiting
             for waiting in state.reserving.values()
-            if any(part.request.id not in gangs for part in waiting.requests)
+            if any(request.id not in gangs for request in waiting.requests)
         ]
         for waiting in displaced:
             state.give_up(waiting)
@@ -125,8 +126,8 @@ class Round:
             return None
         lane.tried = tried
         kept.let_go()
-        for part in waiting.requests:
-            state.core.forget_failure(part.request)
+        for request in waiting.requests:
+            state.core.forget_failure(request)
         decision = self._decide(waiting, may_preempt=False)
         kept.hold(state.core.cluster)
         return None if isinstance(decision, HivedWait) else decision
@@ -136,15 +137,14 @@ class Round:
         freed = state.core.cluster.freed[""]
         if lane.borrowed_at == freed:
             return None
-        found = borrow(state, waiting, self._now_ms)
-        if found is None:
+        request = borrow(state, waiting, self._now_ms)
+        if request is None:
             lane.borrowed_at = freed
             return None
-        requests, answer = found
         state.queue.remove(gang.id)
-        held = RunningGang(gang, requests, waiting.number, self._now_ms, is_proposed=True, is_lent=True)
+        held = RunningGang(gang, (request,), waiting.number, self._now_ms, is_proposed=True, is_lent=True)
         state.hold(held)
-        return Place(gang.id, self._spots(waiting, (answer,)))
+        return held
 
     def _take_reserved(self, limit: int) -> list[Decision]:
         """Place the gangs whose victims have left; queue those again that lost their reservation."""
@@ -154,7 +154,7 @@ class Round:
         for waiting in list(state.reserving.values()):
             if len(decisions) >= limit:
                 break
-            records = [gangs.get(part.request.id) for part in waiting.requests]
+            records = [gangs.get(request.id) for request in waiting.requests]
             victims = sorted({victim for record in records if record is not None for victim in record.victims})
             if victims and None not in records:
                 # Also after the clock was set back.
@@ -201,12 +201,12 @@ class Round:
         if victims:
             state.reserve(waiting)
             return self._preempt(waiting, victims)
-        state.hold(RunningGang(gang, waiting.requests, waiting.number, self._now_ms, is_proposed=True))
-        return Place(gang.id, self._spots(waiting, answers))
+        held = RunningGang(gang, waiting.requests, waiting.number, self._now_ms, is_proposed=True)
+        state.hold(held)
+        return held
 
     def _ask(self, waiting: Waiting) -> Answers | HivedWait:
-        core, now_ms = self._state.core, self._now_ms
-        requests = [part.request for part in waiting.requests]
+        core, now_ms, requests = self._state.core, self._now_ms, waiting.requests
         if len(requests) == 1:
             answer = core.schedule(requests[0], now_ms)
             return answer if isinstance(answer, HivedWait) else (answer,)
@@ -216,22 +216,13 @@ class Round:
         return [answer for answer in answers if not isinstance(answer, HivedWait)]
 
     def _commit(self, waiting: Waiting) -> None:
-        core, names = self._state.core, [part.request.id for part in waiting.requests]
+        core = self._state.core
         if core.proposes_several:
             core.commit_all(self._now_ms)
-            self._state.call_together(waiting.gang.id, names)
+            self._state.call_together(waiting.gang.id, waiting.requests)
             return
-        for name in names:
-            core.commit(name, self._now_ms)
-
-    def _spots(self, waiting: Waiting, answers: Answers) -> tuple[Spot, ...]:
-        state, gang = self._state, waiting.gang
-        found: dict[int, Spot] = {}
-        for part, answer in zip(waiting.requests, answers, strict=True):
-            kind = state.core.cluster.chains[answer.chain].spec.leaf_type
-            for member, held in zip(part.members, answer.spots, strict=True):
-                found[member] = spot_for(state.machines.skus, answer.chain, kind, held, gang.asks[member])
-        return tuple([found[member] for member in range(len(gang.asks))])
+        for request in waiting.requests:
+            core.commit(request.id, self._now_ms)
 
     def _preempt(self, waiting: Waiting, victims: Iterable[str]) -> Preempt:
         waiting.preempted_at_ms = self._now_ms

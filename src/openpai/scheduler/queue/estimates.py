@@ -18,7 +18,7 @@ from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.model import Estimate, Gang
 from openpai.scheduler.queue.lanes import Waiting
 from openpai.scheduler.queue.limits import Limits, gpus_of
-from openpai.scheduler.queue.requests import PlacementRequests
+from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
@@ -73,7 +73,7 @@ class _Course:
     now_ms: int
     is_good: bool
     sources: set[str] = field(default_factory=set)
-    _ends: list[tuple[int, int, Gang, PlacementRequests]] = field(default_factory=list)
+    _ends: list[tuple[int, int, Gang, GangRequests]] = field(default_factory=list)
     _count: int = 0
     _limits: Limits = field(default_factory=Limits)
     """The limits of the user of the gang asked about, and what they run meanwhile."""
@@ -101,8 +101,8 @@ class _Course:
             while self._ends and self._ends[0][0] == at_ms:
                 _, _, gang, requests = heappop(self._ends)
                 self._count_gpus(gang, -1)
-                for part in requests:
-                    trial.leave(part.request.id)
+                for request in requests:
+                    trial.leave(request.id)
         return None
 
     def _count_gpus(self, gang: Gang, sign: int) -> None:
@@ -113,14 +113,14 @@ class _Course:
         gang = waiting.gang
         if gang.user == self.waiting.gang.user and self._limits.keeping_back(gang) is not None:
             return False
-        if not trial.start_all([part.request for part in waiting.requests]):
+        if not trial.start_all(waiting.requests):
             return False
         self._count_gpus(gang, 1)
         runs_ms = self._length_of(gang, 0)
         self._plan(gang, waiting.requests, None if runs_ms is None else at_ms + runs_ms)
         return True
 
-    def _plan(self, gang: Gang, requests: PlacementRequests, end_ms: int | None) -> None:
+    def _plan(self, gang: Gang, requests: GangRequests, end_ms: int | None) -> None:
         if end_ms is not None:
             # The count keeps equal times from comparing gangs.
             self._count += 1

@@ -64,8 +64,8 @@ def _nearest(ahead: GangsAhead) -> tuple[str, ...]:
 
 def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
     victims: set[str] = set()
-    for part in state.reserving[gang].requests:
-        record = state.core.cluster.gangs.get(part.request.id)
+    for request in state.reserving[gang].requests:
+        record = state.core.cluster.gangs.get(request.id)
         victims |= {state.outward(victim) for victim in record.victims} if record is not None else set()
     held = state.running.gangs
     names = sorted({_name(held[victim].gang) if victim in held else victim for victim in victims})
@@ -105,7 +105,7 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     if answer.code is Code.TOO_LARGE:
         return _too_large(state, gang, answer.message)
     # What was free when it was looked at may have been given to others since.
-    now = state.core.reason_now([part.request for part in waiting.requests])
+    now = state.core.reason_now(waiting.requests)
     kept = _kept_from(state, waiting) if now is None else None
     if kept is not None:
         return kept
@@ -124,12 +124,12 @@ def _share(state: SchedulerState, waiting: Waiting) -> str:
     """Return why a gang takes more than it asks for by name, where it does."""
     skus, shares = state.machines.skus, state.core.cluster.shares[waiting.gang.virtual_cluster].values()
     message = []
-    for part in waiting.requests:
-        wanted = part.request.leaf_type
+    for request in waiting.requests:
+        wanted = request.leaf_type
         kinds = {wanted} if wanted else {share.chain.spec.leaf_type for share in shares}
         kind = kinds.pop() if len(kinds) == 1 else ""
-        asks = [waiting.gang.asks[member] for member in part.members]
-        devices = sum(count * leaves for count, leaves in part.request.members)
+        asks = [waiting.gang.asks[member] for member in request.positions]
+        devices = sum(count * leaves for count, leaves in request.members)
         message.append(share_text(asks, devices, Unit.of(kind, skus.of(kind)), skus.of(kind)))
     return next(filter(None, message), "")
 

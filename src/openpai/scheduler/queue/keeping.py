@@ -21,7 +21,7 @@ from openpai.scheduler.cells.journal import Journal
 from openpai.scheduler.cells.search import clean_of, open_clean
 from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.queue.lanes import Waiting
-from openpai.scheduler.queue.requests import PlacementRequests
+from openpai.scheduler.queue.requests import GangRequests
 
 PATIENCE_MAX_MS: Final = 30 * 24 * 60 * 60 * 1000
 """However long gangs run, after waiting so long a gang of several members has cells kept for it."""
@@ -62,7 +62,7 @@ class Leaving(NamedTuple):
     """A gang that will leave its devices."""
 
     at_ms: int
-    requests: PlacementRequests
+    requests: GangRequests
 
 
 @dataclass(slots=True)
@@ -150,15 +150,14 @@ def kept_in(row: dict[str, Any]) -> Kept:
 def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_ms: int) -> Kept | None:
     """Return the cells that will be free for a gang soonest if others leave when they should; None if none ever are."""
     ends = sorted(leaving, key=lambda end: end.at_ms)
-    requests = [part.request for part in waiting.requests]
     with Trial(cluster) as trial:
 
         def fits(count: int) -> bool:
             trial.back_to(0)
             for end in ends[:count]:
-                for part in end.requests:
-                    trial.leave(part.request.id)
-            return trial.start_all(requests)
+                for request in end.requests:
+                    trial.leave(request.id)
+            return trial.start_all(waiting.requests)
 
         least, most = 0, len(ends)
         if not fits(most):
@@ -179,7 +178,7 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
                 part.guarantee.level,
                 part.guarantee.cell,
             )
-            for proposal in trial.proposals[-len(requests) :]
+            for proposal in trial.proposals[-len(waiting.requests) :]
             for part in proposal.parts
             if part.guarantee is not None
         ]
@@ -200,11 +199,10 @@ class Backfilling:
         if health != self._health or len(self._possible) >= SHAPES_MAX:
             self._possible.clear()
             self._health = health
-        requests = [part.request for part in blocker.requests]
-        shape = tuple([shape_of(request) for request in requests])
+        shape = tuple([shape_of(request) for request in blocker.requests])
         if shape not in self._possible:
             with Trial(cluster) as trial:
                 for gang in sorted(cluster.gangs_of.get(blocker.gang.virtual_cluster, ())):
                     trial.leave(gang)
-                self._possible[shape] = trial.start_all(requests)
+                self._possible[shape] = trial.start_all(blocker.requests)
         return self._possible[shape]

@@ -18,7 +18,7 @@ from openpai.scheduler.cells.core import Shape, shape_of
 from openpai.scheduler.cells.model import Wait
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.limits import gpus_of
-from openpai.scheduler.queue.requests import PlacementRequests
+from openpai.scheduler.queue.requests import GangRequests
 
 Place = tuple[int, int, int, int]
 OrderKey = tuple[int, float, int, int, int, int]
@@ -30,7 +30,7 @@ class Waiting:
     """A gang in the queue."""
 
     gang: Gang
-    requests: PlacementRequests
+    requests: GangRequests
     number: int
     """Counts gangs as they came."""
     preempted_at_ms: int = 0
@@ -46,7 +46,7 @@ class Waiting:
     @property
     def devices(self) -> int:
         """Return how many devices it asks for."""
-        return sum(sum(part.request.sizes()) for part in self.requests)
+        return sum(sum(request.sizes()) for request in self.requests)
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class Queue:
             gpus_of(gang),
             gang.time_limit_ms,
             gang.is_interruptible,
-            *(shape_of(part.request) for part in waiting.requests),
+            *(shape_of(request) for request in waiting.requests),
         )
         group = group_of(gang)
         lanes = self._groups.setdefault(group, {})

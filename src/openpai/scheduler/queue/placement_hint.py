@@ -15,8 +15,7 @@ from openpai.scheduler.cells.chain import NodeCell
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRecord, GangRequest
 from openpai.scheduler.cells.restoring import NO_GUARANTEE
-from openpai.scheduler.model import Ask, Spot
-from openpai.scheduler.queue.requests import PlacementRequest
+from openpai.scheduler.model import Spot
 from openpai.scheduler.queue.skus import Skus
 
 _NUMBERS: Final = r"[0-9]{1,6}(?:-[0-9]{1,6})?"
@@ -38,12 +37,6 @@ def _ranges(devices: tuple[int, ...]) -> str:
         else:
             found.append([device, device])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
-
-
-def spot_for(skus: Skus, chain: str, kind: str, held: Spot, ask: Ask) -> Spot:
-    """Return the spot of a member: as many GPUs as it asked for, of the devices it holds."""
-    gpus = skus.gpus_of(kind, held.devices)[: ask.gpus] if ask.gpus else ()
-    return Spot(held.node, gpus, hint_of(chain, held.devices))
 
 
 def current_hints(record: GangRecord) -> tuple[str, ...]:
@@ -97,10 +90,9 @@ class HintedSpots:
         self._taken: dict[tuple[str, int], int] = {}
 
     def request(
-        self, part: PlacementRequest, spots: list[Spot | None]
+        self, request: GangRequest, spots: list[Spot | None]
     ) -> tuple[GangRequest, list[Spot | None], list[str | None]]:
         """Return what to restore: the request with its type of device made plain, the members' devices and cells."""
-        request = part.request
         found: list[Spot | None] = []
         types: list[str | None] = []
         for spot, need in zip(spots, request.sizes(), strict=True):

@@ -5,26 +5,14 @@ The parts of such a gang are called `gang#0`, `gang#1` and so on inside the sche
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openpai.scheduler.cells.model import GangRequest
 from openpai.scheduler.model import Gang, Group
 from openpai.scheduler.queue.skus import Skus
 
-
-@dataclass(frozen=True, slots=True)
-class PlacementRequest:
-    """Members of a gang that are placed by one request."""
-
-    request: GangRequest
-    members: tuple[int, ...]
-    """Their places in the gang's `asks`."""
+GangRequests = tuple[GangRequest, ...]
 
 
-PlacementRequests = tuple[PlacementRequest, ...]
-
-
-def requests_of(gang: Gang, skus: Skus) -> PlacementRequests | str:
+def requests_of(gang: Gang, skus: Skus) -> GangRequests | str:
     """Return what a gang asks of the core, or why it cannot be said."""
     groups = _groups(gang)
     if isinstance(groups, str):
@@ -35,15 +23,15 @@ def requests_of(gang: Gang, skus: Skus) -> PlacementRequests | str:
         request = skus.request(gang, name, group)
         if isinstance(request, str):
             return request
-        found.append(PlacementRequest(request, group.members))
+        found.append(request)
     return tuple(found)
 
 
-def rough_requests_of(gang: Gang) -> PlacementRequests:
+def rough_requests_of(gang: Gang) -> GangRequests:
     """Return what a gang probably asked for when that is unknown: a device for each GPU."""
     members = tuple([(1, max(1, ask.gpus)) for ask in gang.asks])
-    request = GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type)
-    return (PlacementRequest(request, tuple(range(len(gang.asks)))),)
+    positions = tuple(range(len(gang.asks)))
+    return (GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type, positions=positions),)
 
 
 def _groups(gang: Gang) -> list[Group] | str:

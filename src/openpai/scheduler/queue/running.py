@@ -12,7 +12,7 @@ from typing import NamedTuple
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.fairness import Ledger, Owner
 from openpai.scheduler.queue.limits import Limits
-from openpai.scheduler.queue.requests import PlacementRequests
+from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.run_times import RunTimes
 
 
@@ -29,7 +29,7 @@ class RunningGang:
     """A gang that has its spots, or for which they are set aside."""
 
     gang: Gang
-    requests: PlacementRequests
+    requests: GangRequests
     number: int
     since_ms: int | None = None
     """When it was placed; None until the next decision if unknown."""
@@ -46,8 +46,8 @@ class RunningGang:
         if not self._places:
             self._places = {
                 member: MemberPlace(number, place, devices)
-                for number, part in enumerate(self.requests)
-                for place, (member, devices) in enumerate(zip(part.members, part.request.sizes(), strict=True))
+                for number, request in enumerate(self.requests)
+                for place, (member, devices) in enumerate(zip(request.positions, request.sizes(), strict=True))
             }
         return self._places
 
@@ -88,7 +88,7 @@ class RunningGang:
             inside.setdefault(where.part, []).append(where.place)
         return inside
 
-    def restate(self, gang: Gang, requests: PlacementRequests) -> None:
+    def restate(self, gang: Gang, requests: GangRequests) -> None:
         """Go on under another description of the same members."""
         self.gang, self.requests, self._places = gang, requests, {}
 
@@ -129,7 +129,7 @@ class RunningGangs:
             if is_finished and held.since_ms is not None:
                 self._ended.append((held.gang, held.since_ms))
 
-    def restate(self, held: RunningGang, gang: Gang, requests: PlacementRequests) -> None:
+    def restate(self, held: RunningGang, gang: Gang, requests: GangRequests) -> None:
         """A gang runs on under another description."""
         self._count(held, -held.gpus(), -held.devices())
         if held.since_ms is not None:

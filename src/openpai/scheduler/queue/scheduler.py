@@ -15,7 +15,7 @@ from typing import Any, Final
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
-from openpai.scheduler.cells.model import OPPORTUNISTIC, State
+from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, State
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Amount, Scheduler, VcView
@@ -23,7 +23,7 @@ from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, R
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
 from openpai.scheduler.queue.choosing import Round
 from openpai.scheduler.queue.placement_hint import HintedSpots, current_hints
-from openpai.scheduler.queue.requests import PlacementRequest, requests_of, rough_requests_of
+from openpai.scheduler.queue.requests import GangRequests, requests_of, rough_requests_of
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
@@ -98,42 +98,45 @@ class HivedScheduler(Scheduler):
         state.hold(held)
 
     def _restored(
-        self, gang: Gang, requests: Iterable[PlacementRequest], wanted: list[Spot | None], since_ms: int | None
-    ) -> tuple[PlacementRequest, ...]:
+        self, gang: Gang, requests: GangRequests, wanted: list[Spot | None], since_ms: int | None
+    ) -> GangRequests:
         seating = HintedSpots(self.core.cluster, self.state.machines.skus)
-        restored: list[PlacementRequest] = []
+        restored: list[GangRequest] = []
         try:
-            for part in requests:
-                request, found, types = seating.request(part, [wanted[member] for member in part.members])
+            for asked in requests:
+                request, found, types = seating.request(asked, [wanted[member] for member in asked.positions])
                 if any(found):
                     self.core.restore(request, found, gang.submitted_at_ms if since_ms is None else since_ms, types)
-                restored.append(replace(part, request=request))
+                restored.append(request)
         except Refused:
-            for part in restored:
-                self.core.release(part.request.id)
+            for request in restored:
+                self.core.release(request.id)
             raise
         return tuple(restored)
 
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
         """Return at most `limit` decisions, the most urgent first. Each stays proposed until committed or rejected."""
         decisions = Round(self.state, now_ms).decide(limit)
-        return tuple([self._with_hints(each) if isinstance(each, Place) else each for each in decisions])
+        return tuple([self._place(each) if isinstance(each, RunningGang) else each for each in decisions])
 
-    def _with_hints(self, place: Place) -> Place:
-        """Return a placement whose hints name the promised cells that serve them."""
-        placement_hints = self._hints(self.state.running.gangs[place.gang])
-        return replace(
-            place,
-            spots=tuple([spot._replace(placement_hint=placement_hints[at]) for at, spot in enumerate(place.spots)]),
-        )
+    def _place(self, held: RunningGang) -> Place:
+        """Return where the members of a gang were placed, with hints that name the promised cells that serve them."""
+        spots: dict[int, Spot] = {}
+        for request in held.requests:
+            record = self.core.cluster.gangs[request.id]
+            for member, part, placement_hint in zip(
+                request.positions, record.parts, current_hints(record), strict=True
+            ):
+                if part is not None:
+                    gpus = self.state.machines.skus.gpus_of(part)[: held.gang.asks[member].gpus]
+                    spots[member] = Spot(part.node_cell.name, gpus, placement_hint)
+        return Place(held.gang.id, tuple([spots[member] for member in range(len(held.gang.asks))]))
 
     def _hints(self, held: RunningGang) -> tuple[str, ...]:
         placement_hints = [""] * len(held.gang.asks)
-        for part in held.requests:
-            record = self.core.cluster.gangs.get(part.request.id)
-            for member, placement_hint in zip(
-                part.members, current_hints(record) if record is not None else (), strict=False
-            ):
+        for request in held.requests:
+            record = self.core.cluster.gangs.get(request.id)
+            for member, placement_hint in zip(request.positions, current_hints(record) if record else (), strict=False):
                 placement_hints[member] = placement_hint
         return tuple(placement_hints)
 
@@ -174,7 +177,7 @@ class HivedScheduler(Scheduler):
         leaving = sorted(set(held.places if members is None else members) - held.left)
         was_sent_away = False
         for number, inside in held.by_request(leaving).items():
-            name = held.requests[number].request.id
+            name = held.requests[number].id
             record = self.core.cluster.gangs.get(name)
             if record is not None:
                 was_sent_away |= record.state is State.BEING_PREEMPTED
@@ -217,16 +220,15 @@ class HivedScheduler(Scheduler):
     def _change_held(self, held: RunningGang, gang: Gang) -> None:
         requests = []
         is_lent = held.is_lent and gang.priority >= 0
-        for part in held.requests:
-            record = self.core.cluster.gangs.get(part.request.id)
-            old = part.request if record is None else record.request
+        for old in held.requests:
+            record = self.core.cluster.gangs.get(old.id)
             request = replace(
                 old, virtual_cluster=gang.virtual_cluster, priority=OPPORTUNISTIC if is_lent else gang.priority,
                 is_lazily_preemptible=gang.is_lazily_preemptible,
             )  # fmt: skip
-            if record is not None and request != old:
+            if record is not None and request != record.request:
                 self.core.change(request)
-            requests.append(replace(part, request=request))
+            requests.append(request)
         self.state.take_back(held)
         self.state.running.restate(held, gang, tuple(requests))
         if is_lent:
@@ -235,8 +237,8 @@ class HivedScheduler(Scheduler):
     def checkpointed(self, gang: str, at_ms: int) -> None:
         """The gang saved its work: what it did before is not lost if it must leave."""
         held = self.state.running.gangs.get(gang)
-        for part in held.requests if held is not None else ():
-            self.core.checkpointed(part.request.id, at_ms)
+        for request in held.requests if held is not None else ():
+            self.core.checkpointed(request.id, at_ms)
 
     def set_limits(self, limits: Sequence[Limit]) -> None:
         """Replace the limits of what one user may run at a time."""

@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 
 from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import CellGroup, GangRequest
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.model import Ask, Gang, Group, Node
@@ -74,11 +75,11 @@ class Skus:
         )
         return None, smallest
 
-    def gpus_of(self, kind: str, devices: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the numbers of the GPUs that some devices of a type stand for."""
-        sku = self.of(kind)
+    def gpus_of(self, part: Part) -> tuple[int, ...]:
+        """Return the numbers of the GPUs that the devices of a member stand for."""
+        sku = self.of(part.node_cell.chain.spec.leaf_type)
         per = 1 if sku is None else sku.gpus
-        return tuple([device * per + at for device in devices for at in range(per)])
+        return tuple([device * per + at for device in part.node_cell.numbers(part.mask) for at in range(per)])
 
     def devices_of(self, kind: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
         """Return the devices that some GPUs belong to; none for a type that has no GPUs."""
@@ -109,8 +110,8 @@ class Skus:
             else:
                 members.append((1, devices))
         return GangRequest(
-            name, gang.virtual_cluster, tuple(members), gang.priority,
-            kind, pin, gang.is_lazily_preemptible, gang.topology, groups=_cell_groups(group),
+            name, gang.virtual_cluster, tuple(members), gang.priority, kind, pin,
+            gang.is_lazily_preemptible, gang.topology, groups=_cell_groups(group), positions=group.members,
         )  # fmt: skip
 
 

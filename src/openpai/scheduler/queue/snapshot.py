@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from openpai.scheduler.cells.core import Hived
@@ -11,7 +11,7 @@ from openpai.scheduler.cells.snapshot import request_in, request_out
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology
 from openpai.scheduler.queue.keeping import kept_in
 from openpai.scheduler.queue.lanes import Waiting
-from openpai.scheduler.queue.requests import PlacementRequest, PlacementRequests
+from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
@@ -82,7 +82,7 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     for row in data["reserving"]:
         waiting = Waiting(gang_in(row["gang"]), _portions_in(row), row["number"], row["preempted_at_ms"])
         state.reserve(waiting)
-        state.call_together(waiting.gang.id, [part.request.id for part in waiting.requests])
+        state.call_together(waiting.gang.id, waiting.requests)
     for row in data["waiting"]:
         state.enqueue(gang_in(row["gang"]), row["number"], row["turn"])
     return state
@@ -102,13 +102,14 @@ def _group_in(row: Mapping[str, Any]) -> Group:
     return Group(**{**row, "members": tuple(row["members"]), "cell_types": tuple(row.get("cell_types", ()))})
 
 
-def _portions_out(gang: Gang, number: int, requests: PlacementRequests) -> dict[str, Any]:
-    rows = [{"request": request_out(part.request), "members": list(part.members)} for part in requests]
+def _portions_out(gang: Gang, number: int, requests: GangRequests) -> dict[str, Any]:
+    rows = [{"request": request_out(request), "members": list(request.positions)} for request in requests]
     return {"gang": asdict(gang), "number": number, "portions": rows}
 
 
-def _portions_in(row: Mapping[str, Any]) -> PlacementRequests:
-    return tuple([PlacementRequest(request_in(each["request"]), tuple(each["members"])) for each in row["portions"]])
+def _portions_in(row: Mapping[str, Any]) -> GangRequests:
+    rows = row["portions"]
+    return tuple([replace(request_in(each["request"]), positions=tuple(each["members"])) for each in rows])
 
 
 def _node_out(node: Node) -> dict[str, Any]:

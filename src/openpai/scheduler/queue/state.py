@@ -17,7 +17,7 @@ from openpai.scheduler.queue.keeping import ALONE_AFTER, PATIENCE_MAX_MS, Backfi
 from openpai.scheduler.queue.lanes import OrderKey, Queue, Waiting
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.nodes import Machines
-from openpai.scheduler.queue.requests import requests_of
+from openpai.scheduler.queue.requests import GangRequests, requests_of
 from openpai.scheduler.queue.running import RunningGang, RunningGangs
 
 TURNS_MS: Final = 15 * 60 * 1000
@@ -193,16 +193,16 @@ class SchedulerState:
     def give_up(self, waiting: Waiting) -> None:
         """Release what is reserved for a gang; its victims may stay."""
         self.unreserve(waiting)
-        for part in waiting.requests:
-            self.core.cancel(part.request.id)
-            self._whole.pop(part.request.id, None)
+        for request in waiting.requests:
+            self.core.cancel(request.id)
+            self._whole.pop(request.id, None)
 
     def hold(self, held: RunningGang) -> None:
         """A gang has its spots, or they are set aside for it."""
         self.running.take(held)
         if held.is_lent:
             self.lend(held)
-        self.call_together(held.gang.id, [part.request.id for part in held.requests])
+        self.call_together(held.gang.id, held.requests)
 
     def lend(self, held: RunningGang) -> None:
         """A gang runs on what others leave free."""
@@ -214,18 +214,18 @@ class SchedulerState:
         held.is_lent = False
         self.lent.get(held.gang.virtual_cluster, {}).pop(held.gang.id, None)
 
-    def call_together(self, gang: str, names: list[str]) -> None:
-        """Remember that these names in the core are one gang."""
-        if len(names) > 1:
-            self._whole |= dict.fromkeys(names, gang)
+    def call_together(self, gang: str, requests: GangRequests) -> None:
+        """Remember that these requests to the core are one gang."""
+        if len(requests) > 1:
+            self._whole |= {request.id: gang for request in requests}
 
     def drop(self, held: RunningGang, *, is_finished: bool = False) -> None:
         """A gang holds nothing any more."""
         self.running.forget(held.gang.id, is_finished=is_finished)
         self.take_back(held)
-        for part in held.requests:
-            self.core.release(part.request.id)
-            self._whole.pop(part.request.id, None)
+        for request in held.requests:
+            self.core.release(request.id)
+            self._whole.pop(request.id, None)
 
     def look_again(self, virtual_cluster: str, at_ms: int) -> None:
         """Look through a virtual cluster at that time even if nothing is freed there."""
