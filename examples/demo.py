@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from openpai.cli.tables import diagnosis
-from openpai.cli.watching import watch
-from openpai.cli.words import span
+from openpai.cli.formatting import span
+from openpai.cli.job_tables import diagnosis
+from openpai.cli.job_watch import watch
 from openpai.client import Client, JobDetail
 from openpai.protocol.errors import PaiError
 

@@ -141,16 +141,16 @@ def test_how_to_reach_a_task_is_told_where_there_is_a_way(pai):
 
 
 def test_names_are_offered_to_the_shell(pai, monkeypatch):
-    from openpai.cli import completing
+    from openpai.cli import completion
 
     submit(pai, "train-1", "train-2", "test")
-    monkeypatch.setattr(completing, "_client", lambda: pai.client("ann"))
-    assert completing.jobs("tr") == ["train-2", "train-1"]
-    assert completing.jobs("ann~te") == ["ann~test"]
-    assert completing.users("b") == ["bob"]
-    assert "default" in completing.groups("de")
-    monkeypatch.setattr(completing, "_client", lambda: None)
-    assert completing.jobs("tr") == []
+    monkeypatch.setattr(completion, "_client", lambda: pai.client("ann"))
+    assert completion.jobs("tr") == ["train-2", "train-1"]
+    assert completion.jobs("ann~te") == ["ann~test"]
+    assert completion.users("b") == ["bob"]
+    assert "default" in completion.groups("de")
+    monkeypatch.setattr(completion, "_client", lambda: None)
+    assert completion.jobs("tr") == []
 
 
 def test_a_clone_keeps_its_secrets_and_has_a_name_of_its_own(pai):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from openpai.cli.travel import _unpacked
+from openpai.cli.run_code import _unpacked
 from openpai.logs.kept import KeptDirectories
 from openpai.ports.backend import Backend
 from tests.contracts.seen import Watch, a_key, a_launch, forget

@@ -21,7 +21,7 @@ from openpai.app import archive
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, look_at_data_dir
 from openpai.app.keys import ENVIRONMENT
-from openpai.cli import words
+from openpai.cli import formatting
 from openpai.cli.output import Json, document, error_console, say, warn
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store.copying import copy_sqlite, dump_postgres, schema_of_sqlite
@@ -197,4 +197,4 @@ def _report(file: Path, manifest: dict[str, Any], *, without_key: bool, as_json:
     parts = [manifest["database"], "key"] if has_key else [manifest["database"]]
     parts += ["user numbers"] if archive.UIDS in files else []
     parts += [f"logs ({log_count} files)"] if log_count else []
-    say(f"{file} ({words.size(size)}) holds {', '.join(parts)}, schema {manifest['schema']}.")
+    say(f"{file} ({formatting.size(size)}) holds {', '.join(parts)}, schema {manifest['schema']}.")

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from openpai.api.services import SignOn
-from openpai.cli.textfile import read_text
+from openpai.cli.text_file import read_text
 from openpai.identity.directory import GROUP_FILTER, Directory, LdapSettings, is_this_machine
 from openpai.identity.oidc import Oidc, OidcSettings
 from openpai.identity.provider import Provider

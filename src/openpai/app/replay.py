@@ -117,7 +117,7 @@ def _snapshot(file: Path) -> Mapping[str, Any]:
 def _report(answer: Mapping[str, Any], now_ms: int) -> None:
     from rich.markup import escape
 
-    from openpai.cli.tables import wait_text
+    from openpai.cli.job_tables import wait_text
     from openpai.client.model.histories import Wait
 
     output.say_marked_up(f"[bold]{escape(answer['job'] or answer['gang'])}[/]")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openpai.cli import output
-from openpai.cli.textfile import read_text
+from openpai.cli.text_file import read_text
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User, che
 from openpai.access.memberships import with_admin
 from openpai.api.services import Services
 from openpai.app.settings import Settings
-from openpai.cli.textfile import read_text
+from openpai.cli.text_file import read_text
 from openpai.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
 from openpai.orchestrator.accounts import all_groups
 from openpai.orchestrator.node_sync import absent_nodes, seen_nodes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, session, words
+from openpai.cli import completion, formatting, output, session
 from openpai.cli.filters import moment_ms
 from openpai.cli.lazy import group
 
@@ -23,7 +23,7 @@ app = group("The audit log: who did what.", COMMANDS)
 
 def list_(
     actor: Annotated[
-        str, typer.Option("--actor", metavar="NAME", help="Requests of this user.", autocompletion=completing.users)
+        str, typer.Option("--actor", metavar="NAME", help="Requests of this user.", autocompletion=completion.users)
     ] = "",
     action: Annotated[str, typer.Option("--action", metavar="ACTION", help="An action, such as group.change.")] = "",
     target: Annotated[str, typer.Option("--target", metavar="OBJECT", help="Requests about exactly this.")] = "",
@@ -33,7 +33,7 @@ def list_(
             "--concerning",
             metavar="NAME",
             help="Requests by this user, or about their things.",
-            autocompletion=completing.users,
+            autocompletion=completion.users,
         ),
     ] = "",
     since: Annotated[
@@ -82,15 +82,15 @@ def list_(
 def _print_table(entries: Iterable[AuditEntry]) -> None:
     from openpai.cli.listing import listing
 
-    rows = [(words.clock_time(one.at_ms), one.actor, one.action, one.target, str(one.status)) for one in entries]
+    rows = [(formatting.clock_time(one.at_ms), one.actor, one.action, one.target, str(one.status)) for one in entries]
     output.say(listing(["TIME", "USER", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"]))
 
 
 def _print_details(entries: Iterable[AuditEntry]) -> None:
     for one in entries:
         what = f"{one.action}  {one.target or '-'}  {one.status}"
-        output.say(f"{words.clock_time(one.at_ms)}  {one.actor or '-'}  {what}")
-        asked = words.details(one.document.get("detail") or {})
+        output.say(f"{formatting.clock_time(one.at_ms)}  {one.actor or '-'}  {what}")
+        asked = formatting.details(one.document.get("detail") or {})
         way = " ".join(filter(None, (one.address and f"from {one.address}", one.via and f"with {one.via}")))
         output.say("    " + "; ".join(filter(None, (asked, way))))
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from openpai.cli.durations import FORMS, seconds
-from openpai.cli.words import STATE_ORDER, split
+from openpai.cli.formatting import STATE_ORDER, split
 from openpai.protocol.errors import Refused
 
 API_NAME: Final = {

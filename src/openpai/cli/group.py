@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, prompts, session
+from openpai.cli import completion, output, prompts, session
+from openpai.cli.formatting import joined, split
 from openpai.cli.lazy import group
 from openpai.cli.user import check_name
-from openpai.cli.words import joined, split
 from openpai.protocol.errors import PaiError, Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ COMMANDS: Final = {
 }
 app = group("Groups: users with the same rights.", COMMANDS)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.", autocompletion=completing.groups)]
-Users = Annotated[list[str], typer.Argument(metavar="USER", help="Names of users.", autocompletion=completing.users)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.", autocompletion=completion.groups)]
+Users = Annotated[list[str], typer.Argument(metavar="USER", help="Names of users.", autocompletion=completion.users)]
 Description = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="Purpose of the group.")]
 External = Annotated[str | None, typer.Option("--external", metavar="NAME", help="Its name at the identity provider.")]
 Clusters = Annotated[
     list[str] | None,
     typer.Option(
-        "--vc", metavar="NAMES", help="Virtual clusters it grants.", autocompletion=completing.virtual_clusters
+        "--vc", metavar="NAMES", help="Virtual clusters it grants.", autocompletion=completion.virtual_clusters
     ),
 ]
 Managed = Annotated[
@@ -43,7 +43,7 @@ Managed = Annotated[
         "--manage",
         metavar="NAMES",
         help="Virtual clusters its members manage.",
-        autocompletion=completing.virtual_clusters,
+        autocompletion=completion.virtual_clusters,
     ),
 ]
 Storages = Annotated[
@@ -52,7 +52,7 @@ Storages = Annotated[
         "--storage",
         metavar="NAMES",
         help="Storages it grants; the first is the default.",
-        autocompletion=completing.storages,
+        autocompletion=completion.storages,
     ),
 ]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing
+from openpai.cli import completion
+from openpai.cli.formatting import plural
 from openpai.cli.lazy import group
-from openpai.cli.words import plural
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ COMMANDS: Final = {
 app = group("Jobs: submit, watch, read, stop.", COMMANDS)
 
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Job, as `job` or `user~job`.", autocompletion=completing.jobs)
+    str, typer.Argument(metavar="NAME", help="Job, as `job` or `user~job`.", autocompletion=completion.jobs)
 ]
 
 

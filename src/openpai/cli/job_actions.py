@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openpai.cli import completing, output, prompts, session
+from openpai.cli import completion, output, prompts, session
 from openpai.cli.durations import FORMS, seconds
 from openpai.cli.exits import Exit, exit_for
 from openpai.cli.filters import EVERYBODY, Where, conditions
+from openpai.cli.formatting import plural
 from openpai.cli.job import Name
 from openpai.cli.job_submit import ended
-from openpai.cli.words import plural
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME", help="Jobs, as `job`, `user~job` or by their ids.", autocompletion=completing.jobs),
+    typer.Argument(metavar="NAME", help="Jobs, as `job`, `user~job` or by their ids.", autocompletion=completion.jobs),
 ]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to the owners of the jobs.")]
 Tag = Annotated[str, typer.Argument(metavar="TAG", help="Tag, by which jobs can be found.")]

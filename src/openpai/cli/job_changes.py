@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
-from openpai.cli import completing, jobfile
+from openpai.cli import completion, job_file
 from openpai.cli.durations import FORMS, whole_seconds
-from openpai.cli.jobedit import Edited, Editor, child, keys_of
+from openpai.cli.job_edit import Edited, Editor, child, keys_of
 from openpai.protocol.errors import InvalidProtocol, Refused
 from openpai.protocol.spelling import nearest
 
@@ -37,7 +37,7 @@ class Changes:
     vc: Annotated[
         str | None,
         typer.Option(
-            "--vc", metavar="NAME", help="Virtual cluster to run in.", autocompletion=completing.virtual_clusters
+            "--vc", metavar="NAME", help="Virtual cluster to run in.", autocompletion=completion.virtual_clusters
         ),
     ] = None
     priority: Annotated[str | None, typer.Option("--priority", metavar="CLASS", help="crit, prod, test or oppo.")] = (
@@ -133,7 +133,7 @@ def changed(content: bytes, wanted: Changes) -> Edited:
 def describe(file: str, edited: Edited, refusal: InvalidProtocol) -> str:
     """Return the number of faults and all of them, each with its line in the file."""
     count = "1 fault" if len(refusal.faults) == 1 else f"{len(refusal.faults)} faults"
-    return f"{file} has {count}:\n\n{jobfile.describe(edited.text, edited.faults(refusal.faults))}\n"
+    return f"{file} has {count}:\n\n{job_file.describe(edited.text, edited.faults(refusal.faults))}\n"
 
 
 def _set_parameters(editor: Editor, root: yaml.Node, wanted: Sequence[tuple[str, str]]) -> None:

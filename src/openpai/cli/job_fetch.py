@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from openpai.cli import output, session, words
+from openpai.cli import formatting, output, session
+from openpai.cli.formatting import size
 from openpai.cli.job import Name
 from openpai.cli.storage_files import this_machine
-from openpai.cli.words import size
 from openpai.protocol.errors import Refused
 
 
@@ -52,4 +52,4 @@ def fetch(
     if json:
         output.document({"job": name, "directory": str(goal), "files": len(written), "bytes": total})
         return
-    output.say(f"{words.plural(len(written), 'file')}, {size(total)}, in {goal}.")
+    output.say(f"{formatting.plural(len(written), 'file')}, {size(total)}, in {goal}.")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import output, session, words
+from openpai.cli import formatting, output, session
 from openpai.cli.filters import moment_ms
 from openpai.cli.job import Name, job_in, task_attempt
-from openpai.cli.plain import Plain, plain, plain_stamped
+from openpai.cli.plain_text import Plain, plain, plain_stamped
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def which_task(job: JobDetail, role: str | None, index: int | None) -> TaskView:
         meant = " ".join(
             ([f"of role {role!r}"] if role is not None else []) + ([f"number {index}"] if index is not None else [])
         )
-        known = ", ".join(f"{name} ({words.plural(count, 'task')})" for name, count in _roles(job).items())
+        known = ", ".join(f"{name} ({formatting.plural(count, 'task')})" for name, count in _roles(job).items())
         raise Refused(
             "NoTaskLogError",
             f"job {job.full_name} has no task {meant}".rstrip(),

@@ -8,8 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from openpai.cli import output, words
-from openpai.cli.plain import plain_line, plain_stamped
+from openpai.cli import formatting, output
+from openpai.cli.plain_text import plain_line, plain_stamped
 from openpai.protocol.errors import PaiError, Refused
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ def follow_all(pai: Client, name: str, role: str | None, stream: str, *, raw: bo
         job = pai.job(name)
         tasks = [task for task in job.tasks if role in (None, task.role)]
         if len(tasks) > FOLLOWED_MAX:
-            message = f"{words.plural(len(tasks), 'task')} are too many to follow at once; the limit is {FOLLOWED_MAX}"
+            message = (
+                f"{formatting.plural(len(tasks), 'task')} are too many to follow at once; the limit is {FOLLOWED_MAX}"
+            )
             raise Refused("InvalidParametersError", message, "name a role, or follow one task: --role ROLE --index I")
         width = max([width, *(len(task.name) for task in tasks)])
         followed.look_at(job, tasks)

@@ -32,7 +32,7 @@ def why(name: Name, json: output.Json = False) -> None:
         output.say(f"{name} is not waiting: it is {state}.")
         output.next_step(f"pai job show {name}")
         return
-    from openpai.cli.tables import wait_text
+    from openpai.cli.job_tables import wait_text
 
     now_ms = int(time.time() * 1000)
     alike = _alike(waits)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from openpai.cli import completing, output, session
+from openpai.cli import completion, output, session
 from openpai.cli.filters import meaning, moment_ms
+from openpai.cli.formatting import split
 from openpai.cli.job import Name, job_in
-from openpai.cli.plain import plain
-from openpai.cli.words import split
+from openpai.cli.plain_text import plain
 from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ def _now_ms() -> int:
 def list_(
     user: Annotated[
         str | None,
-        typer.Option("--user", metavar="NAMES", help="Jobs of these users.", autocompletion=completing.users),
+        typer.Option("--user", metavar="NAMES", help="Jobs of these users.", autocompletion=completion.users),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", "-a", help="Jobs of all users.")] = False,
     vc: Annotated[
         str,
         typer.Option(
-            "--vc", metavar="NAMES", help="Jobs in these virtual clusters.", autocompletion=completing.virtual_clusters
+            "--vc", metavar="NAMES", help="Jobs in these virtual clusters.", autocompletion=completion.virtual_clusters
         ),
     ] = "",
     state: Annotated[
         str,
-        typer.Option("--state", metavar="STATES", help="Such as RUNNING,WAITING.", autocompletion=completing.states),
+        typer.Option("--state", metavar="STATES", help="Such as RUNNING,WAITING.", autocompletion=completion.states),
     ] = "",
     keyword: Annotated[str, typer.Option("--keyword", metavar="TEXT", help="Part of a name.")] = "",
     tag: Annotated[str, typer.Option("--tag", metavar="TAGS", help="Jobs with any of these tags.")] = "",
@@ -53,7 +53,7 @@ def list_(
     ] = None,
     node: Annotated[
         str,
-        typer.Option("--node", metavar="NODE", help="Jobs of all users on this node.", autocompletion=completing.nodes),
+        typer.Option("--node", metavar="NODE", help="Jobs of all users on this node.", autocompletion=completion.nodes),
     ] = "",
     archived: Annotated[bool, typer.Option("--archived", help="Jobs in the archive instead.")] = False,
     limit: Annotated[
@@ -103,7 +103,7 @@ def list_(
         }
         _print_none({key: value for key, value in searched.items() if value}, archived, all_)
         return
-    from openpai.cli.tables import archived_list, job_list
+    from openpai.cli.job_tables import archived_list, job_list
 
     output.say(archived_list(page.jobs, own, _now_ms()) if archived else job_list(page.jobs, own, _now_ms()))
     if page.total > len(page.jobs):
@@ -149,26 +149,26 @@ def show(
     if json:
         output.document(job.document)
         return
-    from openpai.cli import tables
+    from openpai.cli import job_tables
 
-    output.say(tables.job_facts(job, _now_ms()))
+    output.say(job_tables.job_facts(job, _now_ms()))
     for wait in waits:
-        output.say_marked_up(tables.wait_text(wait, _now_ms()))
-    if message := tables.diagnosis(job):
+        output.say_marked_up(job_tables.wait_text(wait, _now_ms()))
+    if message := job_tables.diagnosis(job):
         output.say_marked_up(message)
-    if message := tables.ended_early(job):
+    if message := job_tables.ended_early(job):
         output.say_marked_up(message)
-    if message := tables.other_failures(job):
+    if message := job_tables.other_failures(job):
         output.say_marked_up(message)
-    if len(job.roles) > 1 or len(job.tasks) > tables.TASKS_SHOWN:
+    if len(job.roles) > 1 or len(job.tasks) > job_tables.TASKS_SHOWN:
         output.say()
-        output.say(tables.role_list(job))
-    if shown := tables.worth_showing(job.tasks):
+        output.say(job_tables.role_list(job))
+    if shown := job_tables.worth_showing(job.tasks):
         output.say()
-        output.say(tables.task_list(shown, _now_ms()))
+        output.say(job_tables.task_list(shown, _now_ms()))
     if kept:
         output.say()
-        output.say(tables.kept_work(kept, _now_ms()))
+        output.say(job_tables.kept_work(kept, _now_ms()))
     over = [f"pai job logs {name}", *([f"pai job fetch {name}"] if kept else []), f"pai job start {name}"]
     output.next_step(*(over if job.is_final else [f"pai job logs {name} -f", f"pai job stop {name}"]))
 
@@ -199,7 +199,7 @@ def events(
     if not found:
         output.say("Nothing has happened yet." if type_ is None else f"No {type_} events.")
         return
-    from openpai.cli.tables import event_list
+    from openpai.cli.job_tables import event_list
 
     output.say(event_list(found[::-1]))
     output.next_step(f"pai job show {name}")

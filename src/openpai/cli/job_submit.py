@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openpai.cli import completing, jobfile, output, session, words
+from openpai.cli import completion, formatting, job_file, output, session
 from openpai.cli.exits import Exit
 from openpai.cli.job_changes import Changes, change_options, changed, describe
 from openpai.protocol.errors import InvalidProtocol, Refused
 
 if TYPE_CHECKING:
-    from openpai.cli.jobedit import Edited
+    from openpai.cli.job_edit import Edited
     from openpai.client import Client, JobDetail
     from openpai.client.model import Submitted
 
@@ -30,21 +30,21 @@ def ended(job: JobDetail, called: str, *steps: str) -> int:
     """
     import time
 
-    from openpai.cli import tables
-    from openpai.cli.words import ran_for, styled
+    from openpai.cli import job_tables
+    from openpai.cli.formatting import ran_for, styled
 
     ran = ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, int(time.time() * 1000))
     output.say_marked_up(f"{job.full_name} {styled(job.state)} after {ran} (exit code {job.exit_code})")
-    if why := tables.diagnosis(job):
+    if why := job_tables.diagnosis(job):
         output.say_marked_up(why)
-    if early := tables.ended_early(job):
+    if early := job_tables.ended_early(job):
         output.say_marked_up(early)
     output.next_step(f"pai job logs {called}", f"pai job show {called}", *steps)
     return Exit.OK if job.state == "SUCCEEDED" else Exit.JOB_FAILED
 
 
 def _watch(pai: Client, name: str, steps: Sequence[str]) -> int:
-    from openpai.cli.watching import watch
+    from openpai.cli.job_watch import watch
 
     try:
         return ended(watch(pai, name, output.console()), name, *steps)
@@ -66,7 +66,7 @@ def submit(
 
     When this returns, the platform has saved the job and will run it. Options change what is sent, not the file.
     """
-    edited = changed(jobfile.read(file), changes)
+    edited = changed(job_file.read(file), changes)
     with session.connect() as pai:
         try:
             job = pai.submit(edited.content)
@@ -117,7 +117,7 @@ def check(
     """
     from openpai.protocol.reading import read_job
 
-    edited = changed(jobfile.read(file), changes)
+    edited = changed(job_file.read(file), changes)
     try:
         found = read_job(edited.content)
     except InvalidProtocol as refusal:
@@ -133,15 +133,15 @@ def check(
     for warning in warnings:
         output.warn(warning)
     spec = found.spec
-    devices = f", {words.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
-    output.say(f"{file} is valid: {spec.name}, {words.plural(spec.tasks_total, 'task')}{devices}.")
+    devices = f", {formatting.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
+    output.say(f"{file} is valid: {spec.name}, {formatting.plural(spec.tasks_total, 'task')}{devices}.")
     output.next_step(f"pai job submit {file} --watch")
     return Exit.OK
 
 
 @change_options(without={"name"})
 def clone(
-    origin: Annotated[str, typer.Argument(metavar="NAME", help="A job of your own.", autocompletion=completing.jobs)],
+    origin: Annotated[str, typer.Argument(metavar="NAME", help="A job of your own.", autocompletion=completion.jobs)],
     name: Annotated[
         str | None, typer.Option("--name", metavar="NEW", help="Name of the new job [default: made up].")
     ] = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, session, words
+from openpai.cli import completion, formatting, output, session
 from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
@@ -30,7 +30,7 @@ app = group("The nodes that run jobs.", COMMANDS)
 Node = Annotated[
     str,
     typer.Argument(
-        metavar="NODE", help="Name of the node, as `pai node list` shows it.", autocompletion=completing.nodes
+        metavar="NODE", help="Name of the node, as `pai node list` shows it.", autocompletion=completion.nodes
     ),
 ]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to users.")]
@@ -47,14 +47,14 @@ def list_(json: output.Json = False) -> None:
         output.say("No nodes: the backend has found no machine that can run tasks.")
         output.next_step("pai up --help")
         return
-    from openpai.cli.bars import node_list
+    from openpai.cli.cluster_tables import node_list
 
     output.say(node_list(nodes))
     open_ = [node for node in nodes if node.is_healthy and not node.is_drained]
     gpus = sum(max(0, node.gpus.total - node.gpus.used - len(node.bad_devices)) for node in open_)
     cpus = sum(node.cpus.total - node.cpus.used for node in open_)
     output.say_marked_up(
-        f"[dim]{words.plural(len(nodes), 'node')}; free: {cpus} CPUs, {gpus} GPUs (columns: used/total)[/]"
+        f"[dim]{formatting.plural(len(nodes), 'node')}; free: {cpus} CPUs, {gpus} GPUs (columns: used/total)[/]"
     )
 
 
@@ -77,9 +77,11 @@ def drain(
     if json:
         output.document(found.document)
         return
-    left = words.plural(found.tasks, "task")
+    left = formatting.plural(found.tasks, "task")
     until = (
-        "until they end" if found.drain_deadline_ms is None else f"until {words.clock_time(found.drain_deadline_ms)}"
+        "until they end"
+        if found.drain_deadline_ms is None
+        else f"until {formatting.clock_time(found.drain_deadline_ms)}"
     )
     output.say(
         f"{found.name} gets no new tasks; {left} {'keeps' if found.tasks == 1 else 'keep'} running there {until}."

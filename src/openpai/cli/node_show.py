@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from openpai.cli import output, session, words
+from openpai.cli import formatting, output, session
 from openpai.cli.node import Node
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ def _facts(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
         until = (
             ""
             if node.drain_deadline_ms is None
-            else f"; jobs are stopped at {words.clock_time(node.drain_deadline_ms)}"
+            else f"; jobs are stopped at {formatting.clock_time(node.drain_deadline_ms)}"
         )
         yield "drained", (node.drained_because or "yes") + until
     yield "CPUs", f"{node.cpus.used} of {node.cpus.total} in use"
-    yield "memory", f"{words.memory(node.memory_mb.used)} of {words.memory(node.memory_mb.total)} in use"
+    yield "memory", f"{formatting.memory(node.memory_mb.used)} of {formatting.memory(node.memory_mb.total)} in use"
     if node.gpus.total:
         yield "GPUs", f"{node.gpus.used} of {node.gpus.total} in use{f', {node.gpu_model}' if node.gpu_model else ''}"
         yield from _devices(node, held)
@@ -79,7 +79,7 @@ def held_table(jobs: Iterable[Holding], now_ms: int) -> Table:
             str(one.tasks),
             str(one.gpus),
             str(one.cpus),
-            "starting" if one.started_at_ms is None else words.span((now_ms - one.started_at_ms) / 1000),
+            "starting" if one.started_at_ms is None else formatting.span((now_ms - one.started_at_ms) / 1000),
             _end(one, now_ms),
         )
         for one in jobs
@@ -93,22 +93,24 @@ def _end(one: Holding, now_ms: int) -> str:
         return "now"
     if one.ends_at_ms is None:
         return "no time limit"
-    return f"in {words.span(max(0, one.ends_at_ms - now_ms) / 1000)} at most"
+    return f"in {formatting.span(max(0, one.ends_at_ms - now_ms) / 1000)} at most"
 
 
 def others(held: Held) -> str:
     """Return a line about the jobs that the user may not see; empty if there are none."""
     if not held.other_jobs:
         return ""
-    gpus = f"{words.plural(held.other_gpus, 'GPU')} and " if held.other_gpus else ""
-    return f"{words.plural(held.other_jobs, 'job')} of other users: {gpus}{words.plural(held.other_cpus, 'CPU')}"
+    gpus = f"{formatting.plural(held.other_gpus, 'GPU')} and " if held.other_gpus else ""
+    return (
+        f"{formatting.plural(held.other_jobs, 'job')} of other users: {gpus}{formatting.plural(held.other_cpus, 'CPU')}"
+    )
 
 
 def _history(entries: Sequence[dict[str, Any]]) -> Table:
     from openpai.cli.listing import listing
 
     rows = [
-        (words.clock_time(one.get("time")), str(one.get("actor")), words.details(one.get("detail") or {}))
+        (formatting.clock_time(one.get("time")), str(one.get("actor")), formatting.details(one.get("detail") or {}))
         for one in entries
     ]
     return listing(("TIME", "USER", "CHANGE"), rows, whole=("TIME",))

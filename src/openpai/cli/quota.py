@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, prompts, session
+from openpai.cli import completion, output, prompts, session
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
@@ -30,7 +30,7 @@ Vc = Annotated[
         "--vc",
         metavar="NAME",
         help="Virtual cluster; all together unless given.",
-        autocompletion=completing.virtual_clusters,
+        autocompletion=completion.virtual_clusters,
     ),
 ]
 User = Annotated[
@@ -40,7 +40,7 @@ User = Annotated[
         "-u",
         metavar="NAME",
         help="User; each user without a quota of their own unless given.",
-        autocompletion=completing.users,
+        autocompletion=completion.users,
     ),
 ]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from openpai.cli import output, session
-from openpai.cli.words import plural, split
+from openpai.cli.formatting import plural, split
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:

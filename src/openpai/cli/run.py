@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from openpai.cli import completing, guesses, output, session, travel, words
+from openpai.cli import completion, formatting, output, run_code, run_defaults, session
 from openpai.cli.exits import Exit
 from openpai.cli.job_changes import Changes, change_options, changed, describe
 from openpai.cli.job_submit import report_submitted
 from openpai.protocol.errors import InvalidProtocol, Refused
 
 if TYPE_CHECKING:
-    from openpai.cli.travel import Travel
+    from openpai.cli.run_code import CodeTransfer
     from openpai.client import Client
 
 ROLE: Final = "main"
@@ -46,7 +46,7 @@ def run(
             "--storage",
             metavar="NAME",
             help="Send the code through this storage; needed for more than 640 KB.",
-            autocompletion=completing.storages,
+            autocompletion=completion.storages,
         ),
     ] = None,
     no_code: Annotated[bool, typer.Option("--no-code", help="Do not send code.")] = False,
@@ -66,17 +66,17 @@ def run(
     if in_place + no_code + (storage is not None) > 1:
         raise Refused("InvalidParametersError", "give one of --in-place, --no-code and --storage", "see pai run --help")
     line = command[0] if len(command) == 1 else shlex.join(command)
-    called = name or guesses.name_of(line)
-    picture, why = (image, "given") if image else guesses.image_of(line, directory)
+    called = name or run_defaults.name_of(line)
+    picture, why = (image, "given") if image else run_defaults.image_of(line, directory)
     with session.connect() as pai:
-        share = guesses.share_of(pai, gpus, changes.vc)
+        share = run_defaults.share_of(pai, gpus, changes.vc)
         need = {
             "cpu": cpus or share[0] * max(1, gpus),
-            "memoryMB": guesses.megabytes(memory) if memory else share[1] * max(1, gpus),
+            "memoryMB": run_defaults.megabytes(memory) if memory else share[1] * max(1, gpus),
             "gpu": gpus,
         }
-        way = _way(pai, directory, called, storage, no_code=no_code, in_place=in_place, is_dry=print_)
-        job = _job(called, line, picture, need, way)
+        transfer = _transfer(pai, directory, called, storage, no_code=no_code, in_place=in_place, is_dry=print_)
+        job = _job(called, line, picture, need, transfer)
         job["taskRoles"][ROLE]["instances"] = instances
         edited = changed(json_.dumps(job).encode(), changes)
         if print_:
@@ -85,12 +85,12 @@ def run(
             sys.stdout.write(masked_yaml(edited.content.decode()))
             return Exit.OK
         if not json:
-            _show(job, way, line, why)
+            _show(job, transfer, line, why)
         try:
             submitted = pai.submit(edited.content)
         except Refused as refusal:
             # After any other error the server may have accepted the job, which then needs its code.
-            travel.take_back(pai, way)
+            run_code.remove(pai, transfer)
             if isinstance(refusal, InvalidProtocol):
                 refusal.message = describe("the job", edited, refusal)
                 refusal.advice = "see pai run --help"
@@ -102,7 +102,7 @@ def run(
 run.context_settings = {"allow_interspersed_args": False}  # type: ignore[attr-defined]
 
 
-def _way(
+def _transfer(
     pai: Client,
     directory: Path,
     name: str,
@@ -111,18 +111,18 @@ def _way(
     no_code: bool,
     in_place: bool,
     is_dry: bool,
-) -> Travel:
+) -> CodeTransfer:
     if no_code:
-        return travel.NONE
+        return run_code.NONE
     if in_place:
-        return travel.in_place(pai.url, directory)
+        return run_code.in_place(pai.url, directory)
     from openpai.client.code import code_of
 
-    return travel.sent(pai, code_of(directory), name, storage, is_dry=is_dry)
+    return run_code.send(pai, code_of(directory), name, storage, is_dry=is_dry)
 
 
-def _job(name: str, line: str, image: str, need: dict[str, int], way: Travel) -> dict[str, Any]:
-    role = {"dockerImage": "image", "resourcePerInstance": need, "commands": [*way.commands, line]}
+def _job(name: str, line: str, image: str, need: dict[str, int], transfer: CodeTransfer) -> dict[str, Any]:
+    role = {"dockerImage": "image", "resourcePerInstance": need, "commands": [*transfer.commands, line]}
     return {
         "protocolVersion": 2,
         "name": name,
@@ -130,22 +130,22 @@ def _job(name: str, line: str, image: str, need: dict[str, int], way: Travel) ->
         "description": f"pai run: {line[:200]}",
         "prerequisites": [{"type": "dockerimage", "name": "image", "uri": image}],
         "taskRoles": {ROLE: role},
-        **({"extras": {"storages": [{"name": way.storage}]}} if way.storage else {}),
+        **({"extras": {"storages": [{"name": transfer.storage}]}} if transfer.storage else {}),
     }
 
 
-def _show(job: dict[str, Any], way: Travel, line: str, why: str) -> None:
+def _show(job: dict[str, Any], transfer: CodeTransfer, line: str, why: str) -> None:
     from openpai.cli.listing import facts
 
     role = job["taskRoles"][ROLE]
     need = role["resourcePerInstance"]
-    devices = f"{words.plural(need['gpu'], 'GPU')}, " if need["gpu"] else ""
-    size = f"{devices}{words.plural(need['cpu'], 'CPU')}, {words.memory(need['memoryMB'])}"
+    devices = f"{formatting.plural(need['gpu'], 'GPU')}, " if need["gpu"] else ""
+    size = f"{devices}{formatting.plural(need['cpu'], 'CPU')}, {formatting.memory(need['memoryMB'])}"
     shown = {
         "job": job["name"],
         "command": line,
         "tasks": f"{role['instances']} with {size}" + (" each" if role["instances"] > 1 else ""),
         "image": f"{job['prerequisites'][0]['uri']} ({why})",
-        "code": way.message,
+        "code": transfer.message,
     }
     output.say(facts(shown.items()))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, prompts, session
+from openpai.cli import completion, output, prompts, session
 from openpai.cli.exits import Exit
+from openpai.cli.formatting import joined, split
 from openpai.cli.lazy import group
-from openpai.cli.words import joined, split
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ _NUMBERS: Final = ("port",)
 _SWITCHES: Final = ("useHttps",)
 _MARK: Final = {True: "[green]works[/]", False: "[red]fails[/]"}
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage.", autocompletion=completing.storages)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage.", autocompletion=completion.storages)]
 Groups = Annotated[
-    list[str], typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=completing.groups)
+    list[str], typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=completion.groups)
 ]
 
 

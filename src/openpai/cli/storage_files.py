@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openpai.cli import output, prompts, session, words
+from openpai.cli import formatting, output, prompts, session
+from openpai.cli.formatting import size
 from openpai.cli.storage import Name
-from openpai.cli.words import size
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
 
     rows = [
         (one.name.replace("\n", "\\n") + "/" * one.is_directory, "" if one.is_directory else size(one.size),
-         words.clock_time(one.modified_at_ms))
+         formatting.clock_time(one.modified_at_ms))
         for one in found
     ]  # fmt: skip
     output.say(listing(("NAME", "SIZE", "CHANGED"), rows, right=("SIZE",), whole=("CHANGED",)))
@@ -105,7 +105,7 @@ def rm(
     if json:
         output.document({"storage": name, "removed": paths})
         return
-    output.say(f"Removed {words.plural(len(paths), 'path')} from {name}.")
+    output.say(f"Removed {formatting.plural(len(paths), 'path')} from {name}.")
 
 
 def _files(source: Path) -> Iterator[tuple[Path, str]]:
@@ -196,6 +196,6 @@ def _moved(is_json: bool, name: str, files: int, count: int, step: str) -> None:
     if is_json:
         output.document({"storage": name, "files": files, "bytes": count})
         return
-    output.say(f"{words.plural(files, 'file')}, {size(count)}.")
+    output.say(f"{formatting.plural(files, 'file')}, {size(count)}.")
     if step:
         output.next_step(step)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, prompts, session
+from openpai.cli import completion, output, prompts, session
 from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
@@ -33,8 +33,8 @@ def list_(json: output.Json = False) -> None:
     if json:
         output.document([token.document for token in found])
         return
+    from openpai.cli.formatting import ago, clock_time
     from openpai.cli.listing import listing
-    from openpai.cli.words import ago, clock_time
 
     now_ms = int(time.time() * 1000)
     rows = [
@@ -82,7 +82,7 @@ def revoke(
         typer.Argument(
             metavar="ID",
             help="The beginning of an id, or the token itself.",
-            autocompletion=completing.tokens,
+            autocompletion=completion.tokens,
         ),
     ] = None,
     logins: Annotated[bool, typer.Option("--logins", help="All logins, including this one.")] = False,

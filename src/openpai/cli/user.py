@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, prompts, session
+from openpai.cli import completion, output, prompts, session
+from openpai.cli.formatting import joined, split
 from openpai.cli.lazy import group
-from openpai.cli.words import joined, split
 from openpai.protocol.errors import Refused
 
 COMMANDS: Final = {
@@ -25,17 +25,17 @@ COMMANDS: Final = {
 app = group("Users: accounts that may log in.", COMMANDS)
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completing.users)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completion.users)]
 Email = Annotated[str | None, typer.Option("--email", metavar="ADDRESS", help="E-mail address.")]
 Clusters = Annotated[
     list[str] | None,
     typer.Option(
-        "--vc", metavar="NAMES", help="Virtual clusters they may use.", autocompletion=completing.virtual_clusters
+        "--vc", metavar="NAMES", help="Virtual clusters they may use.", autocompletion=completion.virtual_clusters
     ),
 ]
 Groups = Annotated[
     list[str] | None,
-    typer.Option("--group", metavar="NAMES", help="Groups they are in.", autocompletion=completing.groups),
+    typer.Option("--group", metavar="NAMES", help="Groups they are in.", autocompletion=completion.groups),
 ]
 
 
@@ -68,7 +68,7 @@ def list_(json: output.Json = False) -> None:
 
 def show(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completing.users)
+        str | None, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completion.users)
     ] = None,
     json: output.Json = False,
 ) -> None:
@@ -162,7 +162,7 @@ def set_(
 
 def password(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completing.users)
+        str | None, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completion.users)
     ] = None,
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the old password, if it is your own, and the new one.")

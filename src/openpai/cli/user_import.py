@@ -14,8 +14,8 @@ import typer
 
 from openpai.cli import output, session
 from openpai.cli.exits import Exit
-from openpai.cli.textfile import read_text
-from openpai.cli.words import plural
+from openpai.cli.formatting import plural
+from openpai.cli.text_file import read_text
 from openpai.protocol.errors import Fault, PaiError, Refused
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openpai.cli import completing, output, prompts, session, words
+from openpai.cli import completion, formatting, output, prompts, session
 from openpai.cli.lazy import group
-from openpai.cli.textfile import read_text
+from openpai.cli.text_file import read_text
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ app = group("Virtual clusters: the shares of the cluster.", COMMANDS)
 
 Vc = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="Name of the virtual cluster.", autocompletion=completing.virtual_clusters),
+    typer.Argument(metavar="NAME", help="Name of the virtual cluster.", autocompletion=completion.virtual_clusters),
 ]
 
 
@@ -49,9 +49,9 @@ def list_(json: output.Json = False) -> None:
     if json:
         output.document({vc.name: vc.document for vc in found})
         return
-    from openpai.cli import bars
+    from openpai.cli import cluster_tables
 
-    output.say(bars.vc_list(found))
+    output.say(cluster_tables.vc_list(found))
     output.say_marked_up("[dim]columns: used/healthy/guaranteed; RUNNING and WAITING count jobs[/]")
     if len(found) == 1:
         output.next_step('pai vc set team-a "1 node"', "pai node list")
@@ -69,16 +69,20 @@ def show(name: Vc, json: output.Json = False) -> None:
         return
     from rich.markup import escape
 
-    from openpai.cli import bars
+    from openpai.cli import cluster_tables
 
     output.say_marked_up(
-        f"[bold]{escape(vc.name)}[/]: {words.plural(vc.running, 'gang')} running, {vc.waiting} waiting"
+        f"[bold]{escape(vc.name)}[/]: {formatting.plural(vc.running, 'gang')} running, {vc.waiting} waiting"
     )
-    output.say(bars.vc_facts(vc))
+    output.say(cluster_tables.vc_facts(vc))
     for kind, count in vc.skus:
         sku = types.get(kind) or {}
         each = (
-            (words.plural(sku["cpu"], "CPU"), words.memory(sku["memory"]), words.plural(sku["gpu"], "GPU"))
+            (
+                formatting.plural(sku["cpu"], "CPU"),
+                formatting.memory(sku["memory"]),
+                formatting.plural(sku["gpu"], "GPU"),
+            )
             if sku
             else ()
         )
@@ -200,7 +204,7 @@ def inspect(
         typer.Argument(
             metavar="NAME",
             help="A virtual cluster [default: the physical cluster].",
-            autocompletion=completing.virtual_clusters,
+            autocompletion=completion.virtual_clusters,
         ),
     ] = None,
     json: output.Json = False,
@@ -217,7 +221,7 @@ def inspect(
     if json:
         output.document(cells)
         return
-    from openpai.cli import bars
+    from openpai.cli import cluster_tables
 
     if not cells:
         output.say(
@@ -225,9 +229,9 @@ def inspect(
         )
         output.next_step(f'pai vc set {_quoted(name)} "1 node"' if name else "pai node list")
         return
-    for line in bars.cell_lines(cells):
+    for line in cluster_tables.cell_lines(cells):
         output.say_marked_up(line)
-    output.say_marked_up(f"[dim]{bars.LEGEND}[/]")
+    output.say_marked_up(f"[dim]{cluster_tables.LEGEND}[/]")
 
 
 def _changed(changed: ClusterConfig, message: str, is_json: bool) -> None:

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from openpai.cli.tables import kept_work
+from openpai.cli.job_tables import kept_work
 from openpai.client.model.work import WorkKept
 
 

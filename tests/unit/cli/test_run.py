@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import yaml
 
-from openpai.cli import guesses, travel
+from openpai.cli import run_code, run_defaults
 from openpai.protocol.errors import Refused
 from openpai.protocol.reading import read_job
 
@@ -37,20 +37,20 @@ def project(tmp_path, monkeypatch):
     ],
 )
 def test_a_name_is_made_of_what_runs(line, stem):
-    assert guesses.name_of(line).rpartition("-")[0] == stem
-    assert len({guesses.name_of(line) for _ in range(5)}) > 1
+    assert run_defaults.name_of(line).rpartition("-")[0] == stem
+    assert len({run_defaults.name_of(line) for _ in range(5)}) > 1
 
 
 def test_an_image_is_guessed_from_the_command_and_what_the_code_needs(tmp_path):
-    assert guesses.image_of("nvidia-smi", tmp_path)[0] == guesses.OTHERWISE
-    assert guesses.image_of("python3.11 x", tmp_path)[0].startswith("python:3.")
+    assert run_defaults.image_of("nvidia-smi", tmp_path)[0] == run_defaults.OTHERWISE
+    assert run_defaults.image_of("python3.11 x", tmp_path)[0].startswith("python:3.")
     (tmp_path / "requirements.txt").write_text("numpy\ntorch>=2\n")
-    assert guesses.image_of("make all", tmp_path)[0] == guesses.OTHERWISE
-    image, why = guesses.image_of("/usr/bin/python train.py", tmp_path)
+    assert run_defaults.image_of("make all", tmp_path)[0] == run_defaults.OTHERWISE
+    image, why = run_defaults.image_of("/usr/bin/python train.py", tmp_path)
     assert image == "pytorch/pytorch:latest"
     assert "requirements.txt names torch" in why
     (tmp_path / "requirements.txt").write_text("torchless\nno-torch\n")
-    assert guesses.image_of("python train.py", tmp_path)[0].startswith("python:3.")
+    assert run_defaults.image_of("python train.py", tmp_path)[0].startswith("python:3.")
 
 
 def test_the_job_is_shown_and_submitted(pai, platform, project):
@@ -93,7 +93,7 @@ def test_the_commands_bring_the_code_to_where_results_are_kept(pai, platform, pr
 def test_much_code_needs_a_storage(pai, platform, project):
     platform.on("GET", "/cluster/sku-types", SHARES)
     platform.on("GET", "/storages", {"storages": []})
-    (project / "model.bin").write_bytes(os.urandom(travel.IN_JOB_BYTES + 1000))
+    (project / "model.bin").write_bytes(os.urandom(run_code.IN_JOB_BYTES + 1000))
     message = pai("run", "python", "train.py")
     assert message.code == 2
     assert "model.bin" in message.err
@@ -130,9 +130,9 @@ def test_the_next_steps_are_said_once(pai, platform, project):
 
 
 def test_in_place_is_for_a_server_on_this_machine(tmp_path):
-    assert travel.in_place("http://localhost:9", tmp_path).commands[0].startswith(f"cd {tmp_path} || ")
+    assert run_code.in_place("http://localhost:9", tmp_path).commands[0].startswith(f"cd {tmp_path} || ")
     with pytest.raises(Refused, match="not on this machine"):
-        travel.in_place("https://pai.example.org", tmp_path)
+        run_code.in_place("https://pai.example.org", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_wrong_use_is_told(pai, platform, project, words, said):
 
 @pytest.mark.parametrize(("given", "mb"), [("8G", 8192), ("512", 512), ("1tb", 1 << 20), ("64MiB", 64)])
 def test_memory_is_read_in_any_usual_spelling(given, mb):
-    assert guesses.megabytes(given) == mb
+    assert run_defaults.megabytes(given) == mb
 
 
 def test_what_nobody_shares_out_is_guessed(pai, platform, project):

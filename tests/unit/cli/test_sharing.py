@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from openpai.cli.bars import BAD, BORROWED, FREE, RESERVED, USED, bar, cell_lines
+from openpai.cli.cluster_tables import BAD, BORROWED, FREE, RESERVED, USED, bar, cell_lines
 
 
 def resources(gpu, cpu=0):

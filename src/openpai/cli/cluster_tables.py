@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
-from openpai.cli import words
+from openpai.cli import formatting
 from openpai.cli.listing import shown
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def vc_facts(vc: VirtualCluster) -> Table:
     rows = (
         ("GPUs", "gpus", str),
         ("CPUs", "cpus", str),
-        ("memory", "memory_mb", words.memory),
+        ("memory", "memory_mb", formatting.memory),
     )
     for message, key, put in rows:
         used, good, total, borrowed = (getattr(each, key) for each in (vc.used, vc.guaranteed, vc.total, vc.borrowed))
@@ -100,7 +100,7 @@ def node_list(nodes: Sequence[NodeView]) -> Table:
             bar(node.gpus.used, good, node.gpus.total, 8),
             f"{node.gpus.used}/{node.gpus.total}",
             f"{node.cpus.used}/{node.cpus.total}",
-            f"{words.memory(node.memory_mb.used)}/{words.memory(node.memory_mb.total)}",
+            f"{formatting.memory(node.memory_mb.used)}/{formatting.memory(node.memory_mb.total)}",
             str(node.tasks),
             node_state(node),
         )

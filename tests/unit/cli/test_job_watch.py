@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from openpai.cli.tailing import _newest
-from openpai.cli.watching import TASKS_LIVE, WatchState, _changes, _view
+from openpai.cli.job_watch import TASKS_LIVE, WatchState, _changes, _view
+from openpai.cli.log_tail import _newest
 from openpai.client.model import JobDetail, Wait
 from openpai.client.model.jobs import Restart
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from openpai.cli import output, words
+from openpai.cli import formatting, output
 from openpai.protocol.errors import PaiError, Refused
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ _ENTER: Final = f'{{ mkdir -p {_CODE} 2>/dev/null && cd {_CODE}; }} || cd "$(mkt
 
 
 @dataclass(frozen=True, slots=True)
-class Travel:
-    """The way of the code: commands before the job's own, and the storage they need."""
+class CodeTransfer:
+    """How the code reaches the job: commands before the job's own, and the storage they need."""
 
     message: str
     commands: tuple[str, ...] = ()
@@ -39,52 +39,52 @@ class Travel:
     """Path of the code in the storage; empty if nothing was sent."""
 
 
-NONE: Final = Travel("not sent (--no-code)")
+NONE: Final = CodeTransfer("not sent (--no-code)")
 
 
-def in_place(url: str, directory: Path) -> Travel:
+def in_place(url: str, directory: Path) -> CodeTransfer:
     """Run in the directory itself; raise Refused for a server on another machine."""
     if urlsplit(url).hostname not in _HERE:
         message = f"the server {url} is not on this machine, so its tasks cannot reach this directory"
         raise Refused("InvalidParametersError", message, "leave out --in-place, and the code is sent with the job")
     where = directory.expanduser().absolute()
     failed = shlex.quote(f"{where} cannot be entered where the task runs; run it without --in-place")
-    return Travel(f"{where}, in place", (f"cd {shlex.quote(str(where))} || {{ echo {failed} >&2; exit 1; }}",))
+    return CodeTransfer(f"{where}, in place", (f"cd {shlex.quote(str(where))} || {{ echo {failed} >&2; exit 1; }}",))
 
 
-def sent(pai: Client, code: Code, name: str, storage: str | None, *, is_dry: bool) -> Travel:
+def send(pai: Client, code: Code, name: str, storage: str | None, *, is_dry: bool) -> CodeTransfer:
     """Pack code and send it in the job, or through a storage if it is large or a storage is named."""
     from openpai.client.code import pack
 
     for one in code.left_out[:LEFT_OUT_SHOWN]:
         output.warn(f"left out: {one}")
     if not code.files:
-        return Travel(f"none: {code.root} has no files to send")
+        return CodeTransfer(f"none: {code.root} has no files to send")
     with tempfile.NamedTemporaryFile(suffix=".tar.gz") as packed:
         pack(code, packed)
         packed.flush()
         size = packed.tell()
-        what = f"{words.plural(len(code.files), 'file')} of {code.root}, {kilobytes(size)} packed"
+        what = f"{formatting.plural(len(code.files), 'file')} of {code.root}, {kilobytes(size)} packed"
         if storage is None and size <= IN_JOB_BYTES:
             packed.seek(0)
-            return Travel(f"{what}, in the job", (_unpacked(packed.read()),))
+            return CodeTransfer(f"{what}, in the job", (_unpacked(packed.read()),))
         chosen = storage or _default_storage(pai, code, size)
         path = f"{FOLDER}/{name}.tar.gz"
         if not is_dry:
             pai.files(chosen).upload(Path(packed.name), path)
     variable = re.sub(r"[^A-Z0-9_]", "_", chosen.upper())
     unpack = f'{_ENTER}tar -xzf "$PAI_STORAGE_{variable}/{path}"'
-    return Travel(f"{what}, in storage {chosen} as {path}", (unpack,), chosen, "" if is_dry else path)
+    return CodeTransfer(f"{what}, in storage {chosen} as {path}", (unpack,), chosen, "" if is_dry else path)
 
 
-def take_back(pai: Client, way: Travel) -> None:
+def remove(pai: Client, transfer: CodeTransfer) -> None:
     """Remove the code of a refused job from the storage."""
-    if not way.path:
+    if not transfer.path:
         return
     try:
-        pai.remove_file(way.storage, way.path)
+        pai.remove_file(transfer.storage, transfer.path)
     except PaiError as error:
-        output.warn(f"the code stays in storage {way.storage} as {way.path}: {error.message}")
+        output.warn(f"the code stays in storage {transfer.storage} as {transfer.path}: {error.message}")
 
 
 def kilobytes(size: int) -> str:

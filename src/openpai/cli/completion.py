@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from openpai.cli.words import STATE_ORDER
+from openpai.cli.formatting import STATE_ORDER
 
 if TYPE_CHECKING:
     from openpai.client import Client

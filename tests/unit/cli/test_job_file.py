@@ -10,9 +10,9 @@ import pytest
 import yaml
 from rich.cells import cell_len
 
-from openpai.cli import job_changes, jobfile
+from openpai.cli import job_changes, job_file
 from openpai.cli.job_changes import Changes
-from openpai.cli.jobfile import describe, excerpt, read
+from openpai.cli.job_file import describe, excerpt, read
 from openpai.protocol.errors import Fault, Refused
 from openpai.protocol.job import MAX_JOB_BYTES
 from openpai.protocol.reading import read_job
@@ -139,7 +139,7 @@ def test_a_file_with_orders_to_a_terminal_only_shows_them():
 
 def caret(text: str, fault: Fault) -> tuple[str, str]:
     """Return what stands above the caret, and the marked line, by columns of a terminal."""
-    line, marks = jobfile.excerpt(text, fault).splitlines()[-2:]
+    line, marks = job_file.excerpt(text, fault).splitlines()[-2:]
     cells = "".join(one if cell_len(one) == 1 else one + "\0" for one in line)
     return cells[marks.index("^") : marks.rindex("^") + 1].replace("\0", ""), line
 
@@ -171,9 +171,9 @@ def test_no_more_of_a_file_is_read_than_a_job_file_may_hold(tmp_path: Path) -> N
     path = tmp_path / "huge"
     with path.open("wb") as file:
         file.truncate(1 << 40)
-    assert len(jobfile.read(str(path))) == MAX_JOB_BYTES + 1
+    assert len(job_file.read(str(path))) == MAX_JOB_BYTES + 1
     with pytest.raises(Refused, match="larger than 1024 KiB"):
-        read_job(jobfile.read(str(path)))
+        read_job(job_file.read(str(path)))
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ def test_no_more_of_a_file_is_read_than_a_job_file_may_hold(tmp_path: Path) -> N
 )
 def test_what_may_never_end_is_not_read(name: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
-        jobfile.read(name)
+        job_file.read(name)
 
 
 def test_a_pipe_is_read_up_to_the_limit(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["sh", "-c", f"yes >{pipe}"], stderr=subprocess.DEVNULL) as endless:
-        assert len(jobfile.read(str(pipe))) == MAX_JOB_BYTES + 1
+        assert len(job_file.read(str(pipe))) == MAX_JOB_BYTES + 1
     assert endless.returncode

@@ -9,8 +9,8 @@ import re
 import pytest
 from rich.console import Console
 
-from openpai.cli import watching
-from openpai.cli.plain import HELD_MAX, Plain, coloured_line, plain
+from openpai.cli import job_watch
+from openpai.cli.plain_text import HELD_MAX, Plain, coloured_line, plain
 from openpai.client.model import JobDetail
 from tests.unit.cli.conftest import text_answer
 
@@ -92,11 +92,11 @@ def test_raw_is_as_it_was_written(pai, hostile, words):
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_nor_does_one_in_a_job_that_is_watched(hostile, is_terminal, monkeypatch):
     job = JobDetail.read({"name": "train", "jobStatus": {"username": "ann", "state": "SUCCEEDED"}, "taskRoles": {}})
-    found = [watching.WatchState(job, (), [attack], "worker-0", unfinished=attack) for attack in ATTACKS]
-    monkeypatch.setattr(watching, "_states", lambda *_: iter(found))
+    found = [job_watch.WatchState(job, (), [attack], "worker-0", unfinished=attack) for attack in ATTACKS]
+    monkeypatch.setattr(job_watch, "_states", lambda *_: iter(found))
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=is_terminal, width=200, height=50, color_system=None)
-    watching.watch(None, "train", console)
+    job_watch.watch(None, "train", console)
     # What Rich itself does to draw its view: it hides the cursor, and goes up and erases a line at a time.
     drawn = re.sub(r"\x1b\[(?:\?25[lh]|1A|2K)", "", screen.getvalue())
     assert not OBEYED.search(drawn)

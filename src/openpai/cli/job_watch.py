@@ -18,10 +18,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from openpai.cli import tables, words
+from openpai.cli import formatting, job_tables
 from openpai.cli.listing import shown
-from openpai.cli.plain import coloured_line, plain
-from openpai.cli.tailing import Tail
+from openpai.cli.log_tail import Tail
+from openpai.cli.plain_text import coloured_line, plain
 from openpai.protocol.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -86,21 +86,21 @@ def _view(state: WatchState, log: deque[str], now_ms: int) -> RenderableType:
     head = Table.grid(padding=(0, 2))
     head.add_row(
         f"[bold]{shown(job.full_name)}[/]",
-        words.styled(job.state),
-        words.ran_for(job.attempt_started_at_ms or job.submitted_at_ms, job.attempt_ended_at_ms, now_ms),
+        formatting.styled(job.state),
+        formatting.ran_for(job.attempt_started_at_ms or job.submitted_at_ms, job.attempt_ended_at_ms, now_ms),
         ProgressBar(total=max(1, total), completed=done, width=20),
         f"{done}/{total} tasks done",
     )
     parts: list[RenderableType] = [head]
     if job.attempt:
-        parts.append(f"[yellow]attempt {job.attempt + 1}{tables.attempt_cause(job, now_ms)}[/]")
+        parts.append(f"[yellow]attempt {job.attempt + 1}{job_tables.attempt_cause(job, now_ms)}[/]")
     if state.is_away:
         parts.append(Text("the platform does not answer; trying again ...", style="red"))
-    parts.extend(tables.wait_text(wait, now_ms) for wait in state.waits[:3])
+    parts.extend(job_tables.wait_text(wait, now_ms) for wait in state.waits[:3])
     if 0 < total <= TASKS_LIVE:
-        parts.append(tables.task_list(job.tasks, now_ms))
+        parts.append(job_tables.task_list(job.tasks, now_ms))
     elif total:
-        parts.append(tables.role_list(job))
+        parts.append(job_tables.role_list(job))
     if log or state.unfinished:
         parts.append(Text(f"log of {state.log_of}:", style="dim"))
         parts.extend(map(_log_line, [*log, *filter(None, [state.unfinished])]))
@@ -126,7 +126,7 @@ def _watch_live(pai: Client, name: str, console: Console) -> JobDetail:
 
 def _changes(before: WatchState | None, state: WatchState) -> Iterator[str]:
     job = state.job
-    of_job = f"[bold]{shown(job.name)}[/] {words.styled(job.state)}"
+    of_job = f"[bold]{shown(job.name)}[/] {formatting.styled(job.state)}"
     has_moved = before is None or before.job.state != job.state
     if before is not None and (job.attempt or 0) > (before.job.attempt or 0):
         why = f"{shown(job.name)}[/] [yellow]is retried[/]"
@@ -152,7 +152,7 @@ def _reasons(state: WatchState) -> set[str]:
 def _task_changes(before: WatchState | None, job: JobDetail) -> Iterator[str]:
     if len(job.tasks) > TASKS_LIVE:
         if before is None or _done(before.job) != _done(job):
-            yield f"{_done(job)[0]}/{len(job.tasks)} tasks done: {words.counts(task.state for task in job.tasks)}"
+            yield f"{_done(job)[0]}/{len(job.tasks)} tasks done: {formatting.counts(task.state for task in job.tasks)}"
         return
     for task in job.tasks:
         was = before.job.task(task.role, task.index) if before and before.job.attempt == job.attempt else None
@@ -161,7 +161,7 @@ def _task_changes(before: WatchState | None, job: JobDetail) -> Iterator[str]:
         if (was.state if was else "WAITING") != task.state:
             where = f" on {shown(task.node)}" if task.state == "RUNNING" and task.node else ""
             code = f" (exit code {task.exit_code})" if task.exit_code else ""
-            yield f"{shown(task.name)} {words.styled(task.state)}{where}{code}"
+            yield f"{shown(task.name)} {formatting.styled(task.state)}{where}{code}"
 
 
 class _Bars:
@@ -185,7 +185,7 @@ def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
     bars = _Bars()
     for state in _states(pai, name):
         changes = list(_changes(before, state))
-        now = words.clock_time(int(time.time() * 1000))
+        now = formatting.clock_time(int(time.time() * 1000))
         # Print the end of a job after the last line of its log.
         for line in () if state.job.is_final else changes:
             console.print(f"{now} {line}", soft_wrap=True)

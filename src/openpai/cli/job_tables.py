@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
+from openpai.cli.formatting import ago, clock_time, counts, ran_for, size, span, styled
 from openpai.cli.listing import shown
-from openpai.cli.words import ago, clock_time, counts, ran_for, size, span, styled
 
 if TYPE_CHECKING:
     from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait

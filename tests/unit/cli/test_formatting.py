@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from openpai.cli.words import ago, clock_time, counts, memory, plural, ran_for, span
+from openpai.cli.formatting import ago, clock_time, counts, memory, plural, ran_for, span
 
 
 @pytest.mark.parametrize(

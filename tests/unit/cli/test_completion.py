@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from openpai.cli import completing
+from openpai.cli import completion
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def silent(monkeypatch, tmp_path):
 
 
 def test_a_server_that_does_not_answer_is_waited_for_once_and_not_long(silent, monkeypatch):
-    monkeypatch.setattr(completing, "WITHIN_S", 0.05)
+    monkeypatch.setattr(completion, "WITHIN_S", 0.05)
     silent.settimeout(1)
-    assert completing.jobs("x") == []
+    assert completion.jobs("x") == []
     silent.accept()[0].close()
     silent.settimeout(0)
     with pytest.raises(BlockingIOError):
@@ -36,13 +36,13 @@ def test_nothing_is_offered_without_a_login(monkeypatch, tmp_path):
     monkeypatch.delenv("PAI_TOKEN", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     for offer in (
-        completing.jobs,
-        completing.users,
-        completing.groups,
-        completing.nodes,
-        completing.tokens,
-        completing.virtual_clusters,
-        completing.storages,
+        completion.jobs,
+        completion.users,
+        completion.groups,
+        completion.nodes,
+        completion.tokens,
+        completion.virtual_clusters,
+        completion.storages,
     ):
         assert offer("") == []
 
@@ -52,12 +52,12 @@ def test_a_file_of_credentials_that_is_damaged_complains_to_nobody(monkeypatch, 
     (tmp_path / "openpai" / "credentials.json").write_text("{")
     monkeypatch.delenv("PAI_TOKEN", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert completing.jobs("") == []
+    assert completion.jobs("") == []
 
 
 def test_the_next_name_of_a_list_is_offered(monkeypatch):
-    monkeypatch.setattr(completing, "_offer", lambda incomplete, names: [f"{incomplete}sion"])
-    assert completing.virtual_clusters("speech,vi") == ["speech,vision"]
+    monkeypatch.setattr(completion, "_offer", lambda incomplete, names: [f"{incomplete}sion"])
+    assert completion.virtual_clusters("speech,vi") == ["speech,vision"]
 
 
 @pytest.mark.parametrize(
