@@ -358,7 +358,7 @@ class Histories(RuleBasedStateMachine):
             nodes = [part and part.node_cell for part in record.parts]
             masks = [part and part.mask for part in record.parts]
             found = [node and (node.chain.spec.name, node.name, mask) for node, mask in zip(nodes, masks, strict=True)]
-            cells.setdefault(state.outward(name), []).append(found)
+            cells.setdefault(state.gang_name(name), []).append(found)
         return {gang: found for gang, found in cells.items() if gang in self.running}
 
     @invariant()
@@ -369,7 +369,7 @@ class Histories(RuleBasedStateMachine):
         assert audit(scheduler.core.cluster) == []
         state = scheduler.state
         assert state.running.gangs.keys() == self.running.keys()
-        known = {state.outward(name) for name in scheduler.core.cluster.gangs}
+        known = {state.gang_name(name) for name in scheduler.core.cluster.gangs}
         assert known <= self.running.keys() | state.reserving.keys()
         for gang, waiting in state.reserving.items():
             # What is reserved is reserved for all of a gang, or has been taken over and is given up next time.

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openpai.scheduler.cells.chain import CellBinding, Chain, NodeCell
-from openpai.scheduler.cells.changes import guaranteed_key
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.free_cells import WORSE
+from openpai.scheduler.cells.free_cells import BAD_WEIGHT
 from openpai.scheduler.cells.model import State
+from openpai.scheduler.cells.mutations import guaranteed_key
+from openpai.scheduler.cells.node_search import room_of
 from openpai.scheduler.cells.opportunistic import free_of
-from openpai.scheduler.cells.search import room_of
 from openpai.scheduler.cells.unit_index import UnitIndex, opportunistic_keys
 from openpai.scheduler.config.levels import level_short
 
@@ -73,7 +73,7 @@ def _audit_box(cluster: Cluster, node_cell: NodeCell) -> Iterator[str]:
             yield f"node {node_cell.name}: {gang} runs on a device where another runs"
     keys = opportunistic_keys(node_cell.chain.shape.leaves)
     key = keys.key(free_of(node_cell).bit_count(), node_cell.claimed.bit_count(), bool(node_cell.units))
-    if node_cell.common.key != key:
+    if node_cell.opportunistic_unit.key != key:
         yield f"node {node_cell.name} is sorted wrongly for gangs without a guarantee"
     for unit in node_cell.units:
         if unit.key != guaranteed_key(unit, node_cell, room_of(unit)):
@@ -100,7 +100,7 @@ def _audit_pool(chain: Chain) -> Iterator[str]:
         for index in range(chain.spec.count(level)):
             node_cells = [chain.node_cells[at] for at in chain.nodes_of(level, index)]
             burden = sum(
-                node_cell.bad.bit_count() * WORSE + node_cell.opportunistic.bit_count() for node_cell in node_cells
+                node_cell.bad.bit_count() * BAD_WEIGHT + node_cell.opportunistic.bit_count() for node_cell in node_cells
             )
             if burden != chain.burden(level, index):
                 yield f"chain {chain.spec.name}: cell {index} of level {level} is counted wrongly"
@@ -135,7 +135,7 @@ def _audit_views(chain: Chain, cluster: Cluster) -> Iterator[str]:
             yield from _audit_shelf(unit_index, share.label)
     if need != chain.free_cells.need:
         yield f"chain {chain.spec.name}: promises to come do not add up"
-    yield from _audit_shelf(chain.commons, chain.spec.name)
+    yield from _audit_shelf(chain.opportunistic_index, chain.spec.name)
 
 
 def _audit_shelf(unit_index: UnitIndex, label: str) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """The records of one chain: its nodes, the shares of virtual clusters, and which cell serves which promise.
 
-Only `changes` modifies them.
+Only `mutations` modifies them.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from openpai.scheduler.cells.free_cells import WORSE, FreeCells
+from openpai.scheduler.cells.free_cells import BAD_WEIGHT, FreeCells
 from openpai.scheduler.cells.layout import ChainLayout
 from openpai.scheduler.cells.unit_index import GuaranteedKeys, UnitIndex, guaranteed_keys, opportunistic_keys
 from openpai.scheduler.config.model import ChainSpec
@@ -22,17 +22,19 @@ class Chain(ChainLayout):
         self.bad_counts = [[0] * spec.count(level) for level in levels]
         """Bad devices of each cell, by level from node level up."""
         self.opportunistic_counts = [[0] * spec.count(level) for level in levels]
-        self.common_keys = opportunistic_keys(self.shape.leaves)
-        self.commons: UnitIndex[Unit] = UnitIndex(self.shape.leaves, self.common_keys.whole, self.groups)
+        self.opportunistic_keys = opportunistic_keys(self.shape.leaves)
+        self.opportunistic_index: UnitIndex[Unit] = UnitIndex(
+            self.shape.leaves, self.opportunistic_keys.whole, self.groups
+        )
         """All nodes, for gangs without a guarantee."""
         self.node_cells: list[NodeCell] = []
         unbound = CellBinding(VcShare("", self), spec.top, 0, 0)
-        whole = self.common_keys.key(self.shape.leaves, 0, False)
+        whole = self.opportunistic_keys.key(self.shape.leaves, 0, False)
         for index, (name, devices) in enumerate(zip(spec.nodes, spec.devices, strict=True)):
             node_cell = NodeCell(self, index, name, devices, self.shape.full)
-            node_cell.common = Unit(self.commons, index, node_cell, node_cell.full, unbound)
+            node_cell.opportunistic_unit = Unit(self.opportunistic_index, index, node_cell, node_cell.full, unbound)
             self.node_cells.append(node_cell)
-            self.commons.add(node_cell.common, whole)
+            self.opportunistic_index.add(node_cell.opportunistic_unit, whole)
         self.free_cells = FreeCells(spec.children, [spec.count(level) for level in range(1, spec.top + 1)], self.burden)
         self.shares: dict[str, VcShare] = {}
         """The share of each virtual cluster that was promised cells of this chain, except pinned cells."""
@@ -62,10 +64,10 @@ class Chain(ChainLayout):
         """Return a cell's bad devices times WORSE plus its devices in opportunistic use."""
         at = level - self.node_level
         if at >= 0:
-            return self.bad_counts[at][index] * WORSE + self.opportunistic_counts[at][index]
+            return self.bad_counts[at][index] * BAD_WEIGHT + self.opportunistic_counts[at][index]
         node_cell = self.node_cells[index // self.per_node(level)]
         mask = self.mask_in_node(level, index)
-        return (node_cell.bad & mask).bit_count() * WORSE + (node_cell.opportunistic & mask).bit_count()
+        return (node_cell.bad & mask).bit_count() * BAD_WEIGHT + (node_cell.opportunistic & mask).bit_count()
 
 
 class NodeCell:
@@ -76,8 +78,19 @@ class NodeCell:
     """
 
     __slots__ = (
-        "bad", "chain", "claimed", "claims", "common", "devices", "full", "index", "is_split", "name", "opportunistic",
-        "opportunistic_gangs", "units",
+        "bad",
+        "chain",
+        "claimed",
+        "claims",
+        "devices",
+        "full",
+        "index",
+        "is_split",
+        "name",
+        "opportunistic",
+        "opportunistic_gangs",
+        "opportunistic_unit",
+        "units",
     )  # fmt: skip
 
     def __init__(self, chain: Chain, index: int, name: str, devices: tuple[int, ...], full: int) -> None:
@@ -94,7 +107,7 @@ class NodeCell:
         self.units: list[Unit] = []
         self.is_split = False
         """Whether it was ever split to serve promises of less than a node."""
-        self.common: Unit
+        self.opportunistic_unit: Unit
         """The whole node, in the index for gangs without a guarantee."""
 
     def numbers(self, mask: int) -> tuple[int, ...]:

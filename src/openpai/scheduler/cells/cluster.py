@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-from openpai.scheduler.cells import changes
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import CellBinding, Chain, NodeCell, VcShare
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRecord, GangRequest, NodeHealth, State
@@ -78,7 +78,7 @@ class Cluster:
                 share.size = chain_.spec.leaves(cell.level)
                 share.promised[cell.level - 1] = 1
                 chain_.free_cells.take(cell.level, cell.index)
-                changes.open_units(CellBinding(share, cell.level, cell.index, 0, is_pinned=True))
+                mutations.open_units(CellBinding(share, cell.level, cell.index, 0, is_pinned=True))
                 self.pins[name, pin] = share
 
     @contextmanager
@@ -120,7 +120,7 @@ class Cluster:
             if threat in self.gangs:
                 self.gangs[threat].victims.discard(gang)
         for victim in record.victims:
-            self.spare(victim, gang)
+            self.end_threat(victim, gang)
 
     def demote(self, record: GangRecord, by: str) -> None:
         """A gang runs on without the right it had."""
@@ -136,7 +136,7 @@ class Cluster:
             if not demoted:
                 del self.demoted[record.request.virtual_cluster]
 
-    def spare(self, victim: str, threat: str) -> None:
+    def end_threat(self, victim: str, threat: str) -> None:
         """A gang is threatened by another no longer."""
         record = self.gangs.get(victim)
         if record is not None:
@@ -149,7 +149,7 @@ class Cluster:
         # Every promise can always be served somewhere. Only where it matters which cell serves it, for a
         # gang that must lie together or on certain nodes or where hardware is bad, do others come into it.
         for chain in self.shares.get(request.virtual_cluster, ()):
-            if request.is_choosy or self.chains[chain].bad_nodes:
+            if request.has_constraints or self.chains[chain].bad_nodes:
                 self._watching.setdefault(chain, set()).add(request.virtual_cluster)
 
     def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:

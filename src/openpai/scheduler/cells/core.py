@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.deciding import Proposal, decide
+from openpai.scheduler.cells.decision import Proposal, decide
+from openpai.scheduler.cells.feasibility import broken_rule, refusal, too_large
 from openpai.scheduler.cells.guarantees import settle_guarantees
 from openpai.scheduler.cells.journal import remove
 from openpai.scheduler.cells.model import (
@@ -26,7 +27,6 @@ from openpai.scheduler.cells.model import (
     Wait,
 )
 from openpai.scheduler.cells.reasons import reason_to_wait
-from openpai.scheduler.cells.refusing import broken_rule, refusal, too_large
 from openpai.scheduler.cells.restoring import (
     NO_GUARANTEE,
     Reconfigured,
@@ -89,7 +89,7 @@ class Hived:
         if known is not None:
             if known.state is not State.PREEMPTING:
                 return Bind(request.id, self.spots_held(request.id), _chain_of(known))
-            return self._go_on(known)
+            return self._continue_preemption(known)
         shape = shape_of(request)
         return self._too_large(request, shape) or self._decide(request, shape, now_ms)
 
@@ -189,11 +189,11 @@ class Hived:
         record = GangRecord(proposal.request, list(proposal.parts), since_ms=at_ms, spots=proposal.spots)
         self.cluster.remember(record)
         self.cluster.rebound |= proposal.rebound
-        if proposal.victims or proposal.stripped or proposal.displaced or proposal.rebound:
+        if proposal.victims or proposal.lazily_preempted or proposal.displaced or proposal.rebound:
             # Gangs that are served from other cells than before may leave room where there was none.
-            self._settle_costs(record, proposal, at_ms)
+            self._apply_preemption(record, proposal, at_ms)
 
-    def _settle_costs(self, record: GangRecord, proposal: Proposal, at_ms: int | None) -> None:
+    def _apply_preemption(self, record: GangRecord, proposal: Proposal, at_ms: int | None) -> None:
         gang = record.request.id
         gangs = self.cluster.gangs
         for name in proposal.victims:
@@ -202,14 +202,14 @@ class Hived:
             record.victims.add(name)
             gangs[name].threats.add(gang)
             gangs[name].state = State.BEING_PREEMPTED
-        for name in proposal.stripped:
+        for name in proposal.lazily_preempted:
             self.cluster.demote(gangs[name], gang)
         # Only now: the gangs that the displaced ones waited for must know first that they are still in the way.
         for name in sorted(proposal.displaced):
             gangs[name].parts = []
             self.cancel(name)
         self.cluster.note_freed(record.request.virtual_cluster, [proposal.chain])
-        self._settle_rights()
+        self._settle_guarantees()
 
     def roll_back(self) -> None:
         """Take back the last decision if it is not committed."""
@@ -235,15 +235,15 @@ class Hived:
         if record is None:
             return
         request = record.request
-        everybody = range(len(record.parts))
-        unknown = leaving and [member for member in leaving if member not in everybody]
+        all_members = range(len(record.parts))
+        unknown = leaving and [member for member in leaving if member not in all_members]
         if unknown:
-            message = f"gang {gang!r} has members 0 to {len(everybody) - 1}, not {unknown[0]}"
+            message = f"gang {gang!r} has members 0 to {len(all_members) - 1}, not {unknown[0]}"
             raise Refused("InvalidParametersError", message, "name the members that left")
         freed = 0
         chains = {}
         spots = list(record.spots)
-        for member in everybody if leaving is None else leaving:
+        for member in all_members if leaving is None else leaving:
             part = record.parts[member]
             spots[member] = None
             if part is not None:
@@ -261,7 +261,7 @@ class Hived:
             cluster.forget(record)
             self._reinstate(victims)
         cluster.note_freed(request.virtual_cluster, chains.values())
-        self._settle_rights()
+        self._settle_guarantees()
 
     def _reinstate(self, victims: list[str]) -> None:
         """Return lost guarantees to gangs that are no longer being preempted, as soon as they are available."""
@@ -270,7 +270,7 @@ class Hived:
             if record is not None and record.lost and not record.threats and record.lazily_preempted_by is None:
                 self.cluster.demote(record, "")
 
-    def _settle_rights(self, only: str | None = None) -> None:
+    def _settle_guarantees(self, only: str | None = None) -> None:
         """Let running gangs that lost their guarantee have it again, the highest priority first."""
         cluster = self.cluster
         if cluster.demoted:
@@ -313,13 +313,13 @@ class Hived:
             return self.cluster.gangs[request.id].lazily_preempted_by is None
         restore(self.cluster, request, spots, since_ms, cell_types)
         if NO_GUARANTEE not in cell_types:
-            self._settle_rights(request.id)
+            self._settle_guarantees(request.id)
         return self.cluster.gangs[request.id].lazily_preempted_by is None
 
     def restored(self) -> None:
         """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
         self.roll_back()
-        self._settle_rights()
+        self._settle_guarantees()
 
     def binding(self, gang: str) -> tuple[str | None, ...]:
         """Return, by member, the type of the promised cell that serves it, for `restore` to hear."""
@@ -352,7 +352,7 @@ class Hived:
         self.release(request.id)
         restore(self.cluster, request, record.spots, record.since_ms, types)
         self.cluster.gangs[request.id].checkpoint_ms = record.checkpoint_ms
-        self._settle_rights()
+        self._settle_guarantees()
         return self.cluster.gangs[request.id].lazily_preempted_by is None
 
     def snapshot(self) -> dict[str, Any]:
@@ -365,7 +365,7 @@ class Hived:
         """Return a scheduler that goes on where the snapshot was taken."""
         return cls(load(data))
 
-    def _go_on(self, record: GangRecord) -> Decision:
+    def _continue_preemption(self, record: GangRecord) -> Decision:
         """Say how a gang that waits for others to leave stands."""
         gang = record.request.id
         spots = self.spots_held(gang)
@@ -386,9 +386,9 @@ def _remember(memory: dict[Shape, T], shape: Shape, answer: T) -> None:
 
 def _answer(proposal: Proposal) -> Bind | Preempt:
     gang, chain = proposal.request.id, proposal.chain.spec.name
-    if not (proposal.victims or proposal.stripped or proposal.displaced):
+    if not (proposal.victims or proposal.lazily_preempted or proposal.displaced):
         return Bind(gang, proposal.spots, chain)
-    lazily, displaced = tuple(sorted(proposal.stripped)), tuple(sorted(proposal.displaced))
+    lazily, displaced = tuple(sorted(proposal.lazily_preempted)), tuple(sorted(proposal.displaced))
     if proposal.victims:
         return Preempt(gang, tuple(sorted(proposal.victims)), proposal.spots, chain, lazily, displaced)
     return Bind(gang, proposal.spots, chain, lazily, displaced)

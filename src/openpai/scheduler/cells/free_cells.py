@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from openpai.scheduler.cells.unit_index import Tally
 from openpai.scheduler.config.levels import level_short
 
-WORSE: Final = 1 << 20
+BAD_WEIGHT: Final = 1 << 20
 """One bad device counts for more than any number of devices in use."""
 
 
@@ -230,7 +230,7 @@ class FreeCells:
                 usable = within(at)
                 parts = [part for part in parts if usable >> part & 1]
             index = min(parts, key=lambda part: self._burden(at, part))
-        bad, opportunistic = divmod(self._burden(level, index), WORSE)
+        bad, opportunistic = divmod(self._burden(level, index), BAD_WEIGHT)
         return Offer(level, index, bad, opportunistic)
 
     def cells(self, level: int, usable: int) -> list[int]:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from openpai.scheduler.cells.chain import Chain, VcShare
+from openpai.scheduler.cells.constraints import cells_within, idle_cells_within
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import CellGroup, GangRequest
-from openpai.scheduler.cells.narrowing import cells_within, leftover_cells_within
+from openpai.scheduler.cells.node_search import Price, Within
 from openpai.scheduler.cells.opportunistic import OpportunisticPlacement
 from openpai.scheduler.cells.placing import Placement
-from openpai.scheduler.cells.search import Price, Within
 
 EXACT_UP_TO: Final = 40
 """With more groups than this side by side each takes the first cell that has room for it."""
@@ -46,7 +46,7 @@ class Grouped:
         groups = self._request.groups
         if not all(group.fits_types(self._chain.spec.types) for group in groups):
             return None
-        named = {member for group in groups for member in group.everybody()}
+        named = {member for group in groups for member in group.all_members()}
         loose = [member for member in range(len(self._sizes)) if member not in named]
         mark = self._journal.mark
         if self._inside(groups, loose, within, lambda: True):
@@ -122,16 +122,16 @@ class Grouped:
         return rest()
 
     def _cells_for(self, group: CellGroup, within: Within | None) -> Iterator[Within]:
-        need = sum(self._sizes[member] for member in group.everybody())
+        need = sum(self._sizes[member] for member in group.all_members())
         return self._cells(self._chain.spec.types.index(group.cell_type) + 1, need, within)
 
     def _weight(self, group: CellGroup) -> tuple[int, int]:
         """Return what decides which group is placed first: the largest, and of those the one with the smallest cell."""
-        devices = sum(self._sizes[member] for member in group.everybody())
+        devices = sum(self._sizes[member] for member in group.all_members())
         return -devices, self._chain.spec.types.index(group.cell_type)
 
 
-def in_view(request: GangRequest, share: VcShare, journal: Journal, price: Price, *, may_cost: bool) -> Grouped:
+def in_share(request: GangRequest, share: VcShare, journal: Journal, price: Price, *, may_cost: bool) -> Grouped:
     """Return what places a gang with a guarantee."""
     sizes = request.sizes()
 
@@ -147,7 +147,7 @@ def in_view(request: GangRequest, share: VcShare, journal: Journal, price: Price
     return Grouped(request, share.chain, journal, cells, put)
 
 
-def on_leftovers(request: GangRequest, chain: Chain, journal: Journal) -> Grouped:
+def on_idle_devices(request: GangRequest, chain: Chain, journal: Journal) -> Grouped:
     """Return what places a gang without a guarantee."""
     sizes = request.sizes()
 
@@ -155,6 +155,6 @@ def on_leftovers(request: GangRequest, chain: Chain, journal: Journal) -> Groupe
         return OpportunisticPlacement(request.id, [sizes[member] for member in members], journal).onto(chain, within)
 
     def cells(level: int, need: int, within: Within | None) -> Iterator[Within]:
-        return leftover_cells_within(chain, level, need, within)
+        return idle_cells_within(chain, level, need, within)
 
     return Grouped(request, chain, journal, cells, put)

@@ -90,7 +90,9 @@ def grant(gangs: Mapping[str, GangRecord], journal: Journal, gang: str) -> bool:
             continue
         guarantee = find_guarantee(lost.share, part, lost.level)
         if guarantee is None:
-            if _serve_anew(gangs, journal, lost.share, _Claim(gang, record.request.priority, part), lost.level):
+            if _serve_from_other_cells(
+                gangs, journal, lost.share, _Claim(gang, record.request.priority, part), lost.level
+            ):
                 continue
             journal.undo(mark)
             return False
@@ -99,7 +101,9 @@ def grant(gangs: Mapping[str, GangRecord], journal: Journal, gang: str) -> bool:
     return True
 
 
-def _serve_anew(gangs: Mapping[str, GangRecord], journal: Journal, share: VcShare, wanted: _Claim, hint: int) -> bool:
+def _serve_from_other_cells(
+    gangs: Mapping[str, GangRecord], journal: Journal, share: VcShare, wanted: _Claim, hint: int
+) -> bool:
     """Claim a part by serving the view's gangs from other promised cells; False, and no trace, if there is no way."""
     if wanted.part.mask & wanted.part.node_cell.claimed or wanted.part.node_cell.chain is not share.chain:
         return False

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from openpai.scheduler.cells.chain import CellBinding, Chain, NodeCell, VcShare
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.dooming import shown
+from openpai.scheduler.cells.doomed_cells import doomed_bound
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import GangRecord, State
 
@@ -29,37 +29,37 @@ def cluster_status(cluster: Cluster) -> dict[str, Any]:
 def physical_cells(cluster: Cluster) -> list[Cell]:
     """Return the physical cells as trees, in the order of the configuration."""
     found = []
-    with _all_shown(cluster):
+    with _committed_with_doomed(cluster):
         for chain in cluster.chains.values():
-            look = _Look(cluster, chain)
-            found += [look.physical(chain.top, index, "") for index in range(chain.spec.tops)]
+            trees = _CellTrees(cluster, chain)
+            found += [trees.physical(chain.top, index, "") for index in range(chain.spec.tops)]
     return found
 
 
 def virtual_clusters(cluster: Cluster) -> dict[str, list[Cell]]:
     """Return the virtual cells of each virtual cluster as trees."""
-    with _all_shown(cluster):
+    with _committed_with_doomed(cluster):
         return {name: _virtual_cells(cluster, name) for name in cluster.shares}
 
 
 def virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
     """Return the virtual cells of one virtual cluster: leftovers it uses, its promise in order, its pinned cells."""
-    with _all_shown(cluster):
+    with _committed_with_doomed(cluster):
         return _virtual_cells(cluster, name)
 
 
 @contextmanager
-def _all_shown(cluster: Cluster) -> Iterator[None]:
+def _committed_with_doomed(cluster: Cluster) -> Iterator[None]:
     """Let the books show what is committed to, and which cells are lost to bad hardware, while the context lasts."""
     with cluster.committed(), ExitStack() as stack:
         for chain in cluster.chains.values():
-            stack.enter_context(shown(chain))
+            stack.enter_context(doomed_bound(chain))
         yield
 
 
 def _virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
-    looks = {chain: _Look(cluster, cluster.chains[chain]) for chain in cluster.chains}
-    found = [*_leftover_cells(cluster, name, looks)]
+    trees_of = {chain: _CellTrees(cluster, cluster.chains[chain]) for chain in cluster.chains}
+    found = [*_opportunistic_cells(cluster, name, trees_of)]
     given: dict[tuple[str, int], int] = {}
     address = 0
     for quota in cluster.config.virtual_clusters[name].quota:
@@ -67,12 +67,12 @@ def _virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
             share = cluster.shares[name][quota.chain]
             number = given.get((quota.chain, quota.level), 0)
             given[quota.chain, quota.level] = number + 1
-            found.append(_promised_cell(looks[quota.chain], share, quota.level, number, f"{name}/{address}"))
+            found.append(_promised_cell(trees_of[quota.chain], share, quota.level, number, f"{name}/{address}"))
             address += 1
     for pin in cluster.config.virtual_clusters[name].pinned:
         share = cluster.pins[name, pin]
         level = cluster.config.pinned[pin].level
-        found.append(_promised_cell(looks[share.chain.spec.name], share, level, 0, f"{name}/{address}"))
+        found.append(_promised_cell(trees_of[share.chain.spec.name], share, level, 0, f"{name}/{address}"))
         address += 1
     return found
 
@@ -140,7 +140,7 @@ def _address_below(chain: Chain, binding: CellBinding, leaf: int, top: str) -> s
     return "/".join([top, *numbers])
 
 
-class _Look:
+class _CellTrees:
     """Builds trees of one chain."""
 
     def __init__(self, cluster: Cluster, chain: Chain) -> None:
@@ -242,25 +242,25 @@ def _on(held: dict[str, int], bit: int) -> str | None:
     return next((gang for gang, mask in held.items() if mask & bit), None)
 
 
-def _promised_cell(look: _Look, share: VcShare, level: int, number: int, address: str) -> Cell:
+def _promised_cell(trees: _CellTrees, share: VcShare, level: int, number: int, address: str) -> Cell:
     for binding in share.bindings.values():
         if (binding.level, binding.number) == (level, number):
-            return look.mirrored(level, binding.index, (address, 0), "")
-    return look.unserved(level, address, 0)
+            return trees.mirrored(level, binding.index, (address, 0), "")
+    return trees.unserved(level, address, 0)
 
 
-def _leftover_cells(cluster: Cluster, name: str, looks: dict[str, _Look]) -> Iterator[Cell]:
+def _opportunistic_cells(cluster: Cluster, name: str, trees_of: dict[str, _CellTrees]) -> Iterator[Cell]:
     for _, record in sorted(cluster.gangs_of[name].items()):
         for part in record.parts:
             if part is not None and part.guarantee is None:
-                yield from _leftovers_of(looks[part.node_cell.chain.spec.name], part.node_cell, part.mask)
+                yield from _opportunistic_cells_of(trees_of[part.node_cell.chain.spec.name], part.node_cell, part.mask)
 
 
-def _leftovers_of(look: _Look, node_cell: NodeCell, mask: int) -> Iterator[Cell]:
+def _opportunistic_cells_of(trees: _CellTrees, node_cell: NodeCell, mask: int) -> Iterator[Cell]:
     chain = node_cell.chain
     for bit in range(chain.shape.leaves):
         if mask >> bit & 1:
-            address = look.address(1, node_cell.index * chain.shape.leaves + bit, "")
+            address = trees.address(1, node_cell.index * chain.shape.leaves + bit, "")
             is_bad = bool(node_cell.bad >> bit & 1)
             physical = {"cellType": chain.spec.leaf_type, "cellAddress": address}
             yield {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openpai.scheduler.cells import changes
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import CellBinding, Guarantee, NodeCell, Unit
 
 
@@ -39,14 +39,14 @@ class Journal:
         """Give a gang a guarantee for devices of a unit."""
         binding = unit.binding
         part = Part(unit.node_cell, mask, Guarantee(binding.share, binding.level, binding.index, binding.number))
-        changes.claim(gang, priority, unit, mask)
+        mutations.claim(gang, priority, unit, mask)
         self._done.append(("claim", gang, priority, part, part.guarantee))
         return part
 
     def run_opportunistic(self, gang: str, node_cell: NodeCell, mask: int) -> Part:
         """Let a gang run on devices without a guarantee."""
         part = Part(node_cell, mask)
-        changes.run_opportunistic(gang, node_cell, mask)
+        mutations.run_opportunistic(gang, node_cell, mask)
         self._done.append(("run", gang, 0, part, None))
         return part
 
@@ -55,12 +55,12 @@ class Journal:
         guarantee = part.guarantee
         unclaim(gang, priority, part)
         part.guarantee = None
-        changes.run_opportunistic(gang, part.node_cell, part.mask)
+        mutations.run_opportunistic(gang, part.node_cell, part.mask)
         self._done.append(("revoke", gang, priority, part, guarantee))
 
     def grant(self, gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
         """The opposite of `revoke`; the guarantee's cell must be bound to its share, or free."""
-        changes.end_opportunistic(gang, part.node_cell, part.mask)
+        mutations.end_opportunistic(gang, part.node_cell, part.mask)
         reclaim(gang, priority, part, guarantee)
         self._done.append(("grant", gang, priority, part, guarantee))
 
@@ -88,14 +88,14 @@ class Journal:
                 remove(gang, priority, part)
                 part.guarantee = None
             elif kind == "revoke" and guarantee is not None:
-                changes.end_opportunistic(gang, part.node_cell, part.mask)
+                mutations.end_opportunistic(gang, part.node_cell, part.mask)
                 reclaim(gang, priority, part, guarantee)
             elif kind == "grant":
                 unclaim(gang, priority, part)
                 part.guarantee = None
-                changes.run_opportunistic(gang, part.node_cell, part.mask)
+                mutations.run_opportunistic(gang, part.node_cell, part.mask)
             elif guarantee is None:
-                changes.run_opportunistic(gang, part.node_cell, part.mask)
+                mutations.run_opportunistic(gang, part.node_cell, part.mask)
             else:
                 reclaim(gang, priority, part, guarantee)
 
@@ -108,15 +108,15 @@ class Journal:
         """Do again what `suspend` took back; nothing else may have changed meanwhile."""
         for kind, gang, priority, part, guarantee in self._suspended:
             if kind == "run":
-                changes.run_opportunistic(gang, part.node_cell, part.mask)
+                mutations.run_opportunistic(gang, part.node_cell, part.mask)
             elif kind == "revoke" or kind == "drop":
                 remove(gang, priority, part)
                 part.guarantee = None
                 if kind == "revoke":
-                    changes.run_opportunistic(gang, part.node_cell, part.mask)
+                    mutations.run_opportunistic(gang, part.node_cell, part.mask)
             elif guarantee is not None:
                 if kind == "grant":
-                    changes.end_opportunistic(gang, part.node_cell, part.mask)
+                    mutations.end_opportunistic(gang, part.node_cell, part.mask)
                 reclaim(gang, priority, part, guarantee)
         self._done, self._suspended = self._suspended, []
 
@@ -131,21 +131,21 @@ def unclaim(gang: str, priority: int, part: Part) -> None:
     guarantee = part.guarantee
     if guarantee is not None:
         binding = guarantee.share.bindings[guarantee.level, guarantee.cell]
-        changes.unclaim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
+        mutations.unclaim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
 
 
 def reclaim(gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
     """Claim a part out of a given cell, binding the cell if nothing holds it."""
     binding = guarantee.share.bindings.get((guarantee.level, guarantee.cell))
     if binding is None:
-        binding = changes.bind(guarantee.share, guarantee.level, guarantee.cell, guarantee.number)
-    changes.claim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
+        binding = mutations.bind(guarantee.share, guarantee.level, guarantee.cell, guarantee.number)
+    mutations.claim(gang, priority, unit_at(part.node_cell, binding, part.mask), part.mask)
     part.guarantee = Guarantee(guarantee.share, guarantee.level, guarantee.cell, binding.number)
 
 
 def remove(gang: str, priority: int, part: Part) -> None:
     """Take a part away from a gang, with or without a guarantee."""
     if part.guarantee is None:
-        changes.end_opportunistic(gang, part.node_cell, part.mask)
+        mutations.end_opportunistic(gang, part.node_cell, part.mask)
     else:
         unclaim(gang, priority, part)

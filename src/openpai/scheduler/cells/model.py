@@ -24,9 +24,9 @@ class CellGroup:
     """Their places in the gang, counted from 0; without those of its groups."""
     groups: tuple[CellGroup, ...] = ()
 
-    def everybody(self) -> tuple[int, ...]:
+    def all_members(self) -> tuple[int, ...]:
         """Return its members and those of its groups."""
-        return (*self.members, *(member for group in self.groups for member in group.everybody()))
+        return (*self.members, *(member for group in self.groups for member in group.all_members()))
 
     def fits_types(self, types: Sequence[str]) -> bool:
         """Return whether a chain of these cell types has all that it names."""
@@ -57,7 +57,7 @@ class GangRequest:
     """Which asks of a gang its members are, for the queue: a gang may be placed by several requests."""
 
     @property
-    def is_choosy(self) -> bool:
+    def has_constraints(self) -> bool:
         """Return whether it matters to it which cells serve it."""
         is_bound = self.topology is not None and self.topology.is_required
         return is_bound or self.nodes is not None or bool(self.groups)
@@ -80,7 +80,7 @@ class Code(StrEnum):
     """There would be room if nodes or devices were not bad or draining."""
     TOO_LARGE = "TOO_LARGE"
     """It is larger than all its virtual cluster was promised, or than any part of the cluster."""
-    NO_LEFTOVERS = "NO_LEFTOVERS"
+    NO_IDLE_DEVICES = "NO_LEFTOVERS"
     """It is opportunistic, and too little of what is free is close enough together."""
 
 
@@ -119,7 +119,7 @@ class Wait:
     unblock: str
     counts: Mapping[str, int] = field(default_factory=dict)
     """The numbers behind the sentence."""
-    spoilt: str = ""
+    unhealthy_chain: str = ""
     """The chain whose bad or draining hardware it might use if it were sound."""
 
 

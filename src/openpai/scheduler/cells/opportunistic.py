@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from openpai.scheduler.cells.chain import Chain, NodeCell
 from openpai.scheduler.cells.journal import Journal, Part
+from openpai.scheduler.cells.node_search import UNITS_COMPARED_MAX, Within
 from openpai.scheduler.cells.packing import FirstFit, nodes_needed, pack_exactly
-from openpai.scheduler.cells.search import CLOSE_LOOKS, Within
 from openpai.scheduler.cells.unit_index import opportunistic_keys
 
 
@@ -55,7 +55,7 @@ class OpportunisticPlacement:
         return [self.parts[member] for member in range(len(self.sizes))]
 
     def _in_one_node(self, chain: Chain, within: Within | None, total: int) -> bool:
-        node_cell = _seek(chain, total, within)
+        node_cell = _find_node(chain, total, within)
         if node_cell is None:
             return False
         left = chain.shape.best(free_of(node_cell), total)[0]
@@ -65,7 +65,7 @@ class OpportunisticPlacement:
 
     def _in_one_group(self, chain: Chain) -> bool:
         node_cells = nodes_needed(self.sizes, chain.shape.leaves)
-        for tally in chain.commons.tallies:
+        for tally in chain.opportunistic_index.tallies:
             cell = tally.tightest(node_cells)
             if cell is not None:
                 per = tally.units_per_cell
@@ -77,7 +77,7 @@ class OpportunisticPlacement:
         used: FirstFit[NodeCell] = FirstFit(lambda node_cell: free_of(node_cell).bit_count())
         for member in self.order:
             number = self.sizes[member]
-            node_cell = used.first(number) or _seek(chain, number, within)
+            node_cell = used.first(number) or _find_node(chain, number, within)
             if node_cell is None:
                 self.journal.undo(mark)
                 return False
@@ -105,7 +105,7 @@ class OpportunisticPlacement:
         return mask
 
 
-def _seek(chain: Chain, number: int, within: Within | None) -> NodeCell | None:
+def _find_node(chain: Chain, number: int, within: Within | None) -> NodeCell | None:
     """Return the best node with `number` idle devices, close together if one of the first few has them so."""
     shape = chain.shape
     if number > shape.leaves:
@@ -114,7 +114,7 @@ def _seek(chain: Chain, number: int, within: Within | None) -> NodeCell | None:
     best = None
     lowest = 0
     key = -1
-    for unit in chain.commons.some(keys, CLOSE_LOOKS, -1 if within is None else within.bits):
+    for unit in chain.opportunistic_index.some(keys, UNITS_COMPARED_MAX, -1 if within is None else within.bits):
         if best is not None and unit.key != key:
             break
         level = shape.best(free_of(unit.node_cell), number)[1]

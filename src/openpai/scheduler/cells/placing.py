@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openpai.scheduler.cells import changes
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import Unit, VcShare
+from openpai.scheduler.cells.exact_search import Solver
 from openpai.scheduler.cells.journal import Journal, Part
-from openpai.scheduler.cells.packing import FirstFit, nodes_needed, pack_exactly
-from openpai.scheduler.cells.search import (
+from openpai.scheduler.cells.node_search import (
     Price,
     Within,
+    bind_clean_unit,
     cheapest_mask,
     clean_of,
-    open_clean,
+    find_costly_unit,
+    find_open_unit,
     room_of,
-    seek_costly,
-    seek_open,
 )
-from openpai.scheduler.cells.solving import Solver
+from openpai.scheduler.cells.packing import FirstFit, nodes_needed, pack_exactly
 
 
 class Placement:
@@ -51,8 +51,8 @@ class Placement:
         """Claim devices for every member, some in use by opportunistic gangs; None if there is no room."""
         if self._is_quick(within) and self._fill(share, within, self.order, True):
             return self._finished()
-        is_choosy = within is not None or share.chain.bad_nodes
-        if self._solved(share, within, may_cost=True) if is_choosy else self._exactly(share):
+        has_constraints = within is not None or share.chain.bad_nodes
+        if self._solved(share, within, may_cost=True) if has_constraints else self._exactly(share):
             return self._finished()
         return None
 
@@ -93,7 +93,7 @@ class Placement:
         return self._fill(share, within, self.order, False)
 
     def _in_one_unit(self, share: VcShare, within: Within | None, total: int) -> bool:
-        unit = seek_open(share, total, within) or open_clean(share, total, within)
+        unit = find_open_unit(share, total, within) or bind_clean_unit(share, total, within)
         if unit is None:
             return False
         shape = share.chain.shape
@@ -172,7 +172,7 @@ class Placement:
     def _fill_some(self, share: VcShare, within: Within, members: list[int]) -> list[int]:
         left = []
         for member in members:
-            unit = self._touched(self.sizes[member], within) or seek_open(share, self.sizes[member], within)
+            unit = self._touched(self.sizes[member], within) or find_open_unit(share, self.sizes[member], within)
             if unit is None:
                 left.append(member)
             else:
@@ -187,14 +187,14 @@ class Placement:
             number = self.sizes[member]
             unit = (
                 self._touched(number, within)
-                or seek_open(share, number, within)
-                or open_clean(share, number, within, rest)
+                or find_open_unit(share, number, within)
+                or bind_clean_unit(share, number, within, rest)
             )
             rest -= number
             if unit is not None:
                 self._claim(member, unit, share.chain.shape.best(clean_of(unit), number)[0])
                 continue
-            unit = seek_costly(share, number, within, self.price) if may_cost else None
+            unit = find_costly_unit(share, number, within, self.price) if may_cost else None
             if unit is None:
                 self._undo(mark)
                 return False
@@ -230,29 +230,29 @@ class Placement:
         return False
 
     def _follow(self, share: VcShare, bins: Sequence[tuple[int, Unit | int]], chosen: Sequence[int]) -> bool:
-        spare: dict[int, list[Unit]] = {}
+        end_threat: dict[int, list[Unit]] = {}
         opened: dict[int, Unit] = {}
         for member, (_, bin_), at in zip(self.order, bins, chosen, strict=True):
             number = self.sizes[member]
-            unit = opened.get(at) or (bin_ if isinstance(bin_, Unit) else self._open(share, bin_, spare))
+            unit = opened.get(at) or (bin_ if isinstance(bin_, Unit) else self._open(share, bin_, end_threat))
             if unit is None:
                 return False
             opened[at] = unit
             if room_of(unit).bit_count() < number:
                 if not unit.binding.claims:
-                    changes.unbind(unit.binding)
+                    mutations.unbind(unit.binding)
                 return False
             self._claim(member, unit, cheapest_mask(unit, number, self.price))
         return True
 
-    def _open(self, share: VcShare, level: int, spare: dict[int, list[Unit]]) -> Unit | None:
+    def _open(self, share: VcShare, level: int, end_threat: dict[int, list[Unit]]) -> Unit | None:
         """Return a node, or part of one, out of promised cells of a level that nothing served yet."""
-        left = spare.setdefault(level, [])
+        left = end_threat.setdefault(level, [])
         if not left:
             offer = next(share.chain.free_cells.offers(level), None)
             if offer is None or not share.unserved[level - 1]:
                 return None
-            left += changes.bind(share, level, offer.cell).units
+            left += mutations.bind(share, level, offer.cell).units
         return left.pop(0)
 
     def _claim(self, member: int, unit: Unit, mask: int) -> None:

@@ -6,26 +6,26 @@ A gang that may be preempted lazily only loses its guarantee: if its devices are
 
 from __future__ import annotations
 
-from openpai.scheduler.cells import changes
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import Guarantee, NodeCell, Unit, VcShare
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.grouping import in_view
+from openpai.scheduler.cells.constraints import node_sets
+from openpai.scheduler.cells.grouping import in_share
 from openpai.scheduler.cells.guarantees import grant
 from openpai.scheduler.cells.journal import Journal, Part, unit_at
 from openpai.scheduler.cells.model import GangRecord, GangRequest, State
-from openpai.scheduler.cells.narrowing import insides
-from openpai.scheduler.cells.placing import Placement
-from openpai.scheduler.cells.search import (
+from openpai.scheduler.cells.node_search import (
     Loss,
     Price,
     Within,
+    bind_clean_unit,
     cheapest_mask,
     clean_of,
-    open_clean,
+    find_costly_unit,
+    find_open_unit,
     room_of,
-    seek_costly,
-    seek_open,
 )
+from openpai.scheduler.cells.placing import Placement
 
 
 class Preemption:
@@ -34,10 +34,10 @@ class Preemption:
     def __init__(self, cluster: Cluster, share: VcShare, request: GangRequest, price: Price) -> None:
         self.journal = Journal()
         self.victims: set[str] = set()
-        self.stripped: set[str] = set()
+        self.lazily_preempted: set[str] = set()
         self.displaced: set[str] = set()
         self._cluster = cluster
-        self._view = share
+        self._share = share
         self._request = request
         self._price = price
         self._within: Within | None = None
@@ -66,9 +66,9 @@ class Preemption:
             placed = self._place_each(request.sizes())
             if placed is not None:
                 return placed
-            if len(set(request.sizes())) == 1 and not self._view.chain.bad_nodes:
+            if len(set(request.sizes())) == 1 and not self._share.chain.bad_nodes:
                 return None  # with members of one size, choosing node by node misses nothing
-        return self._place_after_all(request.sizes())
+        return self._place_with_all_evicted(request.sizes())
 
     def _place_each(self, sizes: tuple[int, ...]) -> list[Part] | None:
         """Make room for one member after the other."""
@@ -80,33 +80,33 @@ class Preemption:
                 return None
             parts[member] = part
         placed = [parts[member] for member in range(len(sizes))]
-        self._sort_out(placed)
+        self._settle_evicted(placed)
         return placed
 
-    def _place_after_all(self, sizes: tuple[int, ...]) -> list[Part] | None:
+    def _place_with_all_evicted(self, sizes: tuple[int, ...]) -> list[Part] | None:
         """Send everybody with less right away, then see who need not go after all."""
         for gang in self._lower:
             self._evict(gang)
         request = self._request
         placement = Placement(request.id, request.priority, sizes, self.journal, self._price)
-        grouped = in_view(request, self._view, self.journal, self._price, may_cost=True)
-        for within in insides(self._view, request):
+        grouped = in_share(request, self._share, self.journal, self._price, may_cost=True)
+        for within in node_sets(self._share, request):
             if request.groups:
                 placed = grouped.place(within)
             else:
-                placed = placement.without_loss(self._view, within) or placement.at_a_cost(self._view, within)
+                placed = placement.without_loss(self._share, within) or placement.at_a_cost(self._share, within)
             if placed is not None:
-                self._sort_out(placed)
+                self._settle_evicted(placed)
                 return placed
         self.undo()
         return None
 
     def _place_member(self, number: int) -> Part | None:
-        unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)
+        unit = find_open_unit(self._share, number, self._within) or bind_clean_unit(self._share, number, self._within)
         if unit is not None:
-            return self._claim(unit, self._view.chain.shape.best(clean_of(unit), number)[0])
+            return self._claim(unit, self._share.chain.shape.best(clean_of(unit), number)[0])
         # Gangs without a guarantee, and those preempted for an earlier member, go before any other gang with one.
-        unit = seek_costly(self._view, number, self._within, self._price_evicted)
+        unit = find_costly_unit(self._share, number, self._within, self._price_evicted)
         if unit is not None:
             return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
         found = self._cheapest(number)
@@ -117,9 +117,11 @@ class Preemption:
         for gang in gangs:
             self._evict(gang)
         if only_lazy:
-            unit = seek_open(self._view, number, self._within) or open_clean(self._view, number, self._within)
+            unit = find_open_unit(self._share, number, self._within) or bind_clean_unit(
+                self._share, number, self._within
+            )
             if unit is not None:
-                return self._claim(unit, self._view.chain.shape.best(clean_of(unit), number)[0])
+                return self._claim(unit, self._share.chain.shape.best(clean_of(unit), number)[0])
         unit = self._unit(node_cell, guarantee, region)
         return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
 
@@ -132,9 +134,9 @@ class Preemption:
         return self.journal.claim(self._request.id, self._request.priority, unit, mask)
 
     def _unit(self, node_cell: NodeCell, guarantee: Guarantee, region: int) -> Unit:
-        binding = self._view.bindings.get((guarantee.level, guarantee.cell))
+        binding = self._share.bindings.get((guarantee.level, guarantee.cell))
         if binding is None:
-            binding = changes.bind(self._view, guarantee.level, guarantee.cell)
+            binding = mutations.bind(self._share, guarantee.level, guarantee.cell)
         return unit_at(node_cell, binding, region)
 
     def _cheapest(self, number: int) -> tuple[NodeCell, Guarantee, list[str], int] | None:
@@ -146,11 +148,11 @@ class Preemption:
             if gang in self._evicted:
                 continue
             for part in record.parts:
-                if part is None or part.guarantee is None or part.guarantee.share is not self._view:
+                if part is None or part.guarantee is None or part.guarantee.share is not self._share:
                     continue
                 if self._within is not None and not self._within.bits >> part.node_cell.index & 1:
                     continue
-                binding = self._view.bindings[part.guarantee.level, part.guarantee.cell]
+                binding = self._share.bindings[part.guarantee.level, part.guarantee.cell]
                 unit = unit_at(part.node_cell, binding, part.mask)
                 if (part.node_cell.index, unit.mask) in seen or unit.mask.bit_count() < number:
                     continue
@@ -201,23 +203,23 @@ class Preemption:
                 record.lost[member] = part.guarantee
                 self.journal.revoke(gang, record.request.priority, part)
 
-    def _sort_out(self, placed: list[Part]) -> None:
+    def _settle_evicted(self, placed: list[Part]) -> None:
         """Record which gangs must leave, which run on without a guarantee, and which keep theirs after all."""
         on_them = {
             gang for part in placed for gang, mask in part.node_cell.opportunistic_gangs.items() if mask & part.mask
         }
 
-        def dearness(item: tuple[str, GangRecord]) -> tuple[int, Loss, str]:
+        def loss_order(item: tuple[str, GangRecord]) -> tuple[int, Loss, str]:
             work, count, devices = self._price({item[0]})
             return -item[1].request.priority, (-work, -count, -devices), item[0]
 
-        for gang, record in sorted(self._evicted.items(), key=dearness):
+        for gang, record in sorted(self._evicted.items(), key=loss_order):
             if record.state is State.PREEMPTING:
                 self.displaced.add(gang)
-            elif gang not in on_them and not self._endow(gang):
-                self.stripped.add(gang)
+            elif gang not in on_them and not self._grant_again(gang):
+                self.lazily_preempted.add(gang)
         self.victims = on_them
 
-    def _endow(self, gang: str) -> bool:
+    def _grant_again(self, gang: str) -> bool:
         """Give a gang back what it lost, if it is all still there."""
         return grant(self._cluster.gangs, self.journal, gang)

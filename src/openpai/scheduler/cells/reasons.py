@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.deciding import candidate_chains, candidate_views
-from openpai.scheduler.cells.dooming import doomed_devices, lost_devices
+from openpai.scheduler.cells.decision import candidate_chains, candidate_shares
+from openpai.scheduler.cells.doomed_cells import doomed_devices, lost_devices
+from openpai.scheduler.cells.feasibility import chain_could_hold, could_hold
 from openpai.scheduler.cells.model import OPPORTUNISTIC, Code, GangRequest, Wait
+from openpai.scheduler.cells.node_search import room_of
 from openpai.scheduler.cells.opportunistic import free_of
-from openpai.scheduler.cells.refusing import chain_could_hold, could_hold
-from openpai.scheduler.cells.search import room_of
-from openpai.scheduler.cells.wording import Unit
+from openpai.scheduler.cells.wording import ResourceUnit
 
 
 def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
     """Return why no place was found for a gang just now."""
     if request.priority == OPPORTUNISTIC:
         return _opportunistic_reason(cluster, request)
-    shares = candidate_views(cluster, request)
+    shares = candidate_shares(cluster, request)
     able = [share for share in shares if could_hold(share, request)] if len(shares) > 1 else shares
     share = max(able or shares, key=lambda share: share.size - share.claimed)
     need = sum(count * leaves for count, leaves in request.members)
@@ -37,25 +37,27 @@ def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
             return Wait(request.id, Code.BAD_HARDWARE, message, unblock, counts, share.chain.spec.name)
         return Wait(request.id, Code.QUOTA_USED, f"{message}; this needs {number(need)}", unblock, counts)
     left = f"virtual cluster {share.label} has {unit.describe(free)} left"
-    spoilt = share.chain.spec.name if share.chain.bad_nodes else ""
+    unhealthy_chain = share.chain.spec.name if share.chain.bad_nodes else ""
     bad = number(_bad_and_free(share))
-    if need > free - _bad_and_free(share) or _is_spoilt(share, request):
+    if need > free - _bad_and_free(share) or _is_blocked_by_bad(share, request):
         which = f"{bad} of them" if bad else "nodes it could use"
         message = f"{left}, but {which} are bad or drained; this needs {number(need)}"
-        return Wait(request.id, Code.BAD_HARDWARE, message, "bad and drained hardware coming back", counts, spoilt)
-    if request.is_choosy:
+        return Wait(
+            request.id, Code.BAD_HARDWARE, message, "bad and drained hardware coming back", counts, unhealthy_chain
+        )
+    if request.has_constraints:
         where = "the nodes it may use" if request.nodes is not None else "the cells its groups must stay inside"
         where = f"one {request.topology.cell_type}" if request.topology else where
         message = f"{left}, but too few of them inside {where}; this needs {number(need)}"
-        return Wait(request.id, Code.OUTSIDE_TOPOLOGY, message, f"jobs inside {where} ending", counts, spoilt)
+        return Wait(request.id, Code.OUTSIDE_TOPOLOGY, message, f"jobs inside {where} ending", counts, unhealthy_chain)
     largest = _largest(request)
     message = f"{left}, but they are spread over nodes; this needs {number(largest)} on one node"
     message += f", {number(need)} in all" if need != largest else ""
-    return Wait(request.id, Code.FRAGMENTED, message, "jobs that share nodes ending", counts, spoilt)
+    return Wait(request.id, Code.FRAGMENTED, message, "jobs that share nodes ending", counts, unhealthy_chain)
 
 
-def _unit(cluster: Cluster, chain: Chain) -> Unit:
-    return Unit.of(chain.spec.leaf_type, cluster.skus.get(chain.spec.leaf_type))
+def _unit(cluster: Cluster, chain: Chain) -> ResourceUnit:
+    return ResourceUnit.of(chain.spec.leaf_type, cluster.skus.get(chain.spec.leaf_type))
 
 
 def _largest(request: GangRequest) -> int:
@@ -71,19 +73,19 @@ def _bad_and_free(share: VcShare) -> int:
     )
 
 
-def _is_spoilt(share: VcShare, request: GangRequest) -> bool:
+def _is_blocked_by_bad(share: VcShare, request: GangRequest) -> bool:
     """Return whether bad hardware is why there is no room for the gang's largest member."""
     if not share.chain.bad_nodes:
         return False
     largest, leaves = _largest(request), share.chain.spec.leaves
     if any(bits and leaves(min(at + 1, share.chain.node_level)) >= largest for at, bits in enumerate(share.unserved)):
         return True
-    spoilt = 0
+    unhealthy_chain = 0
     for index in share.chain.bad_nodes:
         for unit in share.chain.node_cells[index].units:
             if unit.binding.share is share and (unit.mask & ~unit.node_cell.claimed).bit_count() >= largest:
-                spoilt += room_of(unit).bit_count() < largest
-    return spoilt > 0
+                unhealthy_chain += room_of(unit).bit_count() < largest
+    return unhealthy_chain > 0
 
 
 def _opportunistic_reason(cluster: Cluster, request: GangRequest) -> Wait:
@@ -106,10 +108,10 @@ def _opportunistic_reason(cluster: Cluster, request: GangRequest) -> Wait:
     counts = {"needed": need, "free": free}
     sound = "bad and drained hardware coming back, " if chain.bad_nodes else ""
     unblock = f"any jobs ending, {sound}or a priority of 0 or more"
-    return Wait(request.id, Code.NO_LEFTOVERS, message, unblock, counts, chain.spec.name if chain.bad_nodes else "")
+    return Wait(request.id, Code.NO_IDLE_DEVICES, message, unblock, counts, chain.spec.name if chain.bad_nodes else "")
 
 
 def _free_in(chain: Chain) -> int:
-    if chain.commons.by_key.keys() == {0}:
+    if chain.opportunistic_index.by_key.keys() == {0}:
         return 0
-    return sum(free_of(unit.node_cell).bit_count() for unit in chain.commons.units.values())
+    return sum(free_of(unit.node_cell).bit_count() for unit in chain.opportunistic_index.units.values())

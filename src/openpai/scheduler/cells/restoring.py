@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.cells import changes
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import Guarantee, NodeCell, VcShare
 from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.feasibility import restore_fault
 from openpai.scheduler.cells.guarantees import cell_around, grant, seniority, settle_guarantees
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import OPPORTUNISTIC, SOUND, GangRecord, GangRequest, NodeHealth, State
-from openpai.scheduler.cells.refusing import restore_fault
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Spot
 
@@ -46,9 +46,9 @@ def restore(
 ) -> bool:
     """Take up a gang that runs at `spots` (None for members that are over); return whether it has its guarantee.
 
-    `cell_types` names, by member, the type of the promised cell it was served from, where that is known: NO_RIGHT if it
-    ran without a guarantee. Raises Refused, changing nothing, if the spots cannot be those of the gang or a device is
-    taken by another.
+    `cell_types` names, by member, the type of the promised cell that served it, where that is known; NO_GUARANTEE if it
+    ran without a guarantee. Raises Refused, changing nothing, if the spots cannot be those of the gang or another gang
+    has one of the devices.
     """
     message = restore_fault(request, spots)
     if message is not None:
@@ -61,7 +61,7 @@ def restore(
             message = f"devices of node {node.name!r} that gang {request.id!r} is said to run on are used by {others}"
             raise Refused("ConflictJobError", message, "restore each gang once, and none that has ended")
     record = take_up(cluster, GangRecord(request, parts, since_ms=since_ms, spots=tuple(spots)), cell_types)
-    return give_right(cluster, record, is_sure=NO_GUARANTEE not in cell_types)
+    return grant_guarantee(cluster, record, is_sure=NO_GUARANTEE not in cell_types)
 
 
 def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | None]) -> GangRecord:
@@ -69,14 +69,14 @@ def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | Non
     request = record.request
     for part in record.parts:
         if part is not None:
-            changes.run_opportunistic(request.id, part.node_cell, part.mask)
+            mutations.run_opportunistic(request.id, part.node_cell, part.mask)
     cluster.remember(record)
     cluster.rebound.add(request.id)
     if request.priority == OPPORTUNISTIC:
         return record
     for member, part in enumerate(record.parts):
         if part is not None:
-            share = _view_for(cluster, request, part.node_cell)
+            share = _share_for(cluster, request, part.node_cell)
             if share is None:
                 record.lost.clear()
                 break
@@ -86,7 +86,7 @@ def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | Non
     return record
 
 
-def give_right(cluster: Cluster, record: GangRecord, *, is_sure: bool) -> bool:
+def grant_guarantee(cluster: Cluster, record: GangRecord, *, is_sure: bool) -> bool:
     """Give a gang that was taken up its right; return whether it has one. Who had none gets what the others leave."""
     if record.request.priority == OPPORTUNISTIC:
         return True
@@ -97,7 +97,7 @@ def give_right(cluster: Cluster, record: GangRecord, *, is_sure: bool) -> bool:
     return record.lazily_preempted_by is None
 
 
-def _view_for(cluster: Cluster, request: GangRequest, node_cell: NodeCell) -> VcShare | None:
+def _share_for(cluster: Cluster, request: GangRequest, node_cell: NodeCell) -> VcShare | None:
     if request.pinned_cell is not None:
         share = cluster.pins.get((request.virtual_cluster, request.pinned_cell))
         return share if share is not None and share.chain is node_cell.chain else None
@@ -147,22 +147,22 @@ def moved_to(config: HivedConfig, old: Cluster) -> tuple[Cluster, Reconfigured]:
     set_health(new, old.unhealthy)
     running = [record for record in old.gangs.values() if record.state is not State.PREEMPTING]
     # Those who had their right go first, so that the same promises serve the same gangs again.
-    running.sort(key=lambda record: (not _had_right(record), seniority(record)))
+    running.sort(key=lambda record: (not _had_guarantee(record), seniority(record)))
     taken = [(record, _moved(new, old, record)) for record in running]
     for before, after in taken:
-        give_right(new, after, is_sure=_had_right(before))
+        grant_guarantee(new, after, is_sure=_had_guarantee(before))
     settle_guarantees(new)
     demoted = sorted(
         before.request.id
         for before, after in taken
-        if _had_right(before) and before.request.priority >= 0 and after.lazily_preempted_by is not None
+        if _had_guarantee(before) and before.request.priority >= 0 and after.lazily_preempted_by is not None
     )
     kept = sorted({before.request.id for before, _ in taken} - set(demoted))
     waiting = sorted(record.request.id for record in old.gangs.values() if record.state is State.PREEMPTING)
     return new, Reconfigured(tuple(kept), tuple(demoted), tuple(waiting))
 
 
-def _had_right(record: GangRecord) -> bool:
+def _had_guarantee(record: GangRecord) -> bool:
     return record.lazily_preempted_by is None and not record.lost
 
 
@@ -234,7 +234,7 @@ def binding(record: GangRecord) -> tuple[str | None, ...]:
 def set_health(cluster: Cluster, nodes: Mapping[str, NodeHealth]) -> list[str]:
     """Learn how nodes are; return the gangs that wait for devices which cannot be used any more."""
     is_changed = False
-    spoilt: dict[str, None] = {}
+    unhealthy_chain: dict[str, None] = {}
     for name, health in nodes.items():
         if health == SOUND:
             cluster.unhealthy.pop(name, None)
@@ -243,11 +243,11 @@ def set_health(cluster: Cluster, nodes: Mapping[str, NodeHealth]) -> list[str]:
         for node_cell in cluster.node_cells.get(name, ()):
             mask = health.mask(node_cell)
             if mask != node_cell.bad:
-                changes.set_bad(node_cell, mask)
+                mutations.set_bad(node_cell, mask)
                 is_changed = True
                 for gang in sorted(gang for gang, claimed in node_cell.claims.items() if claimed & mask):
                     if gang in cluster.gangs and cluster.gangs[gang].state is State.PREEMPTING:
-                        spoilt[gang] = None
+                        unhealthy_chain[gang] = None
     if is_changed:
         cluster.note_all_freed()
-    return list(spoilt)
+    return list(unhealthy_chain)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from openpai.scheduler.cells import changes
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import CellBinding, Guarantee, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.journal import Part, reclaim
@@ -29,7 +29,7 @@ def dump(cluster: Cluster) -> dict[str, Any]:
             for name, health in sorted(cluster.unhealthy.items())
         },
         "holdings": [
-            _binding_out(share, held) for share in _views(cluster) for _, held in sorted(share.bindings.items())
+            _binding_out(share, held) for share in _shares(cluster) for _, held in sorted(share.bindings.items())
         ],
         "gangs": [_gang_out(record) for _, record in sorted(cluster.gangs.items())],
     }
@@ -42,12 +42,12 @@ def load(data: dict[str, Any]) -> Cluster:
     for name, (is_healthy, is_draining, bad) in data["unhealthy"].items():
         health = cluster.unhealthy[name] = NodeHealth(is_healthy, is_draining, frozenset(bad))
         for node_cell in cluster.node_cells.get(name, ()):
-            changes.set_bad(node_cell, health.mask(node_cell))
+            mutations.set_bad(node_cell, health.mask(node_cell))
     for held in data["holdings"]:
         # Snapshots of version 0.1 hold cells that were bound only because they were bad.
         if not held["is_pinned"] and not held.get("is_doomed", False):
             share = _share_in(cluster, held)
-            changes.bind(share, held["level"], held["cell"], held["number"])
+            mutations.bind(share, held["level"], held["cell"], held["number"])
     for entry in data["gangs"]:
         cluster.remember(_gang_in(cluster, entry))
     for record in cluster.gangs.values():
@@ -56,7 +56,7 @@ def load(data: dict[str, Any]) -> Cluster:
     return cluster
 
 
-def _views(cluster: Cluster) -> list[VcShare]:
+def _shares(cluster: Cluster) -> list[VcShare]:
     return [share for name in cluster.shares for share in cluster.shares_of(name)]
 
 
@@ -80,13 +80,13 @@ def _binding_out(share: VcShare, held: CellBinding) -> dict[str, Any]:
     }
 
 
-def _right_out(guarantee: Guarantee | None) -> dict[str, Any] | None:
+def _guarantee_out(guarantee: Guarantee | None) -> dict[str, Any] | None:
     if guarantee is None:
         return None
     return {**_share_out(guarantee.share), "level": guarantee.level, "cell": guarantee.cell, "number": guarantee.number}
 
 
-def _right_in(cluster: Cluster, data: dict[str, Any]) -> Guarantee:
+def _guarantee_in(cluster: Cluster, data: dict[str, Any]) -> Guarantee:
     return Guarantee(_share_in(cluster, data), data["level"], data["cell"], data["number"])
 
 
@@ -154,7 +154,7 @@ def _gang_out(record: GangRecord) -> dict[str, Any]:
                 "chain": part.node_cell.chain.spec.name,
                 "node": part.node_cell.index,
                 "mask": part.mask,
-                "right": _right_out(part.guarantee),
+                "right": _guarantee_out(part.guarantee),
             }
             for part in record.parts
         ],
@@ -163,7 +163,7 @@ def _gang_out(record: GangRecord) -> dict[str, Any]:
         "checkpoint_ms": record.checkpoint_ms,
         "victims": sorted(record.victims),
         "threats": sorted(record.threats),
-        "lost": {str(member): _right_out(guarantee) for member, guarantee in sorted(record.lost.items())},
+        "lost": {str(member): _guarantee_out(guarantee) for member, guarantee in sorted(record.lost.items())},
         "lazily_preempted_by": record.lazily_preempted_by,
         "spots": [None if spot is None else [spot.node, list(spot.devices)] for spot in record.spots],
     }
@@ -178,9 +178,9 @@ def _gang_in(cluster: Cluster, data: dict[str, Any]) -> GangRecord:
             continue
         part = Part(cluster.chains[entry["chain"]].node_cells[entry["node"]], entry["mask"])
         if entry["right"] is None:
-            changes.run_opportunistic(request.id, part.node_cell, part.mask)
+            mutations.run_opportunistic(request.id, part.node_cell, part.mask)
         else:
-            reclaim(request.id, request.priority, part, _right_in(cluster, entry["right"]))
+            reclaim(request.id, request.priority, part, _guarantee_in(cluster, entry["right"]))
         parts.append(part)
     return GangRecord(
         request,
@@ -190,7 +190,7 @@ def _gang_in(cluster: Cluster, data: dict[str, Any]) -> GangRecord:
         data["checkpoint_ms"],
         set(data["victims"]),
         set(data["threats"]),
-        {int(member): _right_in(cluster, guarantee) for member, guarantee in data["lost"].items()},
+        {int(member): _guarantee_in(cluster, guarantee) for member, guarantee in data["lost"].items()},
         data["lazily_preempted_by"],
         tuple(None if spot is None else Spot(spot[0], tuple(spot[1])) for spot in data["spots"]),
     )

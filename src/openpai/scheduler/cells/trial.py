@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Self
 
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.deciding import Proposal, decide
+from openpai.scheduler.cells.decision import Proposal, decide
+from openpai.scheduler.cells.feasibility import broken_rule
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import GangRecord, GangRequest
-from openpai.scheduler.cells.refusing import broken_rule
 from openpai.scheduler.model import Spot
 
 

@@ -24,7 +24,7 @@ def ask_text(ask: Ask) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class ResourceUnit:
     """In what devices of a type are counted for people: GPUs, CPUs of machines without GPUs, or devices."""
 
     noun: str
@@ -33,7 +33,7 @@ class Unit:
     """Which GPUs; empty where it goes without saying."""
 
     @classmethod
-    def of(cls, kind: str, sku: SkuSpec | None) -> Unit:
+    def of(cls, kind: str, sku: SkuSpec | None) -> ResourceUnit:
         """Return the unit for devices of a type, of which one brings along a SKU."""
         if sku is not None and sku.gpus:
             return cls("GPU", sku.gpus, kind)
@@ -54,7 +54,7 @@ class Unit:
         return {"GPU": ask.gpus, "CPU": ask.cpus}.get(self.noun, 0)
 
 
-def share_text(asks: Iterable[Ask], devices: int, unit: Unit, sku: SkuSpec | None) -> str:
+def share_text(asks: Iterable[Ask], devices: int, unit: ResourceUnit, sku: SkuSpec | None) -> str:
     """Return why tasks take more devices than they ask for by name; empty when they do not.
 
     A device brings along its share of a node, and a task takes as many devices as its largest request needs.

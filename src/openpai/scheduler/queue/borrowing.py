@@ -12,9 +12,9 @@ from typing import Final
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.model import OPPORTUNISTIC, Bind, GangRequest, State
-from openpai.scheduler.queue.lanes import Waiting
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
+from openpai.scheduler.queue.waiting_queue import Waiting
 
 PROMOTIONS_MAX: Final = 8
 """So many are tried in a virtual cluster each time something is freed there."""
@@ -79,5 +79,5 @@ def _promote(state: SchedulerState, held: RunningGang) -> bool:
         state.core.change(lent)
         return False
     state.running.restate(held, held.gang, (own,))
-    state.take_back(held)
+    state.stop_borrowing(held)
     return True

@@ -8,9 +8,9 @@ from typing import Final
 
 from openpai.protocol.wording import joined, plural
 from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.feasibility import broken_rule, chain_places, largest_part, places_in, too_large
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest
-from openpai.scheduler.cells.refusing import broken_rule, chain_places, largest_part, places_in, too_large
-from openpai.scheduler.cells.wording import Unit, amount_text, ask_text, share_text
+from openpai.scheduler.cells.wording import ResourceUnit, amount_text, ask_text, share_text
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.model import Ask, Gang, Refusal
 from openpai.scheduler.queue.requests import requests_of
@@ -93,7 +93,7 @@ def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence
         return None
     room = max(rooms, key=lambda room: (room.on_a_node >= per_task, room.total, room.on_a_node))
     sku = skus.of(room.kind)
-    unit = Unit.of(room.kind, sku)
+    unit = ResourceUnit.of(room.kind, sku)
     who = _who(cluster, request)
     largest = next(ask for ask, size in zip(asks, request.sizes(), strict=True) if size == per_task)
     if per_task > room.on_a_node:
@@ -160,7 +160,7 @@ def _exceeding(ask: Ask, sku: SkuSpec | None, devices: int) -> str:
     return amount_text(cpus, memory_mb, gpus) if cpus or memory_mb or gpus else ""
 
 
-def _amount(sku: SkuSpec | None, unit: Unit, devices: int) -> str:
+def _amount(sku: SkuSpec | None, unit: ResourceUnit, devices: int) -> str:
     """Return what some devices are, with what they bring along."""
     if sku is None:
         return unit.describe(devices)

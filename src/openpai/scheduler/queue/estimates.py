@@ -16,11 +16,11 @@ from typing import Final
 from openpai.scheduler.cells.model import Code
 from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.model import Estimate, Gang
-from openpai.scheduler.queue.lanes import Waiting
 from openpai.scheduler.queue.limits import Limits, gpus_of
 from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
+from openpai.scheduler.queue.waiting_queue import Waiting
 
 LEAVES_MAX: Final = 200
 """So many ends are tried out."""
@@ -81,7 +81,7 @@ class _Course:
     def play(self) -> int | None:
         """Return when the gang starts, None if unknown."""
         gang = self.waiting.gang
-        self._limits = self.state.running.limits.rehearsed(gang.user)
+        self._limits = self.state.running.limits.trial_copy(gang.user)
         for held in self.state.running.gangs.values():
             if gang.priority < 0 or gang.virtual_cluster == held.gang.virtual_cluster or gang.user == held.gang.user:
                 self._plan(held.gang, held.requests, self._end_of(held))
@@ -111,7 +111,7 @@ class _Course:
 
     def _start(self, trial: Trial, waiting: Waiting, at_ms: int) -> bool:
         gang = waiting.gang
-        if gang.user == self.waiting.gang.user and self._limits.keeping_back(gang) is not None:
+        if gang.user == self.waiting.gang.user and self._limits.exceeded(gang) is not None:
             return False
         if not trial.start_all(waiting.requests):
             return False
@@ -173,5 +173,5 @@ def _is_out(state: SchedulerState, other: Waiting, waiting: Waiting) -> bool:
     if answer is not None and answer.code is Code.TOO_LARGE:
         return True
     limits = state.running.limits
-    is_shared = limits.ever_fits(other.gang) and other.gang.user == waiting.gang.user
-    return limits.keeping_back(other.gang) is not None and not is_shared
+    is_shared = limits.may_ever_run(other.gang) and other.gang.user == waiting.gang.user
+    return limits.exceeded(other.gang) is not None and not is_shared

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from openpai.scheduler.cells.model import Code
-from openpai.scheduler.cells.wording import Unit, share_text
+from openpai.scheduler.cells.wording import ResourceUnit, share_text
 from openpai.scheduler.model import Estimate, Gang, Limit, Wait, Why
 from openpai.scheduler.queue import capacity
 from openpai.scheduler.queue.estimates import GangsAhead, estimate
-from openpai.scheduler.queue.lanes import Waiting, group_of
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.state import SchedulerState
+from openpai.scheduler.queue.waiting_queue import Waiting, group_of
 
 AHEAD_MAX: Final = 5
 NAMED_MAX: Final = 3
 
 WHY_OF: Final = {
     Code.QUOTA_USED: Why.NOT_ENOUGH_FREE,
-    Code.NO_LEFTOVERS: Why.NOT_ENOUGH_FREE,
+    Code.NO_IDLE_DEVICES: Why.NOT_ENOUGH_FREE,
     Code.FRAGMENTED: Why.FRAGMENTED,
     Code.OUTSIDE_TOPOLOGY: Why.FRAGMENTED,
     Code.TOO_LARGE: Why.NO_NODE,
@@ -36,8 +36,8 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     """Return why a gang waits; None when it does not."""
     if gang in state.reserving:
         return _explain_reserved(state, gang, now_ms)
-    if gang in state.unclear:
-        described, _, message = state.unclear[gang]
+    if gang in state.uncountable:
+        described, _, message = state.uncountable[gang]
         code, message, unblock = _without_promise(state, described) or _too_large(state, described, message)
         return Wait(gang, code, message, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
     waiting = state.queue.get(gang)
@@ -66,7 +66,7 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
     victims: set[str] = set()
     for request in state.reserving[gang].requests:
         record = state.core.cluster.gangs.get(request.id)
-        victims |= {state.outward(victim) for victim in record.victims} if record is not None else set()
+        victims |= {state.gang_name(victim) for victim in record.victims} if record is not None else set()
     held = state.running.gangs
     names = sorted({_name(held[victim].gang) if victim in held else victim for victim in victims})
     if not names:
@@ -96,7 +96,7 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     gone = _without_promise(state, gang)
     if gone is not None:
         return gone
-    if (limit := state.running.limits.keeping_back(gang)) is not None:
+    if (limit := state.running.limits.exceeded(gang)) is not None:
         return _limit_reason(state, gang, limit)
     lane = state.queue.lane_of(gang.id)
     if lane.answer is None:
@@ -110,7 +110,7 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     if kept is not None:
         return kept
     answer = now or answer
-    message = answer.message + _share(state, waiting) + _out_of_service(state, answer.spoilt)
+    message = answer.message + _share(state, waiting) + _out_of_service(state, answer.unhealthy_chain)
     return WHY_OF[answer.code], message, answer.unblock
 
 
@@ -130,7 +130,7 @@ def _share(state: SchedulerState, waiting: Waiting) -> str:
         kind = kinds.pop() if len(kinds) == 1 else ""
         asks = [waiting.gang.asks[member] for member in request.positions]
         devices = sum(count * leaves for count, leaves in request.members)
-        message.append(share_text(asks, devices, Unit.of(kind, skus.of(kind)), skus.of(kind)))
+        message.append(share_text(asks, devices, ResourceUnit.of(kind, skus.of(kind)), skus.of(kind)))
     return next(filter(None, message), "")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from openpai.scheduler.model import Order
-from openpai.scheduler.queue.keeping import (
+from openpai.scheduler.queue.backfill import (
     AGAIN_MIN_MS,
     ALONE_AFTER,
     CLOSED_AFTER,
@@ -15,8 +15,8 @@ from openpai.scheduler.queue.keeping import (
     Leaving,
     choose,
 )
-from openpai.scheduler.queue.lanes import Waiting
 from openpai.scheduler.queue.state import SchedulerState
+from openpai.scheduler.queue.waiting_queue import Waiting
 
 RETRY: Final = 64
 """After a search found no cells to keep, the next one waits until the gang has waited 1/64 of its time longer."""
@@ -48,7 +48,7 @@ class KeptCells:
     def _may_go_first(self, waiting: Waiting, name: str) -> bool:
         gang, state = waiting.gang, self._state
         is_here = gang.virtual_cluster == name and gang.priority >= 0 and state.queue.is_first(waiting)
-        return is_here and state.running.limits.keeping_back(gang) is None
+        return is_here and state.running.limits.exceeded(gang) is None
 
     def release_all(self) -> None:
         """Offer all kept cells to other gangs again."""
@@ -69,7 +69,7 @@ class KeptCells:
         if self._now_ms >= patient_ms:
             self._patient.setdefault(group, []).append(waiting)
         else:
-            self._state.look_again(group, patient_ms)
+            self._state.look_again_at(group, patient_ms)
 
     def keep(self) -> None:
         """Keep cells for the most urgent patient gang of each virtual cluster."""
@@ -93,14 +93,14 @@ class KeptCells:
         )  # fmt: skip
         is_same = kept is not None and kept.gang == first.gang.id
         if kept is not None and is_same and self._now_ms < kept.again_ms:
-            state.look_again(name, kept.again_ms)
+            state.look_again_at(name, kept.again_ms)
             return
         retry_ms = state.retry_ms.get(name, 0)
         if kept is None and self._now_ms < retry_ms:
-            state.look_again(name, retry_ms)
+            state.look_again_at(name, retry_ms)
             return
         state.retry_ms[name] = self._now_ms + max(AGAIN_MIN_MS, self._waited_ms(first) // RETRY)
-        if not state.backfilling.is_possible(state.core.cluster, first, state.health):
+        if not state.feasibility.is_possible(state.core.cluster, first, state.health):
             state.keep(name, None)
             return
         closed_ms = kept.closed_ms if kept is not None and is_same else None
@@ -113,7 +113,7 @@ class KeptCells:
             # Closed cells will become free in any case; only other closed cells replace them.
             chosen = replace(kept, chosen_ms=self._now_ms)
         state.keep(name, chosen)
-        state.look_again(name, state.retry_ms[name] if chosen is None else chosen.again_ms)
+        state.look_again_at(name, state.retry_ms[name] if chosen is None else chosen.again_ms)
 
     def _leaving(self, name: str, closed_ms: int | None) -> list[Leaving]:
         """Return when each gang that ran before the cells were closed is expected to leave."""

@@ -42,7 +42,7 @@ class Limits:
         """Return how many of a user's GPUs count towards a limit that holds in a virtual cluster."""
         return self._running.get(owner, 0) if limit.virtual_cluster else self._over_all.get(owner[1], 0)
 
-    def rehearsed(self, user: str) -> Limits:
+    def trial_copy(self, user: str) -> Limits:
         """Return the same limits with what a user runs now, to try out what may come."""
         copy = Limits()
         copy.limits, copy._named, copy._known = self.limits, self._named, self._known
@@ -60,7 +60,7 @@ class Limits:
             self._known[owner] = tuple(limit for limit in found if limit is not None and limit.gpus is not None)
         return self._known[owner]
 
-    def keeping_back(self, gang: Gang) -> Limit | None:
+    def exceeded(self, gang: Gang) -> Limit | None:
         """Return the limit by which a gang would be more than its user may run, None if there is none."""
         owner = gang.virtual_cluster, gang.user
         limits = self.of(owner)
@@ -70,11 +70,11 @@ class Limits:
         beyond = [limit for limit in limits if self.running(owner, limit) + gpus > (limit.gpus or 0)]
         return next((limit for limit in beyond if gpus > (limit.gpus or 0)), beyond[0] if beyond else None)
 
-    def ever_fits(self, gang: Gang) -> bool:
+    def may_ever_run(self, gang: Gang) -> bool:
         """Return whether the limits let a gang run once its user runs nothing else."""
         return all(gpus_of(gang) <= (limit.gpus or 0) for limit in self.of((gang.virtual_cluster, gang.user)))
 
-    def was_eased(self) -> bool:
+    def take_eased(self) -> bool:
         """Return, once, whether a user may run more now in other virtual clusters than the one that a gang left."""
         is_eased, self._is_eased = self._is_eased, False
         return is_eased and any(not limit.virtual_cluster for limit in self.limits)

@@ -17,13 +17,13 @@ ABSENT: Final = NodeHealth(is_healthy=False)
 
 
 class Machines:
-    """Nodes, their SKUs, and the news of them that the core has not heard."""
+    """Nodes, their SKUs, and the changes of them that the core does not know yet."""
 
     def __init__(self, cluster: Cluster, nodes: dict[str, Node] | None = None) -> None:
         self.nodes: dict[str, Node] = {}
         self.skus = Skus(cluster)
         self._cluster = cluster
-        self._news: dict[str, NodeHealth] = dict.fromkeys(cluster.node_cells, ABSENT)
+        self._changes: dict[str, NodeHealth] = dict.fromkeys(cluster.node_cells, ABSENT)
         for node in (nodes or {}).values():
             self.set(node)
 
@@ -38,15 +38,15 @@ class Machines:
             bad: set[int] = set()
             for node_cell in node_cells:
                 bad |= set(self.skus.devices_of(node_cell.chain.spec.leaf_type, tuple(node.bad_devices)))
-            self._news[node.name] = NodeHealth(node.is_schedulable, False, frozenset(bad))
+            self._changes[node.name] = NodeHealth(node.is_schedulable, False, frozenset(bad))
 
     def remove(self, name: str) -> None:
         """Learn that a node is gone for good."""
         self.nodes.pop(name, None)
         if name in self._cluster.node_cells:
-            self._news[name] = ABSENT
+            self._changes[name] = ABSENT
 
-    def news(self) -> dict[str, NodeHealth]:
-        """Return what the core has not heard yet, and keep it no longer."""
-        news, self._news = self._news, {}
-        return news
+    def take_changes(self) -> dict[str, NodeHealth]:
+        """Return what changed since the last call."""
+        changes, self._changes = self._changes, {}
+        return changes

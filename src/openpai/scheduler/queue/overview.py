@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from openpai.scheduler.cells.dooming import lost_devices
+from openpai.scheduler.cells.doomed_cells import lost_devices
 from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.interface import Amount, VcView
@@ -19,10 +19,10 @@ UNKNOWN: Final = SkuSpec(1, 0, 0)
 
 def virtual_clusters(state: SchedulerState) -> tuple[VcView, ...]:
     """Return every virtual cluster, by name."""
-    state.hear()
+    state.sync_nodes()
     running = Counter(held.gang.virtual_cluster for held in state.running.gangs.values())
     waiting = Counter(each.gang.virtual_cluster for each in (*state.queue.all(), *state.reserving.values()))
-    waiting.update(gang.virtual_cluster for gang, _, _ in state.unclear.values())
+    waiting.update(gang.virtual_cluster for gang, _, _ in state.uncountable.values())
     return tuple([_view(state, name, running[name], waiting[name]) for name in sorted(state.core.cluster.shares)])
 
 
@@ -70,10 +70,10 @@ def sku_types(state: SchedulerState, virtual_cluster: str | None) -> dict[str, A
 
 def inspect(state: SchedulerState) -> dict[str, Any]:
     """Return the cells and gangs in HiveD's own shapes."""
-    state.hear()
+    state.sync_nodes()
     groups: dict[str, dict[str, Any]] = {}
     for group in affinity_groups(state.core.cluster):
-        name = group["metadata"]["name"] = state.outward(group["metadata"]["name"])
+        name = group["metadata"]["name"] = state.gang_name(group["metadata"]["name"])
         groups[name] = _joined(groups[name], group) if name in groups else group
     return {**cluster_status(state.core.cluster), "affinityGroups": list(groups.values())}
 

@@ -73,7 +73,7 @@ def _parts_of(placement_hint: str) -> tuple[str, tuple[int, ...], int | None]:
 
 
 def type_served(node_cell: NodeCell, placement_hint: str) -> str | None:
-    """Return the type of the promised cell that served a hint, NO_RIGHT if none did; None where it is unknown."""
+    """Return the type of the promised cell that served a hint, NO_GUARANTEE if none did; None where it is unknown."""
     level = _parts_of(placement_hint)[2]
     types = node_cell.chain.spec.types
     if level is None or level > len(types):

@@ -35,15 +35,15 @@ def rough_requests_of(gang: Gang) -> GangRequests:
 
 
 def _groups(gang: Gang) -> list[Group] | str:
-    everybody = range(len(gang.asks))
+    all_members = range(len(gang.asks))
     if not gang.groups:
-        return [Group(tuple(everybody), gang.sku_type, gang.pinned_cell)]
+        return [Group(tuple(all_members), gang.sku_type, gang.pinned_cell)]
     named: set[int] = set()
     for group in gang.groups:
         for member in group.members:
-            if member in named or member not in everybody:
+            if member in named or member not in all_members:
                 return f"member {member} is in two of its groups, or is not there; let each be in one group"
             named.add(member)
-    rest = tuple([member for member in everybody if member not in named])
+    rest = tuple([member for member in all_members if member not in named])
     groups = [group for group in gang.groups if group.members]
     return [*groups, Group(rest, gang.sku_type, gang.pinned_cell)] if rest else groups

@@ -21,7 +21,7 @@ from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Amount, Scheduler, VcView
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
-from openpai.scheduler.queue.choosing import Round
+from openpai.scheduler.queue.decision_round import Round
 from openpai.scheduler.queue.placement_hint import HintedSpots, current_hints
 from openpai.scheduler.queue.requests import GangRequests, requests_of, rough_requests_of
 from openpai.scheduler.queue.running import RunningGang
@@ -55,7 +55,7 @@ class HivedScheduler(Scheduler):
     @property
     def cluster(self) -> Cluster:
         """Return what the core knows, for those who show it."""
-        self.state.hear()
+        self.state.sync_nodes()
         return self.state.core.cluster
 
     def set_node(self, node: Node) -> None:
@@ -68,7 +68,7 @@ class HivedScheduler(Scheduler):
 
     def reconfigure(self, config: HivedConfig) -> Reconfigured:
         """Switch to another configuration; running gangs keep running."""
-        return self.state.adopt(config)
+        return self.state.reconfigure(config)
 
     def refusal(self, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
         """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
@@ -78,7 +78,7 @@ class HivedScheduler(Scheduler):
         """Let a gang wait. Adding one that waits or runs changes nothing."""
         state = self.state
         is_known = gang.id in state.queue or gang.id in state.reserving or gang.id in state.running.gangs
-        if not is_known and gang.id not in state.unclear:
+        if not is_known and gang.id not in state.uncountable:
             state.enqueue(gang, state.next_number())
 
     def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
@@ -147,7 +147,7 @@ class HivedScheduler(Scheduler):
     def changed_hints(self) -> Mapping[str, tuple[str, ...]]:
         """Return, by gang, the placement hints of members whose promised cells changed since the last call."""
         held = self.state.running.gangs
-        names = sorted({self.state.outward(name) for name in self.core.rebound()})
+        names = sorted({self.state.gang_name(name) for name in self.core.rebound()})
         return {name: self._hints(held[name]) for name in names if name in held}
 
     def commit(self, gang: str) -> None:
@@ -210,8 +210,8 @@ class HivedScheduler(Scheduler):
         elif reserving is not None:
             state.give_up(reserving)
             state.enqueue(gang, reserving.number)
-        elif gang.id in state.unclear:
-            state.enqueue(gang, state.unclear[gang.id][1])
+        elif gang.id in state.uncountable:
+            state.enqueue(gang, state.uncountable[gang.id][1])
         else:
             waiting = state.dequeue(gang.id)
             if waiting is not None:
@@ -229,10 +229,10 @@ class HivedScheduler(Scheduler):
             if record is not None and request != record.request:
                 self.core.change(request)
             requests.append(request)
-        self.state.take_back(held)
+        self.state.stop_borrowing(held)
         self.state.running.restate(held, gang, tuple(requests))
         if is_lent:
-            self.state.lend(held)
+            self.state.start_borrowing(held)
 
     def checkpointed(self, gang: str, at_ms: int) -> None:
         """The gang saved its work: what it did before is not lost if it must leave."""

@@ -9,20 +9,20 @@ from typing import Any, Final
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.snapshot import request_in, request_out
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology
-from openpai.scheduler.queue.keeping import kept_in
-from openpai.scheduler.queue.lanes import Waiting
+from openpai.scheduler.queue.backfill import kept_in
 from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
+from openpai.scheduler.queue.waiting_queue import Waiting
 
 FORMAT: Final = 2
 
 
 def dump(state: SchedulerState) -> dict[str, Any]:
     """Return the state as plain data that JSON can hold."""
-    state.hear()
+    state.sync_nodes()
     running = state.running
-    unclear = [(gang, number, 0) for gang, number, _ in state.unclear.values()]
+    uncountable = [(gang, number, 0) for gang, number, _ in state.uncountable.values()]
     return {
         "format": FORMAT,
         "core": state.core.snapshot(),
@@ -32,15 +32,18 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "number": state.number,
         "waiting": [
             {"gang": asdict(gang), "number": number, "turn": turn}
-            for gang, number, turn in [*((each.gang, each.number, each.turn) for each in state.queue.all()), *unclear]
+            for gang, number, turn in [
+                *((each.gang, each.number, each.turn) for each in state.queue.all()),
+                *uncountable,
+            ]
         ],
         "reserving": [
-            {**_portions_out(each.gang, each.number, each.requests), "preempted_at_ms": each.preempted_at_ms}
+            {**_requests_out(each.gang, each.number, each.requests), "preempted_at_ms": each.preempted_at_ms}
             for each in state.reserving.values()
         ],
         "held": [
             {
-                **_portions_out(held.gang, held.number, held.requests),
+                **_requests_out(held.gang, held.number, held.requests),
                 "since_ms": held.since_ms,
                 "is_proposed": held.is_proposed,
                 "left": sorted(held.left),
@@ -63,7 +66,7 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     nodes = {row["name"]: _node_in(row) for row in data["nodes"]}
     state = SchedulerState(Hived.from_snapshot(data["core"]), data["patience_ms"], nodes)
     state.number, state.now_ms = data["number"], data["now_ms"]
-    state.hear()
+    state.sync_nodes()
     running = state.running
     running.limits.set([Limit(**row) for row in data["limits"]])
     running.ledger.half_life_ms = data["half_life_ms"]
@@ -73,16 +76,16 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     state.turns_given = {name: (given[0], given[1]) for name, given in data["turns_given"].items()}
     state.kept = {row["virtual_cluster"]: kept_in(row) for row in data["kept"]}
     for row in data["held"]:
-        gang, requests = gang_in(row["gang"]), _portions_in(row)
+        gang, requests = gang_in(row["gang"]), _requests_in(row)
         left = set(row["left"])
         state.hold(
             RunningGang(gang, requests, row["number"], row["since_ms"], row["is_proposed"], left, row["is_lent"])
         )
     running.settle_use(state.now_ms)
     for row in data["reserving"]:
-        waiting = Waiting(gang_in(row["gang"]), _portions_in(row), row["number"], row["preempted_at_ms"])
+        waiting = Waiting(gang_in(row["gang"]), _requests_in(row), row["number"], row["preempted_at_ms"])
         state.reserve(waiting)
-        state.call_together(waiting.gang.id, waiting.requests)
+        state.link_parts(waiting.gang.id, waiting.requests)
     for row in data["waiting"]:
         state.enqueue(gang_in(row["gang"]), row["number"], row["turn"])
     return state
@@ -102,12 +105,12 @@ def _group_in(row: Mapping[str, Any]) -> Group:
     return Group(**{**row, "members": tuple(row["members"]), "cell_types": tuple(row.get("cell_types", ()))})
 
 
-def _portions_out(gang: Gang, number: int, requests: GangRequests) -> dict[str, Any]:
+def _requests_out(gang: Gang, number: int, requests: GangRequests) -> dict[str, Any]:
     rows = [{"request": request_out(request), "members": list(request.positions)} for request in requests]
     return {"gang": asdict(gang), "number": number, "portions": rows}
 
 
-def _portions_in(row: Mapping[str, Any]) -> GangRequests:
+def _requests_in(row: Mapping[str, Any]) -> GangRequests:
     rows = row["portions"]
     return tuple([replace(request_in(each["request"]), positions=tuple(each["members"])) for each in rows])
 

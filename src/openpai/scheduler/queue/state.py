@@ -13,12 +13,12 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Gang, Node, Order
-from openpai.scheduler.queue.keeping import ALONE_AFTER, PATIENCE_MAX_MS, Backfilling, Kept
-from openpai.scheduler.queue.lanes import OrderKey, Queue, Waiting
+from openpai.scheduler.queue.backfill import ALONE_AFTER, PATIENCE_MAX_MS, FeasibilityCache, Kept
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.nodes import Machines
 from openpai.scheduler.queue.requests import GangRequests, requests_of
 from openpai.scheduler.queue.running import RunningGang, RunningGangs
+from openpai.scheduler.queue.waiting_queue import OrderKey, Queue, Waiting
 
 TURNS_MS: Final = 15 * 60 * 1000
 """Where the shortest go first, turns are renewed at most so often."""
@@ -42,10 +42,10 @@ class SchedulerState:
         """The order of gangs, by virtual cluster; `Order.FAIR` by default."""
         self.turns_given: dict[str, tuple[int, int]] = {}
         """When the gangs of a virtual cluster got their turns, and how many had finished then."""
-        self.backfilling = Backfilling()
+        self.feasibility = FeasibilityCache()
         self.reserving: dict[str, Waiting] = {}
         """Gangs whose devices are reserved and who wait for others to leave them."""
-        self.unclear: dict[str, tuple[Gang, int, str]] = {}
+        self.uncountable: dict[str, tuple[Gang, int, str]] = {}
         """Gangs whose request cannot be counted in devices, their numbers, and why."""
         self.kept: dict[str, Kept] = {}
         """The cells kept for a gang that has waited long, by virtual cluster."""
@@ -71,11 +71,11 @@ class SchedulerState:
         self.number += 1
         return self.number
 
-    def outward(self, name: str) -> str:
+    def gang_name(self, name: str) -> str:
         """Return the gang that something in the core belongs to."""
         return self._whole.get(name, name)
 
-    def adopt(self, config: HivedConfig) -> Reconfigured:
+    def reconfigure(self, config: HivedConfig) -> Reconfigured:
         """Switch to another configuration; running gangs keep running."""
         report = self.core.reconfigure(config)
         self.kept.clear()
@@ -84,34 +84,34 @@ class SchedulerState:
             self.unreserve(waiting)
             self.queue.add(waiting)
         self._skus_seen = -1
-        self.hear()
-        demoted = {self.outward(name) for name in report.demoted}
-        kept = {self.outward(name) for name in report.kept} - demoted
-        waited = {self.outward(name) for name in report.waiting}
+        self.sync_nodes()
+        demoted = {self.gang_name(name) for name in report.demoted}
+        kept = {self.gang_name(name) for name in report.kept} - demoted
+        waited = {self.gang_name(name) for name in report.waiting}
         return Reconfigured(tuple(sorted(kept)), tuple(sorted(demoted)), tuple(sorted(waited)))
 
-    def hear(self) -> None:
+    def sync_nodes(self) -> None:
         """Pass all changes of nodes to the core, and renew the requests that they affect."""
-        news = self.machines.news()
-        if news:
-            self.core.set_nodes(news)
+        changes = self.machines.take_changes()
+        if changes:
+            self.core.set_nodes(changes)
             self.health += 1
         if self._skus_seen != self.machines.skus.version:
             self._skus_seen = self.machines.skus.version
             waiting, self.queue = self.queue.all(), Queue()
-            unclear, self.unclear = self.unclear, {}
+            uncountable, self.uncountable = self.uncountable, {}
             for each in waiting:
                 self.enqueue(each.gang, each.number)
-            for gang, number, _ in unclear.values():
+            for gang, number, _ in uncountable.values():
                 self.enqueue(gang, number)
 
     def enqueue(self, gang: Gang, number: int, turn: int | None = None) -> None:
         """Let a gang wait in its place; `turn` is the one it had in a snapshot."""
         requests = requests_of(gang, self.machines.skus)
         if isinstance(requests, str):
-            self.unclear[gang.id] = gang, number, requests
+            self.uncountable[gang.id] = gang, number, requests
         else:
-            self.unclear.pop(gang.id, None)
+            self.uncountable.pop(gang.id, None)
             waiting = Waiting(gang, requests, number)
             if self.order_of(gang) is Order.SHORTEST:
                 waiting.turn = self.turn(waiting) if turn is None else turn
@@ -123,7 +123,7 @@ class SchedulerState:
         self.orders = dict(orders)
         for name in sorted(changed):
             is_shortest = orders.get(name) is Order.SHORTEST
-            self.queue.give_turns(name, self.turn if is_shortest else lambda _: 0)
+            self.queue.update_turns(name, self.turn if is_shortest else lambda _: 0)
 
     def order_of(self, gang: Gang) -> Order:
         """Return the order in which a gang and others like it go; those without a guarantee go by use."""
@@ -145,7 +145,7 @@ class SchedulerState:
         """Return after how long no younger gang passes a gang where the shortest go first."""
         return min(PATIENCE_MAX_MS, ALONE_AFTER * self.patience_of(virtual_cluster))
 
-    def give_turns(self) -> None:
+    def update_turns(self) -> None:
         """Bring up to date whose turn it is where the shortest go first, as far as more is known than the last time."""
         for name, order in self.orders.items():
             if order is Order.SHORTEST:
@@ -154,11 +154,11 @@ class SchedulerState:
                 is_worth = (now - finished) * TURNS_A_FINISH >= self.queue.waiting_in(name)
                 if passed_ms >= TURNS_MAX_MS or (passed_ms >= TURNS_MS and is_worth):
                     self.turns_given[name] = self.now_ms, now
-                    self.queue.give_turns(name, self.turn)
+                    self.queue.update_turns(name, self.turn)
 
     def dequeue(self, gang: str) -> Waiting | None:
         """Let a gang wait in the queue no longer; what was kept for it others may have."""
-        self.unclear.pop(gang, None)
+        self.uncountable.pop(gang, None)
         waiting = self.queue.remove(gang)
         if waiting is not None and self.is_kept_for(gang, waiting.gang.virtual_cluster):
             self.keep(waiting.gang.virtual_cluster, None)
@@ -201,20 +201,20 @@ class SchedulerState:
         """A gang has its spots, or they are set aside for it."""
         self.running.take(held)
         if held.is_lent:
-            self.lend(held)
-        self.call_together(held.gang.id, held.requests)
+            self.start_borrowing(held)
+        self.link_parts(held.gang.id, held.requests)
 
-    def lend(self, held: RunningGang) -> None:
+    def start_borrowing(self, held: RunningGang) -> None:
         """A gang runs on what others leave free."""
         held.is_lent = True
         self.lent.setdefault(held.gang.virtual_cluster, {})[held.gang.id] = held
 
-    def take_back(self, held: RunningGang) -> None:
+    def stop_borrowing(self, held: RunningGang) -> None:
         """A gang borrows nothing any more."""
         held.is_lent = False
         self.lent.get(held.gang.virtual_cluster, {}).pop(held.gang.id, None)
 
-    def call_together(self, gang: str, requests: GangRequests) -> None:
+    def link_parts(self, gang: str, requests: GangRequests) -> None:
         """Remember that these requests to the core are one gang."""
         if len(requests) > 1:
             self._whole |= {request.id: gang for request in requests}
@@ -222,12 +222,12 @@ class SchedulerState:
     def drop(self, held: RunningGang, *, is_finished: bool = False) -> None:
         """A gang holds nothing any more."""
         self.running.forget(held.gang.id, is_finished=is_finished)
-        self.take_back(held)
+        self.stop_borrowing(held)
         for request in held.requests:
             self.core.release(request.id)
             self._whole.pop(request.id, None)
 
-    def look_again(self, virtual_cluster: str, at_ms: int) -> None:
+    def look_again_at(self, virtual_cluster: str, at_ms: int) -> None:
         """Look through a virtual cluster at that time even if nothing is freed there."""
         self.again_ms[virtual_cluster] = min(at_ms, self.again_ms.get(virtual_cluster, at_ms))
 

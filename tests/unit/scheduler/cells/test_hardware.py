@@ -11,7 +11,7 @@ import pytest
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.core import Hived
-from openpai.scheduler.cells.dooming import doomed_cells, lost_devices
+from openpai.scheduler.cells.doomed_cells import doomed_cells, lost_devices
 from openpai.scheduler.cells.inspection import virtual_cells
 from openpai.scheduler.cells.model import Bind, Code, GangRequest, NodeHealth, Wait
 from openpai.scheduler.config.model import InvalidConfig

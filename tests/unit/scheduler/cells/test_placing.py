@@ -210,7 +210,7 @@ def test_reasons_name_the_numbers_and_the_cure(racks: Make) -> None:
     assert bad.code is Code.BAD_HARDWARE
     leftover = driver.ask("crumbs", "b", 2, 2, 2, priority=-1)
     assert isinstance(leftover, Wait)
-    assert leftover.code is Code.NO_LEFTOVERS
+    assert leftover.code is Code.NO_IDLE_DEVICES
 
 
 def test_the_reason_is_about_cells_that_could_hold_the_gang(racks: Make) -> None:

@@ -78,7 +78,7 @@ def test_what_borrows_kept_cells_is_not_promoted_onto_them(scheduler: HivedSched
     scheduler.restore(gang("guest", 2, priority=-1), [Spot("r0n0", (2, 3))], 0)
     held = scheduler.state.running.gangs["guest"]
     held.gang = gang("guest", 2, is_interruptible=True)
-    scheduler.state.lend(held)
+    scheduler.state.start_borrowing(held)
     scheduler.add(gang("never", 4, 4, submitted_at_ms=3 * HOUR_MS))
     assert placed(scheduler, 3 * HOUR_MS + 1) == []
     assert scheduler.state.running.gangs["guest"].is_lent

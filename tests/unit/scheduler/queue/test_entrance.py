@@ -110,7 +110,7 @@ def test_groups_of_a_gang_get_their_own_hardware_together_or_wait_together(sched
     scheduler.add(gang("next", 4))
     assert place(scheduler)["next"][0].node == spots[0].node
     scheduler.release("g", [1])
-    assert {scheduler.state.outward(name) for name in scheduler.core.cluster.gangs} == {"next"}
+    assert {scheduler.state.gang_name(name) for name in scheduler.core.cluster.gangs} == {"next"}
 
 
 def test_what_one_group_must_wait_for_is_reserved_for_all(scheduler: HivedScheduler) -> None:

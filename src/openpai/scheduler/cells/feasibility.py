@@ -181,7 +181,7 @@ def _fits_groups(chain: Chain, request: GangRequest) -> bool:
     types = chain.spec.types
 
     def fits(group: CellGroup) -> bool:
-        need = sum(sizes[member] for member in group.everybody())
+        need = sum(sizes[member] for member in group.all_members())
         level = types.index(group.cell_type) + 1 if group.cell_type in types else 0
         return level > 0 and need <= chain.spec.leaves(level) and all(fits(inner) for inner in group.groups)
 

@@ -11,10 +11,10 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from openpai.scheduler.cells import changes
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import CellBinding, Unit, VcShare
+from openpai.scheduler.cells.node_search import Within
 from openpai.scheduler.cells.packing import pack_exactly
-from openpai.scheduler.cells.search import Within
 
 STEPS_MAX: Final = 2_000
 """So many cells are opened for trial."""
@@ -39,7 +39,7 @@ class Solver:
     """One attempt to find units for members of given sizes, largest first."""
 
     def __init__(self, share: VcShare, within: Within | None, sizes: Sequence[int], *, may_cost: bool) -> None:
-        self._view = share
+        self._share = share
         self._chain = share.chain
         self._within = within
         self._sizes = sizes
@@ -55,16 +55,16 @@ class Solver:
     def solve(self) -> list[Unit] | None:
         """Return a unit for each member; the cells they need are bound. None, without a trace, if there is no way."""
         self._add(self._own_units())
-        levels = [level for level in range(self._chain.top, 0, -1) if self._view.unserved[level - 1]]
+        levels = [level for level in range(self._chain.top, 0, -1) if self._share.unserved[level - 1]]
         found = self._pack(is_last=not levels)
         if found is None and levels and self._is_large(levels[-1]):
             found = self._open_roomiest(levels)
         elif found is None and levels:
-            found = self._open(levels, self._view.unserved[levels[0] - 1].bit_count())
+            found = self._open(levels, self._share.unserved[levels[0] - 1].bit_count())
         used = {id(unit.binding) for unit in found or ()}
         for binding in reversed(self._opened):
             if id(binding) not in used:
-                changes.unbind(binding)
+                mutations.unbind(binding)
         return found
 
     def room(self, unit: Unit) -> int:
@@ -81,7 +81,7 @@ class Solver:
         return left
 
     def _own_units(self) -> list[Unit]:
-        within, share = self._within, self._view
+        within, share = self._within, self._share
         if within is None or within.bits.bit_count() > len(share.bindings):
             return [unit for unit_index in share.unit_indexes.values() for _, unit in sorted(unit_index.units.items())]
         node_cells = [node_cell for node_cell in self._chain.nodes_in(within.bits) if node_cell.units]
@@ -100,12 +100,12 @@ class Solver:
         """Let the roomiest free cells be served, the largest first, until there is room for all."""
         free_cells = self._chain.free_cells
         for level in levels:
-            number = self._view.unserved[level - 1].bit_count()
+            number = self._share.unserved[level - 1].bit_count()
             for candidate in self._candidates(level, number):
                 cover = free_cells.cover(level, candidate.cell)
                 if not cover or not free_cells.is_safe(level, cover):
                     continue
-                binding = changes.bind(self._view, level, candidate.cell)
+                binding = mutations.bind(self._share, level, candidate.cell)
                 self._opened.append(binding)
                 self._add(binding.units)
                 found = self._pack(is_last=False)
@@ -141,7 +141,7 @@ class Solver:
                 if self._steps <= 0:
                     return None
                 self._steps -= 1
-                binding = changes.bind(self._view, level, candidate.cell)
+                binding = mutations.bind(self._share, level, candidate.cell)
                 self._opened.append(binding)
                 mark = len(self._units)
                 self._add(binding.units)
@@ -150,10 +150,10 @@ class Solver:
                     return found
                 self._remove(mark)
                 self._opened.pop()
-                changes.unbind(binding)
+                mutations.unbind(binding)
         if len(levels) > 1:
             below = levels[1:]
-            return self._open(below, self._view.unserved[below[0] - 1].bit_count())
+            return self._open(below, self._share.unserved[below[0] - 1].bit_count())
         return self._pack(is_last=True)
 
     def _candidates(self, level: int, number: int = 0) -> list[_Candidate]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from openpai.scheduler.cells import changes
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import Chain, Guarantee, VcShare
 
 
@@ -19,7 +19,7 @@ def doomed_cells(chain: Chain) -> tuple[Guarantee, ...]:
     if not chain.bad_nodes:
         return ()
     if chain.doomed_at != chain.version:
-        with shown(chain) as found:
+        with doomed_bound(chain) as found:
             chain.doomed = found
         chain.doomed_at = chain.version
     return chain.doomed
@@ -48,7 +48,7 @@ def doomed_devices(share: VcShare) -> int:
 
 
 @contextmanager
-def shown(chain: Chain) -> Iterator[tuple[Guarantee, ...]]:
+def doomed_bound(chain: Chain) -> Iterator[tuple[Guarantee, ...]]:
     """Bind the doomed cells for as long as the context lasts, to show them."""
     version = chain.version
     bound: list[Guarantee] = []
@@ -61,7 +61,7 @@ def shown(chain: Chain) -> Iterator[tuple[Guarantee, ...]]:
         yield tuple(bound)
     finally:
         for guarantee in reversed(bound):
-            changes.unbind(guarantee.share.bindings[guarantee.level, guarantee.cell])
+            mutations.unbind(guarantee.share.bindings[guarantee.level, guarantee.cell])
         chain.version = version
 
 
@@ -78,7 +78,7 @@ def _doom(chain: Chain, share: VcShare, level: int) -> Iterator[Guarantee]:
             return
         cover = free_cells.cover(level, index)
         if cover and free_cells.is_safe(level, cover):
-            binding = changes.bind(share, level, index)
+            binding = mutations.bind(share, level, index)
             yield Guarantee(share, level, index, binding.number)
             excess -= 1
 

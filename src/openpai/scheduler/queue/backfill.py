@@ -18,10 +18,10 @@ from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Shape, shape_of
 from openpai.scheduler.cells.journal import Journal
-from openpai.scheduler.cells.search import clean_of, open_clean
+from openpai.scheduler.cells.node_search import bind_clean_unit, clean_of
 from openpai.scheduler.cells.trial import Trial
-from openpai.scheduler.queue.lanes import Waiting
 from openpai.scheduler.queue.requests import GangRequests
+from openpai.scheduler.queue.waiting_queue import Waiting
 
 PATIENCE_MAX_MS: Final = 30 * 24 * 60 * 60 * 1000
 """However long gangs run, after waiting so long a gang of several members has cells kept for it."""
@@ -137,7 +137,7 @@ def _claim_free(share: VcShare, chain: Chain, piece: Piece, priority: int, journ
 def _claim_another(share: VcShare, piece: Piece, priority: int, journal: Journal) -> None:
     """Nothing serves the promised cell of a piece now: any other cell that could serve it is as good."""
     number = piece.mask.bit_count()
-    unit = open_clean(share, number, None)
+    unit = bind_clean_unit(share, number, None)
     if unit is not None:
         journal.claim(KEEPER, priority, unit, share.chain.shape.best(clean_of(unit), number)[0])
 
@@ -187,7 +187,7 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
     return Kept(gang.id, gang.virtual_cluster, gang.priority, tuple(pieces), now_ms, free_ms)
 
 
-class Backfilling:
+class FeasibilityCache:
     """Caches which gangs could start at all on the present hardware: keeping cells is useless for the others."""
 
     def __init__(self) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from openpai.scheduler.cells import changes
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import CellBinding, Chain, Unit, VcShare
 
-CLOSE_LOOKS: Final = 8
+UNITS_COMPARED_MAX: Final = 8
 """So many equally full units are looked at for one where the devices lie close together."""
 
-COSTS_LOOKED_AT: Final = 16
+CELLS_COMPARED_MAX: Final = 16
 """How many cells are compared when opportunistic gangs use all of them."""
 
 Loss = tuple[int, int, int]
@@ -95,7 +95,7 @@ def room_of(unit: Unit) -> int:
     return unit.mask & ~(unit.node_cell.claimed | unit.node_cell.bad)
 
 
-def seek_open(share: VcShare, number: int, within: Within | None) -> Unit | None:
+def find_open_unit(share: VcShare, number: int, within: Within | None) -> Unit | None:
     """Return the fullest unit in use that has `number` devices without preempting a gang."""
     best = None
     least = 0
@@ -115,7 +115,9 @@ def seek_open(share: VcShare, number: int, within: Within | None) -> Unit | None
     return best
 
 
-def _candidates(share: VcShare, level: int, keys: int, within: Within | None, limit: int = CLOSE_LOOKS) -> list[Unit]:
+def _candidates(
+    share: VcShare, level: int, keys: int, within: Within | None, limit: int = UNITS_COMPARED_MAX
+) -> list[Unit]:
     unit_index = share.unit_indexes[level]
     if within is None:
         return unit_index.some(keys, limit)
@@ -146,7 +148,7 @@ def _closest(units: list[Unit], number: int) -> Unit | None:
     return best
 
 
-def open_clean(share: VcShare, number: int, within: Within | None, rest: int = 0) -> Unit | None:
+def bind_clean_unit(share: VcShare, number: int, within: Within | None, rest: int = 0) -> Unit | None:
     """Let another promised cell be served and return the unit of it to use; None if none could without a loss.
 
     `rest` is how many devices the gang still needs, this member's included.
@@ -154,11 +156,11 @@ def open_clean(share: VcShare, number: int, within: Within | None, rest: int = 0
     for level in _levels_to_open(share, number, max(number, rest)):
         offer = _clean_offer(share, level, number, within)
         if offer is not None:
-            binding = changes.bind(share, level, offer)
+            binding = mutations.bind(share, level, offer)
             unit = best_unit(binding, number, within)
             if unit is not None:
                 return unit
-            changes.unbind(binding)
+            mutations.unbind(binding)
     return None
 
 
@@ -205,7 +207,7 @@ def best_unit(binding: CellBinding, number: int, within: Within | None) -> Unit 
     return best
 
 
-def seek_costly(share: VcShare, number: int, within: Within | None, price: Price) -> Unit | None:
+def find_costly_unit(share: VcShare, number: int, within: Within | None, price: Price) -> Unit | None:
     """Return the unit where taking `number` devices costs jobs without a guarantee least; None if none has room."""
     best: Unit | None = None
     least = NO_LOSS
@@ -235,18 +237,18 @@ def _costly_cell(share: VcShare, number: int, within: Within | None, price: Pric
     for at, unserved in enumerate(share.unserved):
         if not unserved or chain.spec.leaves(at + 1) < number:
             continue
-        for cell in chain.free_cells.several(at + 1, COSTS_LOOKED_AT, within.cells if within else None):
-            binding = changes.bind(share, at + 1, cell)
+        for cell in chain.free_cells.several(at + 1, CELLS_COMPARED_MAX, within.cells if within else None):
+            binding = mutations.bind(share, at + 1, cell)
             for unit in binding.units:
                 inside = within is None or within.bits >> unit.node_cell.index & 1
                 if inside and room_of(unit).bit_count() >= number:
                     loss = price(opportunistic_on(unit, cheapest_mask(unit, number, price)))
                     if (best is None and ceiling is None) or loss < least:
                         best, least = (at + 1, cell, binding.units.index(unit)), loss
-            changes.unbind(binding)
+            mutations.unbind(binding)
     if best is None:
         return None
-    return changes.bind(share, best[0], best[1]).units[best[2]]
+    return mutations.bind(share, best[0], best[1]).units[best[2]]
 
 
 def opportunistic_on(unit: Unit, mask: int) -> set[str]:

@@ -11,12 +11,12 @@ from openpai.scheduler.cells.model import Bind, Code, GangRecord
 from openpai.scheduler.cells.model import Preempt as HivedPreempt
 from openpai.scheduler.cells.model import Wait as HivedWait
 from openpai.scheduler.model import Gang, Preempt
+from openpai.scheduler.queue.backfill import Kept
 from openpai.scheduler.queue.borrowing import borrow, may_borrow, promote
-from openpai.scheduler.queue.keeping import Kept
 from openpai.scheduler.queue.kept_cells import KeptCells
-from openpai.scheduler.queue.lanes import Head, Lane, Waiting
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
+from openpai.scheduler.queue.waiting_queue import Head, Lane, Waiting
 
 REMIND_MS: Final = 10_000
 """Victims that have not left after this time are named again, in case the first answer was lost."""
@@ -41,11 +41,11 @@ class Round:
         """Return at most `limit` decisions, the most urgent gang first."""
         state = self._state
         state.now_ms = self._now_ms
-        state.hear()
+        state.sync_nodes()
         state.running.settle(self._now_ms)
-        if state.running.limits.was_eased():
+        if state.running.limits.take_eased():
             state.queue.touch()
-        state.give_turns()
+        state.update_turns()
         self._kept.review()
         decisions = self._take_reserved(limit)
         self._look_through(decisions, limit)
@@ -89,7 +89,7 @@ class Round:
         if gang.priority < 0:
             # An opportunistic gang leaves at once when preempted, so it may use kept cells meanwhile.
             self._kept.release_all()
-        if state.running.limits.keeping_back(gang) is not None:
+        if state.running.limits.exceeded(gang) is not None:
             return None
         before = cluster.freed.get(lane.group, 0)
         if lane.looked_at != before or lane.answer is None:
@@ -164,7 +164,7 @@ class Round:
             if len(records) > 1 and not all(self._is_sound(record) for record in records):
                 state.give_up(waiting)
             state.unreserve(waiting)
-            if state.running.limits.keeping_back(waiting.gang) is not None:
+            if state.running.limits.exceeded(waiting.gang) is not None:
                 # The limit was lowered while it waited for others to leave.
                 state.give_up(waiting)
                 state.queue.add(waiting)
@@ -219,14 +219,14 @@ class Round:
         core = self._state.core
         if core.proposes_several:
             core.commit_all(self._now_ms)
-            self._state.call_together(waiting.gang.id, waiting.requests)
+            self._state.link_parts(waiting.gang.id, waiting.requests)
             return
         for request in waiting.requests:
             core.commit(request.id, self._now_ms)
 
     def _preempt(self, waiting: Waiting, victims: Iterable[str]) -> Preempt:
         waiting.preempted_at_ms = self._now_ms
-        named = {self._state.outward(victim): self._why(waiting.gang, victim) for victim in sorted(victims)}
+        named = {self._state.gang_name(victim): self._why(waiting.gang, victim) for victim in sorted(victims)}
         return Preempt(waiting.gang.id, tuple(sorted(named)), tuple([named[victim] for victim in sorted(named)]))
 
     def _why(self, gang: Gang, victim: str) -> str:
@@ -234,7 +234,7 @@ class Round:
         record, name = self._state.core.cluster.gangs[victim], gang.job or gang.id
         if record.request.priority >= 0 and record.lazily_preempted_by is None:
             return f"{name} is more urgent and needs these devices of virtual cluster {gang.virtual_cluster}"
-        held = self._state.running.gangs.get(self._state.outward(victim))
+        held = self._state.running.gangs.get(self._state.gang_name(victim))
         if held is not None and held.is_lent:
             promised = f"its virtual cluster {gang.virtual_cluster} was promised them"
             return f"{name} needs these devices: {promised}, and this job, which may be interrupted, borrowed them"

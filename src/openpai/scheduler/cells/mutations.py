@@ -154,10 +154,10 @@ def _refresh(node_cell: NodeCell) -> None:
     """Update the keys of all units of a node."""
     gone = node_cell.claimed | node_cell.bad
     left = node_cell.full & ~gone
-    common = node_cell.common
-    keys = node_cell.chain.common_keys
-    common.unit_index.move(
-        common,
+    unit = node_cell.opportunistic_unit
+    keys = node_cell.chain.opportunistic_keys
+    unit.unit_index.move(
+        unit,
         keys.key((left & ~node_cell.opportunistic).bit_count(), node_cell.claimed.bit_count(), bool(node_cell.units)),
     )
     for unit in node_cell.units:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openpai.scheduler.cells.chain import Chain, VcShare
-from openpai.scheduler.cells.free_cells import WORSE
+from openpai.scheduler.cells.free_cells import BAD_WEIGHT
 from openpai.scheduler.cells.model import GangRequest
-from openpai.scheduler.cells.search import Within
+from openpai.scheduler.cells.node_search import Within
 
 
-def wished_level(chain: Chain, request: GangRequest) -> int:
+def topology_level(chain: Chain, request: GangRequest) -> int:
     """Return the level of the cell that a gang asks to stay inside; 0 if it does not ask, or there is no such level."""
     topology = request.topology
     return (
@@ -24,23 +24,23 @@ def wished_level(chain: Chain, request: GangRequest) -> int:
     )
 
 
-def insides(share: VcShare, request: GangRequest) -> Iterator[Within | None]:
+def node_sets(share: VcShare, request: GangRequest) -> Iterator[Within | None]:
     """Yield the sets of nodes to try one after the other for a gang with a guarantee; None for all nodes."""
     chain = share.chain
     allowed = allowed_nodes(chain, request)
-    level = wished_level(chain, request)
+    level = topology_level(chain, request)
     if level:
         yield from cells_within(share, level, sum(request.sizes()), allowed)
     if request.topology is None or not request.topology.is_required:
         yield allowed
 
 
-def leftover_insides(chain: Chain, request: GangRequest) -> Iterator[Within | None]:
+def opportunistic_node_sets(chain: Chain, request: GangRequest) -> Iterator[Within | None]:
     """Yield the sets of nodes to try for a gang without a guarantee; None for all nodes."""
     allowed = allowed_nodes(chain, request)
-    level = wished_level(chain, request)
+    level = topology_level(chain, request)
     if level:
-        yield from leftover_cells_within(chain, level, sum(request.sizes()), allowed)
+        yield from idle_cells_within(chain, level, sum(request.sizes()), allowed)
     if request.topology is None or not request.topology.is_required:
         yield allowed
 
@@ -65,7 +65,7 @@ def cells_within(share: VcShare, level: int, need: int, within: Within | None) -
                 yield from _inside(chain, level, cell, within)
 
 
-def leftover_cells_within(chain: Chain, level: int, need: int, within: Within | None) -> Iterator[Within]:
+def idle_cells_within(chain: Chain, level: int, need: int, within: Within | None) -> Iterator[Within]:
     """Yield the cells of a level, inside a set of nodes, where so many devices may be idle."""
     if need <= chain.spec.leaves(level):
         usable = -1 if within is None else within.cells(level)
@@ -96,7 +96,7 @@ def _inside(chain: Chain, level: int, cell: int, allowed: Within | None) -> Iter
 def _free_in(chain: Chain, level: int, cell: int) -> int:
     """Return an upper bound on the idle devices of a cell."""
     if level >= chain.node_level:
-        return chain.spec.leaves(level) - max(divmod(chain.burden(level, cell), WORSE))
+        return chain.spec.leaves(level) - max(divmod(chain.burden(level, cell), BAD_WEIGHT))
     node_cell = chain.node_cells[cell // chain.per_node(level)]
     return (
         chain.mask_in_node(level, cell) & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)

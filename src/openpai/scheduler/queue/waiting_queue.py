@@ -208,7 +208,7 @@ class Queue:
         """Return how many gangs of a group wait."""
         return sum(len(line) for lane in self._groups.get(group, {}).values() for line in lane.lines.values())
 
-    def give_turns(self, group: str, turn: Callable[[Waiting], int]) -> None:
+    def update_turns(self, group: str, turn: Callable[[Waiting], int]) -> None:
         """Give every gang of a group a new turn, and sort the lines by it."""
         for lane in self._groups.get(group, {}).values():
             for user, line in lane.lines.items():

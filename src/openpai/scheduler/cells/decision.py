@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.grouping import in_view, on_leftovers
+from openpai.scheduler.cells.constraints import node_sets, opportunistic_node_sets
+from openpai.scheduler.cells.grouping import in_share, on_idle_devices
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, State
-from openpai.scheduler.cells.narrowing import insides, leftover_insides
+from openpai.scheduler.cells.node_search import Loss, Price, Within
 from openpai.scheduler.cells.opportunistic import OpportunisticPlacement
 from openpai.scheduler.cells.placing import Placement
 from openpai.scheduler.cells.preempting import Preemption
-from openpai.scheduler.cells.search import Loss, Price, Within
 from openpai.scheduler.model import Spot
 
 
@@ -32,7 +32,7 @@ class Proposal:
     parts: list[Part]
     journal: Journal
     victims: set[str] = field(default_factory=set)
-    stripped: set[str] = field(default_factory=set)
+    lazily_preempted: set[str] = field(default_factory=set)
     """Gangs that lost their right but need not leave."""
     displaced: set[str] = field(default_factory=set)
     rebound: set[str] = field(default_factory=set)
@@ -71,7 +71,7 @@ def price_of(cluster: Cluster, now_ms: int | None) -> Price:
     return price
 
 
-def candidate_views(cluster: Cluster, request: GangRequest) -> list[VcShare]:
+def candidate_shares(cluster: Cluster, request: GangRequest) -> list[VcShare]:
     """Return where a gang with a guarantee may go, the smallest promise first so that large ones stay whole."""
     if request.pinned_cell is not None:
         return [cluster.pins[request.virtual_cluster, request.pinned_cell]]
@@ -92,9 +92,9 @@ def candidate_chains(cluster: Cluster, request: GangRequest) -> list[Chain]:
 def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Proposal | None:
     """Return a trial that gives every member its place, or None if there is none. None leaves no trace."""
     if request.priority == OPPORTUNISTIC:
-        return _decide_leftover(cluster, request)
+        return _decide_opportunistic(cluster, request)
     price = price_of(cluster, now_ms)
-    shares = candidate_views(cluster, request)
+    shares = candidate_shares(cluster, request)
     need = sum(leaves * count for count, leaves in request.members)
     count, largest = _largest(request)
     roomy = [share for share in shares if share.size - share.claimed >= need and _has_room(share, count, largest)]
@@ -124,7 +124,7 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Propos
         if parts is not None:
             return Proposal(
                 request, share.chain, parts, preemption.journal,
-                preemption.victims, preemption.stripped, preemption.displaced, preemption.journal.touched(),
+                preemption.victims, preemption.lazily_preempted, preemption.displaced, preemption.journal.touched(),
                 undo=preemption.undo,
             )  # fmt: skip
     return None
@@ -144,21 +144,21 @@ def _place(
 ) -> list[Part] | None:
     if request.topology is None and request.nodes is None and not request.groups:
         return way(placement, share, None)
-    grouped = in_view(request, share, placement.journal, placement.price, may_cost=way is Placement.at_a_cost)
-    for within in insides(share, request):
+    grouped = in_share(request, share, placement.journal, placement.price, may_cost=way is Placement.at_a_cost)
+    for within in node_sets(share, request):
         parts = grouped.place(within) if request.groups else way(placement, share, within)
         if parts is not None:
             return parts
     return None
 
 
-def _decide_leftover(cluster: Cluster, request: GangRequest) -> Proposal | None:
+def _decide_opportunistic(cluster: Cluster, request: GangRequest) -> Proposal | None:
     sizes = request.sizes()
     for chain in candidate_chains(cluster, request):
-        for within in leftover_insides(chain, request):
+        for within in opportunistic_node_sets(chain, request):
             journal = Journal()
             if request.groups:
-                parts = on_leftovers(request, chain, journal).place(within)
+                parts = on_idle_devices(request, chain, journal).place(within)
             else:
                 parts = OpportunisticPlacement(request.id, sizes, journal).onto(chain, within)
             if parts is not None:
