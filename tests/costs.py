@@ -1,4 +1,4 @@
-"""How much work a piece of code is, as the number of its own lines that were run: the same on every machine.
+"""How much work a piece of code is, as the number of lines that were run: the same on every machine.
 
 A loop counts each time round. What the interpreter does by itself, such as copying a dictionary, counts as nothing.
 """
@@ -6,40 +6,53 @@ A loop counts each time round. What the interpreter does by itself, such as copy
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import FrameType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, ModuleType
 from typing import Any
 
 import openpai
 
-_ROOT = openpai.__path__[0]
 GROWTH_MAX = 1.3
 """Twice the input may cost twice the work and this much more."""
 
 
-def lines_run(work: Callable[[], object]) -> int:
-    """Return how many lines of openpai `work` runs."""
+class Lines:
+    """A count of lines."""
+
     count = 0
 
+
+@contextmanager
+def counted_lines(*packages: ModuleType) -> Iterator[Lines]:
+    """Count the lines of openpai and of `packages` that this thread runs, in functions called from now on."""
+    lines = Lines()
+    roots = tuple(package.__path__[0] for package in (openpai, *packages))
+
     def traced(frame: FrameType, event: str, _about: Any) -> Any:
-        nonlocal count
-        count += event == "line"
+        lines.count += event == "line"
         return traced
 
     def entered(frame: FrameType, event: str, _about: Any) -> Any:
-        return traced if frame.f_code.co_filename.startswith(_ROOT) else None
+        return traced if frame.f_code.co_filename.startswith(roots) else None
 
     before = sys.gettrace()
     sys.settrace(entered)
     try:
-        work()
+        yield lines
     finally:
         sys.settrace(before)
-    return count
 
 
-def assert_linear(work_of: Callable[[int], Callable[[], object]], size: int = 200) -> None:
+def lines_run(work: Callable[[], object], *packages: ModuleType) -> int:
+    """Return how many lines of openpai and of `packages` `work` runs."""
+    with counted_lines(*packages) as lines:
+        work()
+    return lines.count
+
+
+def assert_linear(work_of: Callable[[int], Callable[[], object]], size: int = 200, *packages: ModuleType) -> None:
     """Assert that work on twice as much is at most about twice the work; `work_of` prepares the work of a size."""
-    small, large = lines_run(work_of(size)), lines_run(work_of(2 * size))
+    small, large = lines_run(work_of(size), *packages), lines_run(work_of(2 * size), *packages)
     assert small > 0
     assert large <= 2 * small * GROWTH_MAX, f"{size}: {small} lines, {2 * size}: {large} lines"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from random import Random
-from time import process_time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, CellGroup, Code, Decision, GangRequest, NodeHealth, Preempt, Wait
 from openpai.scheduler.model import Topology
+from tests.costs import lines_run
 from tests.scheduling.invariants import audit
 
 Make = Callable[..., Any]
@@ -114,12 +114,19 @@ def test_a_gang_with_groups_survives_a_snapshot(racks: Make) -> None:
 
 
 @pytest.mark.parametrize("priority", [0, -1])
-def test_a_thousand_members_each_in_a_switch(text_of_racks: Make, priority: int) -> None:
-    core = Hived.from_text(text_of_racks(300, {"a": {"RACK": 300}}))
-    began_s = process_time()
-    decision = core.schedule(GangRequest("many", "a", ((1000, 2),), priority, groups=in_switches(*range(1000))))
-    assert process_time() - began_s < 20
-    assert {len(each) for each in switches(decision)} == {1}
+def test_members_each_in_a_switch_cost_at_most_a_look_at_each_cell(text_of_racks: Make, priority: int) -> None:
+    def work(members: int) -> Callable[[], None]:
+        racks = members // 4 + 2
+        core = Hived.from_text(text_of_racks(racks, {"a": {"RACK": racks}}))
+        request = GangRequest("many", "a", ((members, 2),), priority, groups=in_switches(*range(members)))
+
+        def place() -> None:
+            assert {len(each) for each in switches(core.schedule(request))} == {1}
+
+        return place
+
+    few, many = lines_run(work(50)), lines_run(work(100))
+    assert many < 4 * few, (few, many)
 
 
 @pytest.mark.parametrize("seed", range(30))
