@@ -309,7 +309,7 @@ class World:
             "holdings": leader.scheduler.state.running.gangs,
             "waiting gangs": list(leader.scheduler.state.queue.all()),
             "reserving gangs": leader.scheduler.state.reserving,
-            "unclear gangs": leader.scheduler.state.unclear,
+            "uncountable gangs": leader.scheduler.state.uncountable,
             "cells": leader.scheduler.core.cluster.gangs,
             "ports": [ports for ports in leader.ports._taken.values() if ports],
         }
