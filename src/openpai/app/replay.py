@@ -118,7 +118,7 @@ def _report(answer: Mapping[str, Any], now_ms: int) -> None:
     from rich.markup import escape
 
     from openpai.cli.job_tables import wait_text
-    from openpai.client.model.histories import Wait
+    from openpai.client.model.job_events import Wait
 
     output.say_marked_up(f"[bold]{escape(answer['job'] or answer['gang'])}[/]")
     decision = answer["decision"]

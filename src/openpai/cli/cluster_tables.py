@@ -14,8 +14,8 @@ from openpai.cli import formatting
 from openpai.cli.listing import shown
 
 if TYPE_CHECKING:
+    from openpai.client.model.clusters import VirtualCluster
     from openpai.client.model.nodes import NodeView
-    from openpai.client.model.sharing import VirtualCluster
 
 BAR_WIDTH: Final = 10
 WIDE_BAR: Final = 32

@@ -31,7 +31,7 @@ def fetch(
 
     Those of the newest attempt of each task; several tasks get a directory each. No existing file is replaced.
     """
-    from openpai.client.work import fetch_work
+    from openpai.client.kept_work import fetch_work
 
     goal = to or Path(name.rpartition("~")[2])
     with session.connect() as pai, this_machine():

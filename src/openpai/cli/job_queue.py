@@ -13,7 +13,7 @@ from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
     from openpai.client.model import Held
-    from openpai.client.model.histories import Wait
+    from openpai.client.model.job_events import Wait
 
 REASONS_SHOWN: Final = 5
 HOLDERS_SHOWN: Final = 8

@@ -18,7 +18,7 @@ from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
     from openpai.client import Client
-    from openpai.client.model.work import WorkKept
+    from openpai.client.model.kept_work import WorkKept
 
 EVENT_TYPES: Final = ("Normal", "Warning")
 

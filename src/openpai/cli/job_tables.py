@@ -12,8 +12,8 @@ from openpai.cli.listing import shown
 
 if TYPE_CHECKING:
     from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait
-    from openpai.client.model.sharing import Estimate
-    from openpai.client.model.work import WorkKept
+    from openpai.client.model.job_events import Estimate
+    from openpai.client.model.kept_work import WorkKept
 
 TASKS_SHOWN: Final = 30
 CAUSES_SHOWN: Final = 10

@@ -12,7 +12,7 @@ from openpai.cli.lazy import group
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
-    from openpai.client.calls.usage import QuotaLimits
+    from openpai.client.calls.quotas import QuotaLimits
     from openpai.client.model import Quota
 
 COMMANDS: Final = {

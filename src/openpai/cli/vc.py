@@ -14,7 +14,7 @@ from openpai.cli.text_file import read_text
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
-    from openpai.client.model.sharing import ClusterConfig
+    from openpai.client.model.clusters import ClusterConfig
 
 COMMANDS: Final = {
     "list": ("openpai.cli.vc:list_", "List the virtual clusters: what they are guaranteed, and how much is in use."),

@@ -244,3 +244,10 @@ def said(**params: Any) -> dict[str, str]:
         else:
             written[key] = str(value)
     return written
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields of a body that are not None."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value for key, value in fields.items() if value is not None
+    }

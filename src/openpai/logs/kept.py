@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.removing import remove_leftovers, remove_logs
 from openpai.ports.clock import Clock
-from openpai.ports.work import WorkKept
+from openpai.ports.kept_work import WorkKept
 from openpai.protocol.errors import Refused
 
 LEVELS_MAX: Final = 64

@@ -22,13 +22,12 @@ from openpai.client.calls_core import (
     asks,
     known,
     listed,
-    nothing,
     pages,
     proceeds,
     said,
     whole,
 )
-from openpai.client.model.work import WorkKept
+from openpai.client.model.kept_work import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ POLL_MAX_S: Final = 2.0
 LOOK_S: Final = 2.0
 """What the server has for an answer, however little is left of a wait."""
 PAGE: Final = 200
-Filter = str | int | Sequence[str] | None
 
 
 class JobFilters(TypedDict, total=False):
@@ -140,103 +138,9 @@ class Jobs(Naming):
         return Call("GET", f"{self.path(name)}/config", as_text)
 
     @asks
-    def events(self, name: str, kind: str | None = None) -> Call[tuple[model.Event, ...]]:
-        """Return the job's history, newest first; `kind` keeps only Normal or only Warning events."""
-        return Call("GET", f"{self.path(name)}/events", listed(model.Event.read, "data"), said(type=kind))
-
-    @asks
     def kept_work(self, name: str) -> Call[tuple[WorkKept, ...]]:
         """Return what is kept of the files that the job's tasks left in their working directories."""
         return Call("GET", f"{self.path(name)}/work", listed(WorkKept.read, "kept"))
-
-    @asks
-    def why(self, name: str) -> Call[tuple[model.Wait, ...]]:
-        """Return why the job waits; empty when nothing of it waits."""
-        return Call("GET", f"{self.path(name)}/why", listed(model.Wait.read, "waits"))
-
-    @asks
-    def in_the_way(self, name: str) -> Call[model.Held]:
-        """Return what jobs hold the room that a waiting job wants, the largest first."""
-        return Call(
-            "GET", f"{self.path(name)}/why", whole(lambda document: model.Held.read(document.get("held") or {}))
-        )
-
-    @asks
-    def stop(self, name: str, *, force: bool = False, reason: str = "") -> Call[None]:
-        """Let a job end; harmless when it is over. With `force` its tasks get no time to save their work.
-
-        The job's owner reads the reason.
-        """
-        body: dict[str, Any] = {"value": "STOP", **({"force": True} if force else {})}
-        body |= {"reason": reason} if reason else {}
-        return Call("PUT", f"{self.path(name)}/executionType", nothing, json=body)
-
-    @asks
-    def restart(self, name: str, *, reason: str = "") -> Call[None]:
-        """Let a job run again from its beginning, as a new attempt, whether it runs or is over.
-
-        The job's owner reads the reason.
-        """
-        body = {"value": "RESTART", **({"reason": reason} if reason else {})}
-        return Call("PUT", f"{self.path(name)}/executionType", nothing, json=body, is_repeatable=False)
-
-    @asks
-    def start(self, name: str, *, reason: str = "") -> Call[None]:
-        """Let a finished job run again as a new attempt. The job's owner reads the reason."""
-        body = {"value": "START", **({"reason": reason} if reason else {})}
-        return Call("PUT", f"{self.path(name)}/executionType", nothing, json=body, is_repeatable=False)
-
-    @asks
-    def tag(self, name: str, tag: str) -> Call[None]:
-        """Put a tag on a job; harmless when it is there."""
-        return Call("PUT", f"{self.path(name)}/tag", nothing, json={"value": tag})
-
-    @asks
-    def untag(self, name: str, tag: str) -> Call[None]:
-        """Take a tag off a job."""
-        return Call("DELETE", f"{self.path(name)}/tag", nothing, json={"value": tag})
-
-    @asks
-    def archive(self, name: str) -> Call[None]:
-        """Put a finished job away: its name is free, and its id is what it is called from then on."""
-        return Call("PUT", f"{self.path(name)}/archive", nothing, is_repeatable=False)
-
-    @asks
-    def unarchive(self, id_: str) -> Call[None]:
-        """Give an archived job, named by its id, its name back."""
-        return Call("DELETE", f"{self.path(id_)}/archive", nothing)
-
-    @asks
-    def delete(self, name: str) -> Call[None]:
-        """Delete a finished job with its logs, for good."""
-        return Call("DELETE", self.path(name), nothing)
-
-    @asks
-    def many(
-        self,
-        action: str,
-        names: Sequence[str] | None = None,
-        *,
-        where: Mapping[str, Filter] | None = None,
-        tag: str | None = None,
-        reason: str = "",
-    ) -> Call[model.Results]:
-        """Do one thing to many jobs, those named or all that match, and return what became of each.
-
-        `action` is stop, kill, start, restart, tag, untag, archive, unarchive or delete. Without `username`, `where`
-        means one's own.
-        """
-        if isinstance(names, str):
-            names = [names]
-        chosen = {"jobs": list(names)} if names is not None else {"where": dict(where or {})}
-        body = {"action": action, **chosen, **({} if tag is None else {"tag": tag})}
-        body |= {"reason": reason} if reason else {}
-        return Call("POST", "/jobs/bulk", whole(model.Results.read), json=body)
-
-    @asks
-    def ssh(self, name: str) -> Call[tuple[model.SshTask, ...]]:
-        """Return how to reach each running task by SSH; raise NoJobSshInfoError when none can be."""
-        return Call("GET", f"{self.path(name)}/ssh", listed(model.SshTask.read, "containers"))
 
     @proceeds
     def wait(self, name: str, timeout_s: float | None = None) -> Steps[model.JobDetail]:

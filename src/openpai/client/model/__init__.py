@@ -8,8 +8,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from openpai.client.model.histories import Event as Event
-    from openpai.client.model.histories import Wait as Wait
+    from openpai.client.model.alerts import Alert as Alert
+    from openpai.client.model.audit import AuditEntry as AuditEntry
+    from openpai.client.model.audit import AuditPage as AuditPage
+    from openpai.client.model.authn import Login as Login
+    from openpai.client.model.clusters import ClusterConfig as ClusterConfig
+    from openpai.client.model.clusters import Resources as Resources
+    from openpai.client.model.clusters import VirtualCluster as VirtualCluster
+    from openpai.client.model.groups import Group as Group
+    from openpai.client.model.job_events import Estimate as Estimate
+    from openpai.client.model.job_events import Event as Event
+    from openpai.client.model.job_events import Wait as Wait
     from openpai.client.model.jobs import JobDetail as JobDetail
     from openpai.client.model.jobs import JobPage as JobPage
     from openpai.client.model.jobs import JobSummary as JobSummary
@@ -22,16 +31,9 @@ if TYPE_CHECKING:
     from openpai.client.model.nodes import Holding as Holding
     from openpai.client.model.nodes import NodeDetail as NodeDetail
     from openpai.client.model.nodes import NodeView as NodeView
-    from openpai.client.model.people import Checked as Checked
-    from openpai.client.model.people import Group as Group
-    from openpai.client.model.people import Login as Login
-    from openpai.client.model.people import NewToken as NewToken
-    from openpai.client.model.people import TokenView as TokenView
-    from openpai.client.model.people import User as User
-    from openpai.client.model.sharing import ClusterConfig as ClusterConfig
-    from openpai.client.model.sharing import Estimate as Estimate
-    from openpai.client.model.sharing import Resources as Resources
-    from openpai.client.model.sharing import VirtualCluster as VirtualCluster
+    from openpai.client.model.quotas import Quota as Quota
+    from openpai.client.model.reports import Report as Report
+    from openpai.client.model.reports import Use as Use
     from openpai.client.model.storages import FilePage as FilePage
     from openpai.client.model.storages import FileView as FileView
     from openpai.client.model.storages import StorageTest as StorageTest
@@ -40,24 +42,28 @@ if TYPE_CHECKING:
     from openpai.client.model.tasks import SUCCEEDED as SUCCEEDED
     from openpai.client.model.tasks import SshTask as SshTask
     from openpai.client.model.tasks import TaskView as TaskView
-    from openpai.client.model.usage import Alert as Alert
-    from openpai.client.model.usage import AuditEntry as AuditEntry
-    from openpai.client.model.usage import AuditPage as AuditPage
-    from openpai.client.model.usage import Quota as Quota
-    from openpai.client.model.usage import Report as Report
-    from openpai.client.model.usage import Use as Use
+    from openpai.client.model.tokens import Checked as Checked
+    from openpai.client.model.tokens import NewToken as NewToken
+    from openpai.client.model.tokens import TokenView as TokenView
+    from openpai.client.model.users import User as User
 
 # Making a data class takes half a millisecond, there are many, and each command of the terminal needs a few.
 _PLACE: Final = {
-    "histories": "Event Wait",
+    "alerts": "Alert",
+    "audit": "AuditEntry AuditPage",
+    "authn": "Login",
+    "clusters": "ClusterConfig Resources VirtualCluster",
+    "groups": "Group",
+    "job_events": "Estimate Event Wait",
     "jobs": "JobDetail JobPage JobSummary Result Results Submitted",
     "logs": "LogPiece",
     "nodes": "Amount Held Holding NodeDetail NodeView",
-    "people": "Checked Group Login NewToken TokenView User",
-    "sharing": "ClusterConfig Estimate Resources VirtualCluster",
+    "quotas": "Quota",
+    "reports": "Report Use",
     "storages": "FilePage FileView StorageTest StorageView",
     "tasks": "FINAL_STATES SUCCEEDED SshTask TaskView",
-    "usage": "Alert AuditEntry AuditPage Quota Report Use",
+    "tokens": "Checked NewToken TokenView",
+    "users": "User",
 }
 
 

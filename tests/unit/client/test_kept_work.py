@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from openpai.client.client import Client
-from openpai.client.model.work import WorkKept
-from openpai.client.work import fetch_work
+from openpai.client.kept_work import fetch_work
+from openpai.client.model.kept_work import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
 KEPT = WorkKept("worker", 0, 0, 1, files=1, bytes=1, is_counted=True, kept_until_ms=1)

@@ -1,4 +1,4 @@
-"""Virtual clusters, what they were promised, and how the queue is kept fair."""
+"""Virtual clusters, and the configuration that guarantees cells to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from openpai.client.model.reading import (
     amount,
     as_amount,
     as_text_if_any,
-    number,
     part,
     text,
     texts,
@@ -61,12 +60,3 @@ class ClusterConfig(Answer):
     demoted: tuple[str, ...] = texts("demoted")
     """Jobs that run on without their guarantee because of the last change."""
     document: Document = whole()
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate(Answer):
-    """When something may start: between these times, None where that is unknown, and what the guess rests on."""
-
-    earliest_ms: int | None = number("earliestTime")
-    latest_ms: int | None = number("latestTime")
-    basis: str = text("basis")

@@ -1,37 +1,24 @@
-"""Who we are: logging in and out, and tokens for programs."""
+"""Tokens: logins of a user, and tokens for programs."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 import httpx
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, as_it_came, asks, listed, nothing, said, whole
+from openpai.client.calls_core import Call, asks, listed, nothing, said, whole
 
 
-class Logins:
-    """Logins and tokens."""
+def _revoked(response: httpx.Response) -> int:
+    return int(response.json().get("revoked") or 0)
 
-    @asks
-    def info(self) -> Call[Mapping[str, Any]]:
-        """Return what the server says about itself: name, version, how to log in."""
-        return Call("GET", "/info", as_it_came)
 
-    @asks
-    def login(self, username: str, password: str, expiration_s: int | None = None) -> Call[model.Login]:
-        """Return a new login; this client does not use its token by itself."""
-        body: dict[str, Any] = {"username": username, "password": password}
-        if expiration_s is not None:
-            body["expiration"] = expiration_s
-        return Call("POST", "/authn/basic/login", whole(model.Login.read), json=body)
+def _username(response: httpx.Response) -> str:
+    return str(response.json()["username"])
 
-    @asks
-    def redeem(self, code: str, verifier: str) -> Call[model.Login]:
-        """Return a new login for the code of a sign-on and its secret; this client does not use its token by itself."""
-        return Call("POST", "/authn/oidc/token", whole(model.Login.read), json={"code": code, "verifier": verifier})
+
+class Tokens:
+    """Tokens of users."""
 
     @asks
     def check(self) -> Call[model.Checked]:
@@ -42,11 +29,6 @@ class Logins:
     def whoami(self) -> Call[str]:
         """Return the name of the user this client's token belongs to."""
         return Call("GET", "/tokens/check", _username)
-
-    @asks
-    def logout(self) -> Call[None]:
-        """Revoke this client's token."""
-        return Call("DELETE", "/authn/basic/logout", nothing)
 
     @asks
     def tokens(self) -> Call[tuple[model.TokenView, ...]]:
@@ -74,11 +56,3 @@ class Logins:
     def revoke_tokens_of(self, username: str) -> Call[int]:
         """Revoke every token of a user and return how many; for administrators."""
         return Call("DELETE", f"/users/{segment(username, 'a user')}/tokens", _revoked)
-
-
-def _revoked(response: httpx.Response) -> int:
-    return int(response.json().get("revoked") or 0)
-
-
-def _username(response: httpx.Response) -> str:
-    return str(response.json()["username"])

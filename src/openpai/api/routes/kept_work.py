@@ -14,7 +14,7 @@ from openpai.api.job_attempts import attempt_of, task_attempt_of
 from openpai.api.routes.job_attempts import Number
 from openpai.api.sessions import Caller
 from openpai.lifecycle.model import TaskId
-from openpai.ports.work import WorkKept
+from openpai.ports.kept_work import WorkKept
 from openpai.protocol.errors import Refused
 from openpai.wire.tasks import KeptTaskFiles
 

@@ -17,7 +17,6 @@ from openpai.client.model.reading import (
     value,
     whole,
 )
-from openpai.client.model.sharing import Estimate
 
 
 def _names(found: Any) -> tuple[str, ...]:
@@ -36,6 +35,15 @@ class Event(Answer):
     task: str = text("taskName")
     node: str = text("sourceHost")
     document: Document = whole()
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(Answer):
+    """When something may start: between these times, None where that is unknown, and what the guess rests on."""
+
+    earliest_ms: int | None = number("earliestTime")
+    latest_ms: int | None = number("latestTime")
+    basis: str = text("basis")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,64 @@
+"""Virtual clusters, and the configuration that guarantees cells to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from openpai.client import model
+from openpai.client.calls.naming import segment
+from openpai.client.calls_core import Call, as_it_came, asks, said, whole
+
+
+def _vc(name: str) -> str:
+    return f"/virtual-clusters/{segment(name, 'a virtual cluster')}"
+
+
+def _by_name(response: httpx.Response) -> tuple[model.VirtualCluster, ...]:
+    return tuple(model.VirtualCluster.read(document, name=name) for name, document in response.json().items())
+
+
+class Clusters:
+    """Virtual clusters and their configuration."""
+
+    @asks
+    def virtual_clusters(self) -> Call[tuple[model.VirtualCluster, ...]]:
+        """Return every virtual cluster, by name."""
+        return Call("GET", "/virtual-clusters", _by_name)
+
+    @asks
+    def virtual_cluster(self, name: str) -> Call[model.VirtualCluster]:
+        """Return one virtual cluster."""
+        return Call("GET", _vc(name), whole(lambda document: model.VirtualCluster.read(document, name=name)))
+
+    @asks
+    def promise(self, name: str, promise: str) -> Call[model.ClusterConfig]:
+        """Promise a virtual cluster something, such as `3 nodes`; it is made if it is new."""
+        return Call("PUT", _vc(name), whole(model.ClusterConfig.read), json={"promise": promise})
+
+    @asks
+    def remove_virtual_cluster(self, name: str) -> Call[model.ClusterConfig]:
+        """Remove a virtual cluster that no job uses."""
+        return Call("DELETE", _vc(name), whole(model.ClusterConfig.read))
+
+    @asks
+    def sku_types(self, virtual_cluster: str | None = None) -> Call[Mapping[str, Any]]:
+        """Return the kinds of hardware and what one device of each brings along."""
+        return Call("GET", "/cluster/sku-types", as_it_came, said(vc=virtual_cluster))
+
+    @asks
+    def cluster_config(self) -> Call[model.ClusterConfig]:
+        """Return what was promised to whom."""
+        return Call("GET", "/cluster/config", whole(model.ClusterConfig.read))
+
+    @asks
+    def configure(
+        self, *, promises: str | None = None, hived: str | None = None, version: int | None = None
+    ) -> Call[model.ClusterConfig]:
+        """Replace the promises, in words or in HiveD's format; running jobs are not stopped."""
+        message = {"promises": promises, "hived": hived, "version": version}
+        body = {key: value for key, value in message.items() if value is not None}
+        # With a version a second try would be refused although the first one was granted.
+        return Call("PUT", "/cluster/config", whole(model.ClusterConfig.read), json=body, is_repeatable=version is None)

@@ -1,0 +1,55 @@
+"""Quotas: limits for users."""
+
+from __future__ import annotations
+
+from typing import TypedDict, Unpack
+
+from openpai.client import model
+from openpai.client.calls_core import Call, asks, listed, nothing, said
+
+
+class QuotaLimits(TypedDict, total=False):
+    """Which limits of a quota; None limits nothing."""
+
+    gpus_running: int | None
+    gpus_per_job: int | None
+    jobs_unfinished: int | None
+    gpu_hours_per_month: float | None
+
+
+def _written(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+class Quotas:
+    """Limits for users."""
+
+    @asks
+    def quotas(self) -> Call[tuple[model.Quota, ...]]:
+        """Return every quota; for managers those of their virtual clusters."""
+        return Call("GET", "/quotas", listed(model.Quota.read))
+
+    @asks
+    def my_quotas(self) -> Call[tuple[model.Quota, ...]]:
+        """Return the quotas that hold for oneself, with what of them is used up."""
+        return Call("GET", "/quotas/me", listed(model.Quota.read))
+
+    @asks
+    def set_quota(self, quota: model.Quota) -> Call[None]:
+        """Set or replace the quota of a user in a virtual cluster."""
+        return Call("PUT", "/quotas", nothing, json=quota.describe())
+
+    @asks
+    def change_quota(self, virtual_cluster: str = "", user: str = "", **limits: Unpack[QuotaLimits]) -> Call[None]:
+        """Set the limits that are given and leave the others as they are; None takes a limit away."""
+        written = model.Quota(virtual_cluster, user, **limits).describe()
+        left = {_written(name) for name in QuotaLimits.__annotations__.keys() - limits.keys()}
+        body = {name: value for name, value in written.items() if name not in left}
+        return Call("PUT", "/quotas", nothing, json={"patch": True, **body})
+
+    @asks
+    def remove_quota(self, virtual_cluster: str = "", user: str = "") -> Call[None]:
+        """Remove a quota, named by what it is for."""
+        params = said(virtualCluster=virtual_cluster, user=user)
+        return Call("DELETE", "/quotas", nothing, params)

@@ -1,0 +1,43 @@
+"""The scheduler: its cells and gangs, fair share, and the order of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from openpai.client.calls_core import Call, as_it_came, asks
+
+
+class Scheduler:
+    """The scheduler of the cluster."""
+
+    @asks
+    def inspect(self, what: str = "clusterstatus") -> Call[Any]:
+        """Return cells or gangs in HiveD's shape: `clusterstatus`, `affinitygroups` and what lies below them."""
+        return Call("GET", f"/scheduler/inspect/{what}", as_it_came)
+
+    @asks
+    def scheduler_snapshot(self) -> Call[Mapping[str, Any]]:
+        """Return the scheduler's whole state; for administrators."""
+        return Call("GET", "/scheduler/snapshot", as_it_came)
+
+    @asks
+    def fairness(self) -> Call[Mapping[str, Any]]:
+        """Return how long what a user has used counts against them: `halfLifeHours`, None when it does not."""
+        return Call("GET", "/scheduler/fairness", as_it_came)
+
+    @asks
+    def set_fairness(self, half_life_hours: float | None) -> Call[Mapping[str, Any]]:
+        """Set how long what a user has used counts against them."""
+        return Call("PUT", "/scheduler/fairness", as_it_came, json={"halfLifeHours": half_life_hours})
+
+    @asks
+    def orders(self) -> Call[Mapping[str, Any]]:
+        """Return who goes first among equally urgent jobs, by virtual cluster; `fair` where none is named."""
+        return Call("GET", "/scheduler/orders", as_it_came)
+
+    @asks
+    def set_orders(self, orders: Mapping[str, str], version: int | None = None) -> Call[Mapping[str, Any]]:
+        """Set who goes first in which virtual cluster: `fair`, `fifo` or `shortest`."""
+        body = {"orders": dict(orders)} | ({} if version is None else {"version": version})
+        return Call("PUT", "/scheduler/orders", as_it_came, json=body, is_repeatable=version is None)

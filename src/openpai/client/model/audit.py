@@ -1,0 +1,40 @@
+"""The audit log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openpai.client.model.reading import (
+    Answer,
+    Document,
+    amount,
+    number,
+    parts,
+    text,
+    whole,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry(Answer):
+    """A user changed the platform, or tried to."""
+
+    id: int = amount("id")
+    at_ms: int | None = number("time")
+    actor: str = text("actor")
+    action: str = text("action")
+    target: str = text("target")
+    owner: str = text("owner")
+    via: str = text("via")
+    address: str = text("address")
+    status: int = amount("status")
+    document: Document = whole()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage(Answer):
+    """Some entries, newest first, and where the page after them begins."""
+
+    entries: tuple[AuditEntry, ...] = parts(AuditEntry, "entries", is_needed=True)
+    next: int | None = number("next")
+    document: Document = whole()

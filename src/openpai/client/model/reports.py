@@ -1,0 +1,41 @@
+"""Reports of use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openpai.client.model.reading import (
+    Answer,
+    Document,
+    amount,
+    part,
+    parts,
+    real,
+    text,
+    whole,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Use(Answer):
+    """What was used, added up; what the report is not by is empty."""
+
+    day: str = text("day")
+    user: str = text("user")
+    group: str = text("group")
+    virtual_cluster: str = text("virtualCluster")
+    gpu_hours: float = real("gpuHours")
+    cpu_hours: float = real("cpuHours")
+    memory_gb_hours: float = real("memoryGbHours")
+    task_attempts: int = amount("taskAttempts")
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Answer):
+    """What was used in a time, row by row and in all."""
+
+    from_ms: int = amount("from")
+    to_ms: int = amount("to")
+    rows: tuple[Use, ...] = parts(Use, "rows", is_needed=True)
+    total: Use = part(Use, "total", is_needed=True)
+    document: Document = whole()

@@ -1,0 +1,56 @@
+"""Tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from openpai.client.model.reading import (
+    Answer,
+    Document,
+    as_text,
+    flag,
+    needed,
+    number,
+    text,
+    value,
+    whole,
+)
+
+
+def _scope(found: Any) -> str:
+    return as_text(found) or "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(Answer):
+    """What a token stands for."""
+
+    user: str = needed("username", str)
+    is_admin: bool = flag("admin")
+    is_application: bool = flag("application")
+    scope: str = value("scope", convert=_scope)
+    expires_at_s: int | None = number("exp")
+    document: Document = whole()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView(Answer):
+    """One of a user's tokens, named by an id that is no credential."""
+
+    id: str = text("id")
+    name: str = text("name")
+    scope: str = value("scope", convert=_scope)
+    is_application: bool = flag("application")
+    is_current: bool = flag("current")
+    created_at_ms: int | None = number("createdTime")
+    expires_at_ms: int | None = number("expirationTime")
+    document: Document = whole()
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken(Answer):
+    """A token just made; it is shown this once."""
+
+    token: str = needed("token", str, repr=False)
+    document: Document = whole()
