@@ -13,8 +13,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from bench.server import job
+from openpai.lifecycle.completion import plan_of
 from openpai.lifecycle.model import Behavior, Diagnosis, Outcome, TaskId, Verdict
-from openpai.lifecycle.planning import plan_of
 from openpai.protocol.reading import read_job
 from openpai.protocol.writing import dump_masked, dump_spec
 from openpai.store import rows

@@ -15,8 +15,8 @@ from openpai.api.routes import jobs as routes
 from openpai.api.task_cache import TASKS_OF_SMALL
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator import commands
-from openpai.ports.settings import CLUSTER
-from openpai.store.settings import SqlSettingsStore
+from openpai.ports.cluster_settings import CLUSTER
+from openpai.store.cluster_settings import SqlSettingsStore
 
 from .api_world import World, job_file, open_world
 from .job_acts import failed_once, refused, submitted

@@ -11,7 +11,7 @@ import pytest
 
 from openpai.app.clock import SystemClock
 from openpai.lifecycle.model import AttemptKey
-from openpai.logs.kept import KeptDirectories
+from openpai.logs.kept_work import KeptDirectories
 
 from .api_world import World, open_world
 

@@ -85,7 +85,7 @@ async def test_a_deadline_puts_jobs_back_into_the_queue(shared: Sharing) -> None
 
     await eventually(is_elsewhere, "it left")
     events = (await shared.get("/jobs/leaves/events"))["data"]
-    assert any("is drained and its deadline has come: fans" in event["message"] for event in events)
+    assert any("is drained and its deadline has passed: fans" in event["message"] for event in events)
     history = (await shared.get(f"/nodes/{name}"))["history"]
     assert [one["detail"]["deadlineSeconds"] for one in history if one["status"] == 200] == [0]
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from openpai.cli.run_code import _unpacked
-from openpai.logs.kept import KeptDirectories
+from openpai.logs.kept_work import KeptDirectories
 from openpai.ports.backend import Backend
 from tests.contracts.seen import Watch, a_key, a_launch, forget
 from tests.integration.docker_engine import build, engine, root_files

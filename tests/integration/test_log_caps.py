@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from openpai.app.room import RoomGuard
+from openpai.app.disk_guard import RoomGuard
 from openpai.lifecycle.model import AttemptKey
 from tests.contracts.harness import Harness
 from tests.contracts.process_harness import ProcessHarness

@@ -14,9 +14,9 @@ from openpai.orchestrator.commands import PlatformCommands
 from openpai.ports.logs import LogChunk
 from openpai.protocol.errors import Refused
 from openpai.scheduler.queue.scheduler import HivedScheduler
+from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
-from openpai.store.settings import SqlSettingsStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
 from tests.simulation.loop import Numbered, VirtualClock

@@ -21,10 +21,10 @@ from openpai.app import loops
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.ports.backend import Action
+from openpai.ports.cluster_settings import CLUSTER
 from openpai.ports.platform import NodeChange
-from openpai.ports.settings import CLUSTER
+from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
-from openpai.store.settings import SqlSettingsStore
 from openpai.store.usage import SqlUsageStore
 from tests.newest import fill
 from tests.simulation.chance import CLUSTERS, ChanceFaults, Luck, promises_text
@@ -278,7 +278,8 @@ class World:
         """Give back every node, promise everything to everybody and lift the limits, as administrators would."""
         settings, usage = SqlSettingsStore(self.database), SqlUsageStore(self.database)
         notes = await settings.node_notes()
-        await settings.set_node_notes(tuple(replace(note, is_drained=False, bad_devices=frozenset()) for note in notes))
+        healthy = tuple(replace(note, is_drained=False, bad_devices=frozenset()) for note in notes)
+        await settings.set_node_notes(healthy, None)
         body = {"promises": ", ".join(f"{name}: 1 GPU" for name in CLUSTERS[: self.luck.virtual_clusters])}
         await settings.set_setting(CLUSTER, body, by="root", at_ms=self.clock.now_ms())
         await usage.set_quota(Quota("", USER, gpus_running=None))

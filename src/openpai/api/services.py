@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock
+from openpai.ports.cluster_settings import SettingsStore
 from openpai.ports.identity import PasswordDirectory, Sealer, SingleSignOn
 from openpai.ports.kept_work import KeptWork
 from openpai.ports.logs import LogReader
 from openpai.ports.platform import Platform
 from openpai.ports.queries import JobQueries
-from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import Storages
 from openpai.ports.usage import UsageStore
 

@@ -19,31 +19,31 @@ from openpai.api.services import Settings as Manners
 from openpai.app.backend import make_backend
 from openpai.app.clock import SystemClock, SystemIdentities
 from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, visit_data_dir
+from openpai.app.disk_guard import Reserve, Room, RoomGuard, require_room_to_start
 from openpai.app.health import DatabaseHealth, Readiness
 from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.keys import unlock
 from openpai.app.leadership import Follower, Leadership
-from openpai.app.room import Reserve, Room, RoomGuard, require_room_to_start
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
 from openpai.app.startup import promise, promised_at_start
 from openpai.backends.host.directory import KEPT
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.model import TASK_FINAL, AttemptKey
 from openpai.logs.files import FileLogs
-from openpai.logs.kept import KeptDirectories
-from openpai.logs.moments import Moments
+from openpai.logs.kept_work import KeptDirectories
 from openpai.logs.retention import Limits, Retention
+from openpai.logs.write_times import Moments
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
+from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate, require_newest
 from openpai.store.queries import SqlJobQueries
-from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault

@@ -16,7 +16,7 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openpai.api.gate import SAFE_DATA
-from openpai.app.connections import Connections, networks, raise_file_limit
+from openpai.app.connection_limits import Connections, networks, raise_file_limit
 from openpai.protocol.errors import Refused
 
 HEAD_MAX_BYTES: Final = 128 * 1024

@@ -12,11 +12,11 @@ import structlog
 from openpai.app.loops import PAUSE_AFTER_ERROR_S, Resync, lead
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader, Secrets
-from openpai.orchestrator.leading import take_over
+from openpai.orchestrator.takeover import take_over
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
+from openpai.ports.cluster_settings import SettingsStore
 from openpai.ports.logs import LogReader
-from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import LEASE_MS, JobStore, LeaseLost
 from openpai.ports.usage import UsageStore

@@ -14,10 +14,10 @@ from typing import Any, Final
 import structlog
 
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.node_sync import look_at_nodes
+from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.reconciling import audit
 from openpai.orchestrator.recording import take_inbox
-from openpai.orchestrator.timing import retry_due
+from openpai.orchestrator.timers import retry_due
 from openpai.orchestrator.turning import turn
 from openpai.ports.store import LEASE_MS, LeaseLost
 from openpai.protocol.errors import Unavailable
@@ -42,7 +42,7 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _timers(leader),
         _news(leader),
         _every(leader, AUDIT_EVERY_S, lambda: audit(leader)),
-        _every(leader, NODES_EVERY_S, lambda: look_at_nodes(leader)),
+        _every(leader, NODES_EVERY_S, lambda: sync_nodes(leader)),
         _every(leader, INBOX_EVERY_S, lambda: take_inbox(leader)),
         _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
         _every(leader, 3600.0, housekeeping),

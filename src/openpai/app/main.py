@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from openpai.app.config_file import ENVIRONMENT_PREFIX, read_into
-from openpai.app.connections import PER_ADDRESS
+from openpai.app.connection_limits import PER_ADDRESS
 from openpai.app.replay import plan, replay
 from openpai.app.settings import (
     AUDIT_DAYS_DEFAULT,

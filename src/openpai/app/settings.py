@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from openpai.app.connections import PER_ADDRESS, networks
+from openpai.app.connection_limits import PER_ADDRESS, networks
 from openpai.protocol.errors import Refused
 
 BackendName = Literal["process", "docker", "simulated"]

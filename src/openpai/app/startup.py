@@ -25,7 +25,7 @@ from openpai.orchestrator.vc_groups import ensure_vc_groups
 from openpai.ports.accounts import AccountStore
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
-from openpai.ports.settings import CLUSTER, SettingsStore
+from openpai.ports.cluster_settings import CLUSTER, SettingsStore
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.scheduler.config.arrangement import check
 

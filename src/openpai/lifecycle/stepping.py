@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from openpai.lifecycle.completion import verdict
 from openpai.lifecycle.diagnosis import (
     STOP_REQUESTED,
     TIME_LIMIT_REACHED,
@@ -43,7 +44,7 @@ from openpai.lifecycle.model import (
     TimeLimitReached,
     Verdict,
 )
-from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy, again, verdict
+from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy, again
 from openpai.lifecycle.table import ImpossibleFact, JobEvent, TaskEvent, job_goal, task_goal
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from openpai.ports.logs import STREAMS
-from openpai.system.space import punch_hole
+from openpai.system.disk_space import punch_hole
 
 HEAD_PART: Final = 4
 """One part in so many of what a stream may keep is its beginning."""

@@ -14,9 +14,9 @@ import structlog
 
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Task, TaskId
+from openpai.orchestrator.job_storages import known_storages
 from openpai.orchestrator.launching import launches
 from openpai.orchestrator.leader import ActiveJobs, Leader
-from openpai.orchestrator.mounting import known_storages
 from openpai.orchestrator.observing import hear
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen
 from openpai.ports.storages import Storage

@@ -11,7 +11,7 @@ import structlog
 from openpai.access.quotas import Quota
 from openpai.lifecycle.model import Fact, Job, TaskId
 from openpai.lifecycle.narration import narrate
-from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy
+from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy
 from openpai.lifecycle.stepping import Stepped, step
 from openpai.lifecycle.table import ImpossibleFact
 from openpai.ports.store import Change, Event, JobRecord, Slot

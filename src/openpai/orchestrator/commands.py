@@ -14,19 +14,19 @@ from typing import Any, Final
 
 from openpai.access.quotas import quotas_for
 from openpai.lifecycle.actions import wanted
+from openpai.lifecycle.completion import plan_of
 from openpai.lifecycle.model import Job, JobPhase, StartRequested, StopRequested, TaskPhase, Verdict
-from openpai.lifecycle.planning import plan_of
 from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.changes import JobUpdate, Remark
-from openpai.orchestrator.holding import in_the_way
+from openpai.orchestrator.holdings import in_the_way
 from openpai.orchestrator.idempotency import check_repeated
+from openpai.orchestrator.job_storages import with_storages
 from openpai.orchestrator.leader import Leader, Secrets
-from openpai.orchestrator.mounting import with_storages
+from openpai.orchestrator.nodes import NodeCommands
 from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.secrets import hidden
-from openpai.orchestrator.sharing import SharingCommands
 from openpai.orchestrator.submitting import (
     check_again,
     check_hardware,
@@ -34,10 +34,11 @@ from openpai.orchestrator.submitting import (
     check_virtual_cluster,
     no_room,
 )
+from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
 from openpai.ports.backend import Backend, KillTask
 from openpai.ports.clock import Clock, Identities
+from openpai.ports.cluster_settings import SettingsStore
 from openpai.ports.platform import Holding, Submitted, Submitter
-from openpai.ports.settings import SettingsStore
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, NewJob
 from openpai.ports.usage import BeyondQuota, UsageStore
@@ -52,7 +53,7 @@ WAITS_OF_A_ROLE: Final = 20
 """Give the reason to wait for so many tasks of a role; the others wait behind them for the same."""
 
 
-class PlatformCommands(SharingCommands):
+class PlatformCommands(NodeCommands, VirtualClusterCommands):
     """`ports.platform.Platform`: the same on a server that leads and on one that does not."""
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Final
 
 from openpai.access.quotas import Quota
 from openpai.orchestrator.leader import Leader
-from openpai.ports.settings import FAIRNESS, ORDERS, Setting
+from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting
 from openpai.ports.usage import UseRow
 from openpai.scheduler.interface import Amount
 from openpai.scheduler.model import Ask, Gang, Limit, Order

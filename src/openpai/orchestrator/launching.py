@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from openpai.lifecycle.model import Task
+from openpai.orchestrator.job_storages import mounts
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.mounting import mounts
 from openpai.orchestrator.secrets import restored
 from openpai.ports.backend import LaunchTask, RegistryAuth
 from openpai.ports.storages import Storage

@@ -7,23 +7,24 @@ it costs a reload and nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
-from openpai.lifecycle.policy import RETRY_POLICY, RetryPolicy
+from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy
 from openpai.orchestrator import gangs
-from openpai.orchestrator.steady import SteadyClock
+from openpai.orchestrator.steady_clock import SteadyClock, Timers
 from openpai.orchestrator.task_ports import PortBook
-from openpai.orchestrator.waiting import Waits
 from openpai.ports.backend import Backend, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
+from openpai.ports.cluster_settings import NodeNote, Setting, SettingsStore
 from openpai.ports.logs import LogReader
-from openpai.ports.settings import NodeNote, Setting, SettingsStore
+from openpai.ports.platform import NotLeading
 from openpai.ports.storages import StorageStore
-from openpai.ports.store import JobRecord, JobStore, Sealed
+from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost, Sealed
 from openpai.ports.usage import UsageStore
 from openpai.scheduler.config.arrangement import Arrangement
 from openpai.scheduler.interface import SharingScheduler
@@ -108,8 +109,8 @@ class Sharing:
     """-1 until it was read."""
     orders: dict[str, Order] = field(default_factory=dict)
     """The order of waiting gangs, by virtual cluster."""
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while nodes are looked at: what is read later must not be overtaken by what was read earlier."""
+    sync: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while nodes and limits are read and passed on, so that older values never replace newer ones."""
 
 
 @dataclass(slots=True)
@@ -134,7 +135,7 @@ class Leader:
     nodes: dict[str, NodeSeen] = field(default_factory=dict)
     sharing: Sharing = field(default_factory=Sharing)
     nudges: Nudges = field(default_factory=Nudges)
-    waits: Waits = field(default_factory=Waits)
+    timers: Timers = field(default_factory=Timers)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a step is saved: one step of a job at a time."""
     grants_given: int = 0
@@ -156,3 +157,29 @@ class Leader:
         """Return a number larger than that of every grant before, under this or any earlier lease."""
         self.grants_given += 1
         return (self.epoch << 32) + self.grants_given
+
+
+class LeaderCommands:
+    """What commands of a server share that need the leader: its state, while this server leads."""
+
+    def __init__(self, store: JobStore, settings: SettingsStore, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self.leader: Leader | None = None
+        """The state of the leader while this server leads."""
+
+    async def _leading(self) -> Leader:
+        """Return the leader's state; raise NotLeading, with the URL of the leader, on any other server."""
+        if self.leader is None:
+            raise NotLeading(await self._store.leader_url(LEASE_MS))
+        return self.leader
+
+    @asynccontextmanager
+    async def _as_leader(self) -> AsyncIterator[Leader]:
+        """Provide the leader's state for a write; raise NotLeading when another server leads or has just taken over."""
+        leader = await self._leading()
+        try:
+            yield leader
+        except LeaseLost as error:
+            raise NotLeading(await self._store.leader_url(LEASE_MS)) from error

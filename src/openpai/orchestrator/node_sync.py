@@ -1,6 +1,6 @@
-"""The pass that looks at the nodes, at what is noted about them and at what was promised, and tells the scheduler.
+"""The pass that reads nodes, the notes about them, promises and limits, and passes changes on to the scheduler.
 
-It reads everything each time, so it does not matter which server wrote it. Only changes reach the scheduler.
+It reads everything each time, so it does not matter which server wrote it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from openpai.orchestrator.draining import deadlines
 from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NodeSeen
-from openpai.ports.settings import CLUSTER, DRAINS, NodeNote
+from openpai.ports.cluster_settings import CLUSTER, DRAINS, NodeNote
 from openpai.protocol.errors import Refused
 from openpai.scheduler.config.arrangement import Arrangement, arrange
 from openpai.scheduler.config.planning import Nodes
@@ -25,10 +25,10 @@ log: Final = structlog.get_logger(__name__)
 _NO_NOTE: Final = NodeNote("")
 
 
-async def look_at_nodes(leader: Leader) -> None:
-    """Tell the scheduler about nodes that came, changed or went, and about promises and limits that changed."""
+async def sync_nodes(leader: Leader) -> None:
+    """Report to the scheduler which nodes, promises and limits changed."""
     sharing = leader.sharing
-    async with sharing.turn:
+    async with sharing.sync:
         seen = {node.name: node for node in await leader.backend.nodes()}
         notes = await _notes(leader, seen)
         sharing.setting = await leader.settings.setting(CLUSTER)
@@ -42,7 +42,7 @@ async def look_at_nodes(leader: Leader) -> None:
 
 
 async def forget_unneeded(leader: Leader) -> None:
-    """Forget nodes that are away, that no promise counts on and of which no administrator said anything."""
+    """Forget nodes that are away, that no promise needs and that no administrator drained or marked."""
     sharing = leader.sharing
     gone = tuple(
         note.name
@@ -53,18 +53,18 @@ async def forget_unneeded(leader: Leader) -> None:
         and not note.bad_devices
     )
     if gone:
-        await leader.settings.forget_nodes(gone)
+        await leader.settings.forget_nodes(gone, leader.epoch)
         sharing.notes = {name: note for name, note in sharing.notes.items() if name not in gone}
-        log.info("nodes that are gone and that nobody needs are forgotten", nodes=", ".join(gone))
+        log.info("forgot nodes that are gone and that no promise needs", nodes=", ".join(gone))
 
 
 async def _notes(leader: Leader, seen: Mapping[str, NodeSeen]) -> dict[str, NodeNote]:
-    """Return what is noted of each node, after noting the sizes of those that are there."""
+    """Return the note about each node, after storing the sizes of those that are there."""
     notes = {note.name: note for note in await leader.settings.node_notes()}
     sizes = {name: _sized(notes.get(name, NodeNote(name)), node) for name, node in seen.items()}
     learnt = tuple(note for name, note in sorted(sizes.items()) if notes.get(name) != note)
     if learnt:
-        await leader.settings.learn_nodes(learnt)
+        await leader.settings.learn_nodes(learnt, leader.epoch)
     return {**notes, **sizes}
 
 
@@ -86,7 +86,7 @@ def _update_nodes(leader: Leader, seen: Mapping[str, NodeSeen], notes: dict[str,
 
 
 def capacity(node: NodeSeen, note: NodeNote | None) -> Node:
-    """Return what of a node may be used: a drained one takes nothing new, marked devices are bad."""
+    """Return what the scheduler may use of a node: a drained one takes no new tasks, marked devices are bad."""
     note = note or _NO_NOTE
     return Node(
         name=node.name,
@@ -135,7 +135,7 @@ def _update_promises(leader: Leader) -> None:
     arranged = _arranged(leader, seen, absent)
     sharing.made_from = made_from
     if arranged.problems != sharing.arrangement.problems:
-        _complain(arranged.problems)
+        _warn(arranged.problems)
     if arranged.config is not None and arranged.config != sharing.arrangement.config:
         demoted = tuple(leader.scheduler.reconfigure(arranged.config).demoted)
         arranged = replace(arranged, demoted=demoted)
@@ -149,11 +149,11 @@ def _arranged(leader: Leader, seen: Nodes, absent: Nodes) -> Arrangement:
     try:
         return arrange(setting.body if setting is not None else None, seen, absent)
     except Refused as error:
-        # It was accepted once, perhaps by another version. Jobs must run all the same.
-        problem = f"the configuration that was set cannot be read, and everything goes to default: {error.message}"
+        # An earlier version may have accepted it. Jobs must run all the same.
+        problem = f"the stored configuration cannot be read, so `default` has everything: {error.message}"
         return replace(arrange(None, seen, absent), problems=(problem,))
 
 
-def _complain(problems: Iterable[str]) -> None:
+def _warn(problems: Iterable[str]) -> None:
     for problem in problems:
-        log.warning("a promise of the cluster's configuration cannot be kept as it is", problem=problem)
+        log.warning("a promise of the cluster's configuration cannot be kept", problem=problem)

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from openpai.protocol.cautions import cautions
 from openpai.protocol.documents import spec_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of
@@ -25,6 +24,7 @@ from openpai.protocol.schema import JobSection
 from openpai.protocol.syntax import unfit_texts
 from openpai.protocol.templates import RENDERED_MAX, is_renderable
 from openpai.protocol.v1 import is_v1, upgrade
+from openpai.protocol.warnings import cautions
 from openpai.protocol.wording import cut
 
 LONG_JOB_BYTES: Final = 64 * 1024

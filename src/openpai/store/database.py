@@ -20,7 +20,7 @@ from sqlalchemy.pool import StaticPool
 
 from openpai.protocol.errors import Refused
 from openpai.store.db_errors import Outage
-from openpai.store.files import OpenFiles
+from openpai.store.sqlite_files import OpenFiles
 from openpai.store.writer import AT_ONCE, Work, Writer, run_alone
 
 T = TypeVar("T")

@@ -16,7 +16,8 @@ from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
 from openpai.store.database import Database
 from openpai.store.leases import SqlLeases
-from openpai.store.quotas import beyond, count_ends, ends_of, lock_of
+from openpai.store.locks import StaleJob, check_lease, newest_epoch, quota_lock, update_jobs
+from openpai.store.quotas import beyond, count_ends, ends_of
 from openpai.store.schema import (
     audit,
     events,
@@ -31,25 +32,6 @@ from openpai.store.schema import (
 from openpai.store.usage import FORGOTTEN_AT_ONCE, audit_columns
 
 _ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
-_CHANGING: Final = (
-    "version",
-    "phase",
-    "virtual_cluster",
-    "priority",
-    "priority_class",
-    "is_stop_requested",
-    "attempt",
-    "retries_counted",
-    "retries_free",
-    "attempt_at_ms",
-    "attempt_started_at_ms",
-    "attempt_ended_at_ms",
-    "started_at_ms",
-    "ended_at_ms",
-    "retry_at_ms",
-    "rank",
-    "checkpoint_at_ms",
-)
 # Made once: making and recognising a statement takes longer than carrying it out.
 _ADD_JOB: Final = jobs.insert()
 _ADD_DETAILS: Final = job_details.insert()
@@ -60,11 +42,6 @@ _ADD_GRANT: Final = grants.insert()
 _TASK_KEY: Final = ("job", "job_attempt", "role", "task_index", "attempt")
 
 _WHOLE: Final = sa.select(jobs, job_details).join(job_details, job_details.c.job == jobs.c.id)
-_UPDATE_JOB: Final = (
-    sa.update(jobs)
-    .where(jobs.c.id == sa.bindparam("of_id"), jobs.c.version == sa.bindparam("of_version"))
-    .values({name: sa.bindparam(name) for name in _CHANGING})
-)
 _UPDATE_OUTCOME: Final = (
     sa.update(job_details).where(job_details.c.job == sa.bindparam("of_id")).values(outcome=sa.bindparam("new_outcome"))
 )
@@ -77,10 +54,6 @@ _RELEASE: Final = sa.delete(grants).where(
 
 ROWS_AT_ONCE: Final = 500
 """A save of more rows would block the event loop too long: it runs in a thread."""
-
-
-class _Stale(Exception):
-    """A job's version is not the one the change started from."""
 
 
 class SqlJobStore(SqlLeases):
@@ -119,12 +92,12 @@ class SqlJobStore(SqlLeases):
             if new.audit is not None:
                 connection.execute(_ADD_AUDIT, audit_columns(new.audit, target=new.record.full_name))
             # A server that is no longer the leader must not keep the job to itself.
-            if epoch is None or self._newest_epoch(connection) != epoch:
+            if epoch is None or newest_epoch(connection) != epoch:
                 connection.execute(_ADD_NEWS, {"job": new.record.job.id})
             return None
 
         # Raised outside `work`: inside, it would undo other submissions of the group and run each alone.
-        refused = await self._database.write(work, lock_of(new.record.user, new.quotas))
+        refused = await self._database.write(work, quota_lock(new.record.user, new.quotas))
         if refused is not None:
             raise refused
 
@@ -192,7 +165,7 @@ class SqlJobStore(SqlLeases):
 
         def work(connection: sa.Connection) -> tuple[Saved, ...]:
             if epoch is not None:
-                self._check_lease(connection, epoch)
+                check_lease(connection, epoch)
             for change in changes:
                 if change.quotas and change.before.job.is_final:
                     refused = beyond(connection, change.before.user, change.quotas, change.after.job.attempt_at_ms or 0)
@@ -201,14 +174,14 @@ class SqlJobStore(SqlLeases):
             try:
                 with connection.begin_nested():
                     self._write(connection, changes, notify=notify)
-            except (_Stale, exc.IntegrityError):
+            except (StaleJob, exc.IntegrityError):
                 if len(changes) > 1:
                     return tuple(self._save_alone(connection, change, notify=notify) for change in changes)
                 return (self._save_alone(connection, changes[0], notify=notify),)
             return (Saved.YES,) * len(changes)
 
         # Only the command to restart a job carries quotas, and commands are saved one by one.
-        locks = [lock_of(change.before.user, change.quotas) for change in changes if change.quotas]
+        locks = [quota_lock(change.before.user, change.quotas) for change in changes if change.quotas]
         size = sum(map(_rows_of, changes))
         return await self._database.write(work, locks[0] if locks else "", is_long=size > ROWS_AT_ONCE)
 
@@ -216,7 +189,7 @@ class SqlJobStore(SqlLeases):
         """Return and remove what other servers left; see `JobStore.take_inbox`."""
 
         def work(connection: sa.Connection) -> tuple[str, ...]:
-            self._check_lease(connection, epoch)
+            check_lease(connection, epoch)
             query = sa.select(inbox.c.id, inbox.c.job).order_by(inbox.c.id).limit(limit)
             found = connection.execute(query).all()
             if found:
@@ -232,7 +205,7 @@ class SqlJobStore(SqlLeases):
         try:
             with connection.begin_nested():
                 self._write(connection, [change], notify=notify)
-        except _Stale:
+        except StaleJob:
             return Saved.STALE
         except exc.IntegrityError:
             return Saved.DEVICE_TAKEN
@@ -247,8 +220,7 @@ class SqlJobStore(SqlLeases):
             }
             for change in changes
         ]
-        if connection.execute(_UPDATE_JOB, updates).rowcount != len(updates):
-            raise _Stale
+        update_jobs(connection, updates)
         _execute(
             connection,
             _UPDATE_OUTCOME,

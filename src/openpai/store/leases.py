@@ -1,29 +1,24 @@
-"""The right to lead: one server has it at a time, and each change of hands has a number, the epoch.
+"""The lease of the leader: one server holds it at a time, and each change of its holder has a number, the epoch.
 
-Servers do not compare their wall clocks: one that is ahead would take the lease from its holder. A lease is over
-for a server that has watched it for as long as it lasts, by a clock that is never set, and saw nobody renew it.
+Servers do not compare their wall clocks: one that is ahead would take the lease from its holder. A server takes a lease
+for expired when it has watched it for as long as it lasts, by a clock that is never set, and saw no renewal.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import sqlalchemy as sa
 
-from openpai.ports.store import LeaseLost
 from openpai.store.database import Database
+from openpai.store.locks import LEADER, check_lease
 from openpai.store.schema import lease
-
-LEADER: Final = "leader"
-_EPOCH: Final = sa.select(lease.c.epoch).where(lease.c.name == LEADER)
-# A share lock keeps a new leader from taking over between a look and the commit that follows it.
-_LOCKED_EPOCH: Final = _EPOCH.with_for_update(read=True)
 
 
 class SqlLeases:
-    """The part of `ports.store.JobStore` that says who leads."""
+    """The part of `ports.store.JobStore` about the lease of the leader."""
 
     def __init__(self, database: Database, steady_ms: Callable[[], int] | None = None) -> None:
         self._database = database
@@ -44,7 +39,7 @@ class SqlLeases:
                 return None
             epoch = int(row.epoch) if row.holder == holder else int(row.epoch) + 1
             until_ms = now_ms + ttl_ms
-            # A renewal has to be seen, also if a clock that was set back says the same time again.
+            # Other servers must see a renewal even if a clock that was set back shows the same time again.
             until_ms += row.until_ms == until_ms
             renewed = {"holder": holder, "epoch": epoch, "until_ms": until_ms, "url": url}
             connection.execute(sa.update(lease).where(lease.c.name == LEADER).values(renewed))
@@ -53,17 +48,17 @@ class SqlLeases:
         return await self._database.write(work)
 
     async def leader_url(self, ttl_ms: int) -> str:
-        """Return where the leading server is; see `JobStore.leader_url`."""
+        """Return the URL of the leading server; see `JobStore.leader_url`."""
         query = sa.select(lease).where(lease.c.name == LEADER, lease.c.holder.is_not(None))
         row = await self._database.read(lambda connection: connection.execute(query).first())
         return row.url or "" if row is not None and self._is_alive(row, ttl_ms) else ""
 
     async def check_lease(self, epoch: int) -> None:
         """Raise LeaseLost when another server leads; see `JobStore.check_lease`."""
-        await self._database.read(lambda connection: self._check_lease(connection, epoch))
+        await self._database.read(lambda connection: check_lease(connection, epoch))
 
     async def release_lease(self, holder: str) -> None:
-        """Give the right to lead back; see `JobStore.release_lease`."""
+        """Give the lease back; see `JobStore.release_lease`."""
         mine = sa.update(lease).where(lease.c.name == LEADER, lease.c.holder == holder).values(holder=None, until_ms=0)
         await self._database.write(lambda connection: connection.execute(mine))
 
@@ -74,20 +69,11 @@ class SqlLeases:
             self._seen, self._seen_at_ms = seen, steady_ms
         return steady_ms - self._seen_at_ms < ttl_ms
 
-    def _check_lease(self, connection: sa.Connection, epoch: int) -> None:
-        newest = self._newest_epoch(connection)
-        if newest != epoch:
-            raise LeaseLost(f"epoch {epoch} is over, {newest} leads")
-
-    def _newest_epoch(self, connection: sa.Connection) -> int | None:
-        newest = connection.execute(_EPOCH if self._database.is_sqlite else _LOCKED_EPOCH).scalar()
-        return None if newest is None else int(newest)
-
 
 def _is_free(row: Any, holder: str) -> bool:
     if row.holder is None or row.holder == holder:
         return True
-    # Only one process at a time may use a place, so another one there is dead: no need to wait for its lease.
+    # Only one process at a time may use a data directory, so another one of the same directory is dead.
     return str(row.holder).rpartition("/")[0] == holder.rpartition("/")[0] != ""
 
 

@@ -4,8 +4,8 @@ The GPU hours of a month are added up as task attempts end, in the transaction t
 month and virtual cluster. Running attempts are counted when a quota is checked. A check therefore costs the same after
 ten attempts as after a million, and gives the same answer as counting all of them. Deleting a job takes nothing away.
 
-Quotas are checked in the transaction that adds the job. SQLite has one writer at a time, whichever server it belongs
-to. Servers over PostgreSQL take the lock named by `lock_of` first, so that no other job of the user is added meanwhile.
+Quotas are checked in the transaction that adds the job. SQLite has one writer at a time among all servers. Servers over
+PostgreSQL take the lock named by `locks.quota_lock` first, so that no other job of the user is added meanwhile.
 """
 
 from __future__ import annotations
@@ -124,8 +124,3 @@ def beyond(connection: sa.Connection, owner: str, quotas: Sequence[Quota], now_m
 
 def _of(quota: Quota, by_cluster: Mapping[str, float]) -> float:
     return by_cluster.get(quota.virtual_cluster, 0) if quota.virtual_cluster else sum(by_cluster.values())
-
-
-def lock_of(owner: str, quotas: Sequence[Quota]) -> str:
-    """Return what the writer must hold while it checks these quotas; nothing when none of them counts jobs."""
-    return f"unfinished jobs of {owner}" if any(quota.jobs_unfinished is not None for quota in quotas) else ""

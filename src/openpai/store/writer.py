@@ -10,10 +10,9 @@ in a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -21,6 +20,7 @@ from sqlalchemy import exc
 
 from openpai.protocol.errors import Broken, Unavailable
 from openpai.store.db_errors import Outage, is_connection_lost
+from openpai.store.locks import take_locks
 from openpai.system.supervision import supervise
 
 T = TypeVar("T")
@@ -29,7 +29,6 @@ Work = Callable[[sa.Connection], T]
 GROUP_MAX: Final = 256
 AT_ONCE: Final = "at once"
 """Of a transaction that writes: it fails rather than wait for another process."""
-_TAKE: Final = sa.text("SELECT pg_advisory_xact_lock(key) FROM unnest(CAST(:keys AS bigint[])) AS key")
 
 
 @dataclass(slots=True)
@@ -147,7 +146,7 @@ class Writer:
 
     def _write(self, group: list[_Write]) -> None:
         with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
-            _take(connection, (write.lock for write in group))
+            take_locks(connection, (write.lock for write in group))
             for write in group:
                 write.result = write.work(connection)
             self._check()
@@ -160,18 +159,8 @@ class Writer:
 def run_alone(engine: sa.Engine, work: Work[T], lock: str, check: Callable[[], None]) -> T:
     """Run `work` in a transaction of its own. `check` raises Unavailable when what is written would be lost."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        _take(connection, (lock,))
+        take_locks(connection, (lock,))
         result = work(connection)
         check()
     check()
     return result
-
-
-def _take(connection: sa.Connection, locks: Iterable[str]) -> None:
-    """Wait for these locks, which the end of the transaction gives back."""
-    names = {lock for lock in locks if lock}
-    # SQLite has one writer at a time anyway.
-    if names and connection.dialect.name == "postgresql":
-        # Before anything else is touched and in one order everywhere, so that no two servers wait for each other.
-        keys = sorted(int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True) for name in names)
-        connection.execute(_TAKE, {"keys": keys})

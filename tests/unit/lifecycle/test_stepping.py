@@ -16,7 +16,7 @@ from openpai.lifecycle.model import (
     TimeLimitReached,
     Verdict,
 )
-from openpai.lifecycle.policy import RETRY_POLICY
+from openpai.lifecycle.retries import RETRY_POLICY
 from openpai.lifecycle.table import ImpossibleFact
 
 from .stories import UNKNOWN, USER, Story, role, task

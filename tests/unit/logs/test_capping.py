@@ -13,7 +13,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.logs.capping import HEAD_PART, cap_logs, hole, shares
 from openpai.logs.files import FileLogs
 from openpai.ports.logs import LogChunk
-from openpai.system.space import punch_hole
+from openpai.system.disk_space import punch_hole
 
 KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
 MIB = 1 << 20

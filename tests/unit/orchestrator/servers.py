@@ -17,9 +17,9 @@ from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NodeSeen
 from openpai.ports.platform import Submitted, Submitter
 from openpai.ports.queries import EventRow, JobRow
+from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.queries import SqlJobQueries
-from openpai.store.settings import SqlSettingsStore
 from openpai.store.usage import SqlUsageStore
 from tests.newest import fill
 from tests.simulation.loop import Numbered, VirtualClock, VirtualLoop

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from openpai.protocol.cautions import EFFECTIVE_PLUGINS, PLUGINS, cautions
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Prerequisite, Resources, TaskRole
+from openpai.protocol.warnings import EFFECTIVE_PLUGINS, PLUGINS, cautions
 from openpai.runtime.plugins import STORAGE_PLUGIN, with_plugins
 
 

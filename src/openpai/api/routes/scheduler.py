@@ -14,7 +14,7 @@ from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import context_of, needs
 from openpai.api.routes.clusters import SIZE_MAX, no_virtual_cluster
 from openpai.api.sessions import Caller
-from openpai.ports.settings import FAIRNESS, ORDERS, Setting
+from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Order
 from openpai.scheduler.queue.fairness import HALF_LIFE_MS

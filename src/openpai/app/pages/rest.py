@@ -19,10 +19,10 @@ from openpai.orchestrator.commands import PlatformCommands
 from openpai.protocol.errors import STATUS_OF
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
+from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
-from openpai.store.settings import SqlSettingsStore
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault

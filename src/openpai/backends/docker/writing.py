@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from openpai.backends.docker.engine import Engine, EngineError
-from openpai.system.measuring import taken_by
+from openpai.system.directory_size import taken_by
 
 
 async def taken_by_container(engine: Engine, name: str, most: int) -> int:

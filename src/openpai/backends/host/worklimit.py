@@ -18,7 +18,7 @@ import structlog
 from openpai.backends.host.attempts import H
 from openpai.backends.host.register import AttemptRegister
 from openpai.lifecycle.model import ExitReason, ExitReport
-from openpai.system.measuring import taken_by
+from openpai.system.directory_size import taken_by
 from openpai.system.supervision import supervise
 
 MEASURE_EVERY_S: Final = 5.0

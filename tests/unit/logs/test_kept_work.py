@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.logs.kept import LEVELS_MAX, KeptDirectories
+from openpai.logs.kept_work import LEVELS_MAX, KeptDirectories
 from openpai.protocol.errors import Refused
 
 KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)

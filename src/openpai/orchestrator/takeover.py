@@ -12,7 +12,7 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.fairness import learn_run_times, learn_use
 from openpai.orchestrator.leader import ActiveJobs, Leader
-from openpai.orchestrator.node_sync import forget_unneeded, look_at_nodes
+from openpai.orchestrator.node_sync import forget_unneeded, sync_nodes
 from openpai.orchestrator.placement_hints import learn_hints, with_hints
 from openpai.orchestrator.reconciling import audit
 from openpai.ports.store import JobRecord
@@ -25,7 +25,7 @@ log: Final = structlog.get_logger(__name__)
 async def take_over(leader: Leader) -> None:
     """Load nodes, promises, jobs, grants and ports from the store, then compare them with what the backend sees."""
     leader.active = ActiveJobs()
-    await look_at_nodes(leader)
+    await sync_nodes(leader)
     await forget_unneeded(leader)
     await learn_use(leader)
     await learn_hints(leader)

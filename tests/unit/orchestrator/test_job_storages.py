@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openpai.orchestrator.mounting import known_storages, mounts, with_storages
+from openpai.orchestrator.job_storages import known_storages, mounts, with_storages
 from openpai.ports.platform import Submitter
 from openpai.ports.storages import Storage
 from openpai.protocol.errors import InvalidProtocol, Refused

@@ -1,4 +1,7 @@
-"""What administrators set while the platform runs: documents by name, each with a version, and notes about nodes."""
+"""Settings of the cluster that administrators change while it runs: versioned documents by name, and notes about nodes.
+
+The settings of one server, such as its port, are `app.settings`.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 CLUSTER: Final = "cluster"
-"""Name of the document that says who was promised what: `{"promises": TEXT}` for `planning.read_promises` (everything
-left goes to `default`), or `{"hived": TEXT}` with a whole configuration in HiveD's format."""
+"""The promises to virtual clusters: `{"promises": TEXT}` for `planning.read_promises` (what is left goes to `default`),
+or `{"hived": TEXT}` with a whole configuration in HiveD's format."""
 DRAINS: Final = "drains"
 """`{"deadlines": {NODE: MS}}`: until when jobs may run on nodes that are drained."""
 FAIRNESS: Final = "fairness"
 """`{"halfLifeHours": NUMBER or null}`."""
 
 PLACEMENT_HINTS: Final = "seats"
-"""What the scheduler needs to restore gangs whose promised cells changed since they were placed, kept by the leader:
-`{"gangs": {GANG: [SEAT, ...]}}`."""
-
-
+"""What the scheduler needs to restore gangs whose promised cells changed since they were placed, written by the leader:
+`{"gangs": {GANG: [PLACEMENT_HINT, ...]}}`."""
 ORDERS: Final = "orders"
 """`{"orders": {VIRTUAL_CLUSTER: "fair", "fifo" or "shortest"}}`; `fair` where none is named."""
 
@@ -36,7 +37,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class NodeNote:
-    """What is remembered of a node beyond what the backend sees."""
+    """What is stored about a node beyond what the backend reports."""
 
     name: str
     cpus: int = 0
@@ -44,7 +45,7 @@ class NodeNote:
     gpus: int = 0
     gpu_model: str = ""
     is_drained: bool = False
-    """Takes nothing new; what runs there runs on."""
+    """Takes no new tasks; those that run there run on."""
     bad_devices: frozenset[int] = field(default=frozenset())
     """Devices an administrator marked as bad."""
     reason: str = ""
@@ -55,14 +56,25 @@ class NodeNote:
 
 
 class SettingsStore(Protocol):
-    """Remembers settings and notes about nodes."""
+    """Stores settings and notes about nodes.
+
+    `epoch` is the lease of a caller that leads: a write raises LeaseLost, writing nothing, when it is no longer the
+    newest. None for a write that any server may make.
+    """
 
     async def setting(self, name: str) -> Setting | None:
         """Return a document, None if it was never set."""
         ...
 
     async def set_setting(
-        self, name: str, body: Mapping[str, Any], *, by: str, at_ms: int, version: int | None = None
+        self,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        by: str,
+        at_ms: int,
+        version: int | None = None,
+        epoch: int | None = None,
     ) -> Setting:
         """Replace a document; raise Refused ConflictSettingError if it is not at `version` any more (None: any)."""
         ...
@@ -71,14 +83,14 @@ class SettingsStore(Protocol):
         """Return the notes about every node, by name."""
         ...
 
-    async def learn_nodes(self, notes: tuple[NodeNote, ...]) -> None:
-        """Remember the sizes and models of these nodes; whatever an administrator said of them stays."""
+    async def learn_nodes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
+        """Store the sizes and models of these nodes; the notes of administrators stay."""
         ...
 
-    async def set_node_notes(self, notes: tuple[NodeNote, ...]) -> None:
-        """Remember or replace these notes."""
+    async def set_node_notes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
+        """Store or replace these notes."""
         ...
 
-    async def forget_nodes(self, names: tuple[str, ...]) -> None:
-        """Forget the notes about these nodes."""
+    async def forget_nodes(self, names: tuple[str, ...], epoch: int | None) -> None:
+        """Delete the notes about these nodes."""
         ...

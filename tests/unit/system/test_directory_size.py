@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from openpai.system.measuring import taken_by
+from openpai.system.directory_size import taken_by
 from openpai.system.removal import remove_tree
 
 MIB = 1 << 20

@@ -1,18 +1,19 @@
-"""Promises and nodes, as administrators change them while jobs run."""
+"""Promises to virtual clusters, as administrators change them while jobs run."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 
 import pytest
+import sqlalchemy as sa
 
-from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.orchestrator.placement_hints import save_hints
+from openpai.ports.cluster_settings import CLUSTER, DRAINS, PLACEMENT_HINTS
 from openpai.ports.platform import NodeChange, NotLeading, Submitter
-from openpai.ports.settings import CLUSTER
+from openpai.ports.store import LeaseLost
 from openpai.protocol.errors import InvalidProtocol, Refused
-from openpai.scheduler.model import Why
+from openpai.store.schema import lease
 from tests.unit.orchestrator.servers import FOUR, Servers, live
 
 HIVED = """
@@ -38,7 +39,7 @@ def healthy(servers: Servers) -> dict[str, int]:
     return {view.name: view.guaranteed.gpus for view in servers.leader.scheduler.virtual_clusters()}
 
 
-def test_without_a_word_everything_is_for_everybody() -> None:
+def test_without_promises_default_has_everything() -> None:
     async def story(servers: Servers) -> None:
         assert promised(servers) == {"default": 16}
         config = await servers.commands.cluster_config()
@@ -73,7 +74,7 @@ def test_promises_that_version_0_1_stored_are_still_kept_and_can_be_changed() ->
     live(story)
 
 
-def test_a_promise_is_changed_and_removed_alone() -> None:
+def test_one_promise_is_changed_and_removed_without_the_others() -> None:
     async def story(servers: Servers) -> None:
         await servers.commands.promise("vision", "1 nodes + 3 GPUs", "root")
         assert promised(servers) == {"default": 9, "vision": 7}
@@ -102,7 +103,7 @@ def test_a_promise_is_changed_and_removed_alone() -> None:
         ("default", None, "ReadOnlyVcError"),
     ],
 )
-def test_a_promise_that_cannot_be_made_changes_nothing(name: str, promise: str | None, code: str) -> None:
+def test_a_promise_that_is_refused_changes_nothing(name: str, promise: str | None, code: str) -> None:
     async def story(servers: Servers) -> None:
         with pytest.raises(Refused) as refused:
             await servers.commands.promise(name, promise, "root")
@@ -114,7 +115,7 @@ def test_a_promise_that_cannot_be_made_changes_nothing(name: str, promise: str |
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a/b", "größe", "n" * 65])
-def test_a_virtual_cluster_has_a_name_that_an_address_can_hold(name: str) -> None:
+def test_the_name_of_a_virtual_cluster_fits_into_a_url(name: str) -> None:
     async def story(servers: Servers) -> None:
         whole = HIVED.replace("  vision:", f"  {json.dumps(name)}:")
         for promise in ({"promises": f"{name}: 1 node", "hived": None}, {"promises": None, "hived": whole}):
@@ -141,7 +142,7 @@ def test_a_virtual_cluster_that_jobs_use_is_not_removed() -> None:
     live(story)
 
 
-def test_who_loses_a_guarantee_runs_on_and_is_named() -> None:
+def test_a_job_that_loses_its_guarantee_runs_on_and_is_named() -> None:
     async def story(servers: Servers) -> None:
         await servers.commands.promise("vision", "4 nodes", "root")
         submitted = await servers.submit("train", vc="vision", gpus=4, instances=3)
@@ -199,76 +200,7 @@ async def _is(so: bool) -> bool:
     return so
 
 
-def test_nodes_that_nobody_needs_are_forgotten_at_the_next_start() -> None:
-    async def story(servers: Servers) -> None:
-        del servers.cluster._nodes["node-04"]
-        await servers.until(lambda: _is(promised(servers) == {"default": 12}))
-        assert len(await servers.commands.nodes()) == 4
-        await servers.restart()
-        await servers.until(lambda: _is(servers.commands.leader is not None))
-        assert [view.name for view in await servers.commands.nodes()] == ["node-01", "node-02", "node-03"]
-
-    live(story)
-
-
-def test_a_drained_node_takes_nothing_new_and_loses_nothing() -> None:
-    async def story(servers: Servers) -> None:
-        first = await servers.submit("first", gpus=4)
-        await servers.in_phase("first", "running")
-        ((node, _),) = servers.where(first.job)
-        view = await servers.commands.change_node(node, NodeChange(is_drained=True, reason="new fans"), "root")
-        assert (view.is_drained, view.drained_because, view.virtual_clusters) == (True, "new fans", ("default",))
-        assert (await servers.row("first")).phase == "running"
-        await servers.submit("others", gpus=4, instances=4)
-        await asyncio.sleep(1)
-        (wait,) = await servers.commands.why("ann", "others")
-        assert wait.code in (Why.NOT_ENOUGH_FREE, Why.UNHEALTHY_NODES)
-        await servers.restart()
-        await servers.until(lambda: _is(servers.commands.leader is not None))
-        await servers.commands.stop("ann", "first", "ann")
-        await servers.in_phase("first", "stopped")
-        assert (await servers.row("others")).phase == "queued"
-        await servers.commands.change_node(node, NodeChange(is_drained=False), "root")
-        await servers.in_phase("others", "running")
-
-    live(story)
-
-
-def test_devices_that_are_marked_as_bad_are_given_to_nobody() -> None:
-    async def story(servers: Servers) -> None:
-        bad = NodeChange(bad_devices=frozenset({0, 2}), reason="fell off\nthe bus")
-        view = await servers.commands.change_node("node-01", bad, "root")
-        assert (view.bad_devices, view.bad_because) == ((0, 2), "fell off the bus")
-        await servers.submit("wide", gpus=4)
-        submitted = await servers.submit("narrow", gpus=2)
-        await servers.in_phase("narrow", "running")
-        await servers.in_phase("wide", "running")
-        assert servers.where(submitted.job) == {("node-01", (1, 3))}
-        await servers.submit("later", gpus=4, instances=2)
-        await asyncio.sleep(1)
-        (wait,) = await servers.commands.why("ann", "later")
-        assert "node-01, bad GPUs 0, 2: fell off the bus" in wait.message
-        with pytest.raises(Refused, match="has no GPU 4, 9"):
-            await servers.commands.change_node("node-01", NodeChange(bad_devices=frozenset({1, 9, 4})), "root")
-        view = await servers.commands.change_node("node-01", NodeChange(bad_devices=frozenset()), "root")
-        assert (view.bad_devices, view.bad_because) == ((), "")
-
-    live(story, virtual_nodes(2, 4))
-
-
-def test_nobody_can_change_a_node_that_is_not_there_or_forget_one_that_is() -> None:
-    async def story(servers: Servers) -> None:
-        with pytest.raises(Refused, match="no node 'n'"):
-            await servers.commands.change_node("n", NodeChange(is_drained=True), "root")
-        with pytest.raises(Refused, match="no node 'n'"):
-            await servers.commands.forget_node("n", "root")
-        with pytest.raises(Refused, match="is there"):
-            await servers.commands.forget_node("node-01", "root")
-
-    live(story)
-
-
-def test_a_whole_configuration_is_taken_as_it_is() -> None:
+def test_a_configuration_in_the_format_of_hived_is_used_unchanged() -> None:
     async def story(servers: Servers) -> None:
         config = await servers.commands.configure(promises=None, hived=HIVED, version=None, by="root")
         assert promised(servers) == {"default": 4, "vision": 4}
@@ -297,7 +229,7 @@ def promise(**about: str) -> dict[str, object]:
     return {"hivedScheduler": {"taskRoles": {"worker": about}}}
 
 
-def test_hardware_that_is_not_there_is_a_fault_of_the_job_file() -> None:
+def test_a_job_that_asks_for_missing_hardware_is_refused_with_the_place_in_its_file() -> None:
     async def story(servers: Servers) -> None:
         await servers.commands.configure(promises=None, hived=HIVED, version=None, by="root")
         for about, vc, message in (
@@ -319,7 +251,7 @@ def test_hardware_that_is_not_there_is_a_fault_of_the_job_file() -> None:
     live(story)
 
 
-def test_a_virtual_cluster_must_be_there_and_be_granted() -> None:
+def test_a_job_needs_a_virtual_cluster_that_exists_and_is_granted() -> None:
     async def story(servers: Servers) -> None:
         await servers.commands.promise("vision", "1 nodes", "root")
         bob = Submitter("bob", frozenset({"default"}))
@@ -335,7 +267,7 @@ def test_a_virtual_cluster_must_be_there_and_be_granted() -> None:
     live(story)
 
 
-def test_a_server_that_does_not_lead_knows_the_names_and_where_the_leader_is() -> None:
+def test_a_server_that_does_not_lead_knows_the_virtual_clusters_and_the_url_of_the_leader() -> None:
     async def story(servers: Servers) -> None:
         other = (await servers.start("b")).commands
         await servers.commands.promise("vision", "1 nodes", "root")
@@ -356,7 +288,7 @@ def job_in(vc: str) -> bytes:
     return job("train", vc=vc)
 
 
-def test_the_scheduler_can_be_looked_into() -> None:
+def test_inspect_and_snapshot_show_the_state_of_the_scheduler() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("train", gpus=4)
         await servers.in_phase("train", "running")
@@ -368,3 +300,45 @@ def test_the_scheduler_can_be_looked_into() -> None:
         assert (view.name, view.used.gpus, view.running) == ("default", 4, 1)
 
     live(story, FOUR)
+
+
+async def depose(servers: Servers) -> None:
+    """Let another server take the lease over without the notice of the one that leads."""
+    taken = sa.update(lease).values(epoch=lease.c.epoch + 1, holder="b/9", url="http://b9")
+    await servers.database.write(lambda connection: connection.execute(taken))
+
+
+def test_a_deposed_leader_writes_no_settings_and_names_the_new_leader() -> None:
+    async def story(servers: Servers) -> None:
+        commands, settings = servers.commands, servers.settings
+        await commands.configure(promises="vision: 1 nodes", hived=None, version=0, by="root")
+        del servers.cluster._nodes["node-04"]
+        await servers.until(lambda: _is(len(servers.leader.nodes) == 3))
+        before = await settings.setting(CLUSTER), await settings.setting(DRAINS), await settings.node_notes()
+        await depose(servers)
+        drain = NodeChange(is_drained=True, reason="new fans", deadline_s=60)
+        for refused in (
+            commands.promise("vision", "2 nodes", "root"),
+            commands.configure(promises="speech: 1 nodes", hived=None, version=None, by="root"),
+            commands.change_node("node-01", drain, "root"),
+            commands.forget_node("node-04", "root"),
+        ):
+            with pytest.raises(NotLeading) as error:
+                await refused
+            assert error.value.url == "http://b9"
+        after = await settings.setting(CLUSTER), await settings.setting(DRAINS), await settings.node_notes()
+        assert after == before
+
+    live(story)
+
+
+def test_a_deposed_leader_saves_no_placement_hints() -> None:
+    async def story(servers: Servers) -> None:
+        leader = servers.leader
+        await depose(servers)
+        leader.active.placement_hints = {"gang": ("hint",)}
+        with pytest.raises(LeaseLost):
+            await save_hints(leader)
+        assert await servers.settings.setting(PLACEMENT_HINTS) is None
+
+    live(story)

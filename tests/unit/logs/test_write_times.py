@@ -9,9 +9,9 @@ import pytest
 
 from openpai.api.log_times import Clock, since, stamped
 from openpai.lifecycle.model import AttemptKey
-from openpai.logs import moments
+from openpai.logs import write_times
 from openpai.logs.files import FileLogs
-from openpai.logs.moments import FILE, Moments, read_moments
+from openpai.logs.write_times import FILE, Moments, read_moments
 from openpai.ports.logs import Moment
 
 KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
@@ -71,7 +71,7 @@ async def test_a_log_without_line_breaks_and_one_with_a_hole_can_be_read_with_ti
 
 @pytest.mark.parametrize("kind", ["nonsense", "pipe", "link", "directory", "huge"])
 def test_what_a_task_puts_in_its_place_harms_nothing(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(moments, "BYTES_MAX", 1000)
+    monkeypatch.setattr(write_times, "BYTES_MAX", 1000)
     directory = Path(write(tmp_path, "text\n"))
     match kind:
         case "nonsense":

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from openpai.lifecycle.model import JobPhase, RetryDue
-from openpai.orchestrator import timing
+from openpai.orchestrator import timers
 from openpai.orchestrator.leader import ActiveJobs, Leader, Nudges, Sharing
-from openpai.orchestrator.timing import retry_due
-from openpai.orchestrator.waiting import Wait, Waits
+from openpai.orchestrator.steady_clock import Timer, Timers
+from openpai.orchestrator.timers import retry_due
 from openpai.ports.store import JobRecord
 
 HOUR_MS = 3_600_000
@@ -39,7 +39,7 @@ class Half(SimpleNamespace):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
     clock = HandClock()
-    monkeypatch.setattr(timing.asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: clock.steady_s))
+    monkeypatch.setattr(timers.asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: clock.steady_s))
     return clock
 
 
@@ -51,11 +51,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(updates)
         leader.active.records.clear()
 
-    monkeypatch.setattr(timing, "change_jobs", change_jobs)
+    monkeypatch.setattr(timers, "change_jobs", change_jobs)
     return found
 
 
-def office_with(clock: HandClock, **job: Any) -> Leader:
+def leader_with(clock: HandClock, **job: Any) -> Leader:
     limit_ms = job.pop("time_limit_ms", None)
     plan = SimpleNamespace(is_gang=True)
     blank = {"id": "j", "retry_at_ms": None, "attempt_started_at_ms": None, "phase": JobPhase.QUEUED, "attempt": 0}
@@ -68,14 +68,14 @@ def office_with(clock: HandClock, **job: Any) -> Leader:
         "policy": policy,
         "sharing": Sharing(),
     }
-    return cast("Leader", Half(nudges=Nudges(), waits=Waits(), **parts))
+    return cast("Leader", Half(nudges=Nudges(), timers=Timers(), **parts))
 
 
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, -1_000, 0, 1_000, HOUR_MS, 24 * HOUR_MS])
 async def test_a_retry_comes_after_its_delay_however_the_clock_is_set(
     clock: HandClock, recorded: list[Any], jump_ms: int
 ) -> None:
-    leader = office_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS + 20_000)
+    leader = leader_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS + 20_000)
     assert await retry_due(leader) == 20_000
     clock.wall_ms += jump_ms
     clock.pass_s(19.9)
@@ -93,7 +93,7 @@ async def test_a_retry_comes_after_its_delay_however_the_clock_is_set(
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, 0, HOUR_MS])
 async def test_a_time_limit_counts_the_time_that_passed(clock: HandClock, recorded: list[Any], jump_ms: int) -> None:
     running = {"phase": JobPhase.RUNNING, "attempt_started_at_ms": T0_MS}
-    leader = office_with(clock, time_limit_ms=60_000, **running)
+    leader = leader_with(clock, time_limit_ms=60_000, **running)
     clock.pass_s(1)
     assert await retry_due(leader) == 59_000
     clock.wall_ms += jump_ms
@@ -108,18 +108,18 @@ async def test_a_time_limit_counts_the_time_that_passed(clock: HandClock, record
 async def test_a_server_that_starts_after_the_clock_was_set_back_waits_no_longer_than_the_wait_is(
     clock: HandClock, recorded: list[Any]
 ) -> None:
-    leader = office_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS + HOUR_MS)
+    leader = leader_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS + HOUR_MS)
     assert await retry_due(leader) == 900_000
-    leader = office_with(clock, phase=JobPhase.RUNNING, attempt_started_at_ms=T0_MS + HOUR_MS, time_limit_ms=5_000)
+    leader = leader_with(clock, phase=JobPhase.RUNNING, attempt_started_at_ms=T0_MS + HOUR_MS, time_limit_ms=5_000)
     assert await retry_due(leader) == 5_000
-    leader = office_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS - HOUR_MS)
+    leader = leader_with(clock, phase=JobPhase.BACKING_OFF, retry_at_ms=T0_MS - HOUR_MS)
     await retry_due(leader)
     assert len(recorded) == 1
 
 
-def test_a_wait_that_is_over_is_forgotten_and_a_new_one_begins_anew() -> None:
-    waits, wait = Waits(), Wait("j", False, 1_000, 5_000)
-    assert waits.left_ms([wait], 0, 0) == {wait: 1_000}
-    assert waits.left_ms([], 0, 500) == {}
-    assert waits.left_ms([wait], 0, 500) == {wait: 1_000}
-    assert waits.left_ms([replaced := wait._replace(at_ms=9_000)], 0, 500) == {replaced: 5_000}
+def test_a_timer_that_is_not_asked_for_any_more_is_forgotten_and_starts_again() -> None:
+    known, timer = Timers(), Timer("j", False, 1_000, 5_000)
+    assert known.left_ms([timer], 0, 0) == {timer: 1_000}
+    assert known.left_ms([], 0, 500) == {}
+    assert known.left_ms([timer], 0, 500) == {timer: 1_000}
+    assert known.left_ms([replaced := timer._replace(at_ms=9_000)], 0, 500) == {replaced: 5_000}

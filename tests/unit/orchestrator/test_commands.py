@@ -16,8 +16,8 @@ from openpai.orchestrator.launching import launches
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.submitting import no_room
 from openpai.ports.backend import LaunchTask
+from openpai.ports.cluster_settings import FAIRNESS
 from openpai.ports.platform import Submitter
-from openpai.ports.settings import FAIRNESS
 from openpai.ports.store import JobRecord
 from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota
 from openpai.protocol.errors import Refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openpai.orchestrator.gangs import job_of
-from openpai.ports.settings import PLACEMENT_HINTS
+from openpai.ports.cluster_settings import PLACEMENT_HINTS
 from openpai.protocol.errors import Refused
 from tests.unit.orchestrator.servers import Servers, live
 

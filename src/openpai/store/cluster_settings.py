@@ -1,4 +1,4 @@
-"""Remembering what administrators set, and what is known of nodes that are not there at the moment."""
+"""Stores the settings of the cluster that administrators change, and notes about nodes, also of those that are away."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from openpai.ports.settings import NodeNote, Setting
+from openpai.ports.cluster_settings import NodeNote, Setting
 from openpai.protocol.errors import Refused
 from openpai.store.database import Database
+from openpai.store.locks import check_lease
 from openpai.store.schema import node_notes, settings
 
 _SIZE: Final = ("cpus", "memory_mb", "gpus", "gpu_model")
 
 
 class SqlSettingsStore:
-    """`ports.settings.SettingsStore` over SQLite or PostgreSQL."""
+    """`ports.cluster_settings.SettingsStore` over SQLite or PostgreSQL."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -30,11 +31,19 @@ class SqlSettingsStore:
         return Setting(**{**row, "body": json.loads(row["body"])}) if row else None
 
     async def set_setting(
-        self, name: str, body: Mapping[str, Any], *, by: str, at_ms: int, version: int | None = None
+        self,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        by: str,
+        at_ms: int,
+        version: int | None = None,
+        epoch: int | None = None,
     ) -> Setting:
         """Replace a document; see `SettingsStore.set_setting`."""
 
         def work(connection: sa.Connection) -> Setting:
+            _fence(connection, epoch)
             query = sa.select(settings.c.version).where(settings.c.name == name).with_for_update()
             known = connection.execute(query).scalar() or 0
             if version is not None and version != known:
@@ -63,10 +72,11 @@ class SqlSettingsStore:
         found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
         return tuple(NodeNote(**{**row, "bad_devices": frozenset(json.loads(row["bad_devices"]))}) for row in found)
 
-    async def learn_nodes(self, notes: tuple[NodeNote, ...]) -> None:
+    async def learn_nodes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
         """Remember the sizes and models of nodes; see `SettingsStore.learn_nodes`."""
 
         def work(connection: sa.Connection) -> None:
+            _fence(connection, epoch)
             for row in map(_columns, notes):
                 size = {name: row[name] for name in _SIZE}
                 known = sa.update(node_notes).where(node_notes.c.name == row["name"]).values(size)
@@ -75,21 +85,31 @@ class SqlSettingsStore:
 
         await self._database.write(work)
 
-    async def set_node_notes(self, notes: tuple[NodeNote, ...]) -> None:
+    async def set_node_notes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
         """Remember or replace these notes; see `SettingsStore.set_node_notes`."""
         rows = [_columns(note) for note in notes]
 
         def work(connection: sa.Connection) -> None:
+            _fence(connection, epoch)
             connection.execute(sa.delete(node_notes).where(node_notes.c.name.in_([row["name"] for row in rows])))
             if rows:
                 connection.execute(node_notes.insert(), rows)
 
         await self._database.write(work)
 
-    async def forget_nodes(self, names: tuple[str, ...]) -> None:
+    async def forget_nodes(self, names: tuple[str, ...], epoch: int | None) -> None:
         """Forget the notes about these nodes; see `SettingsStore.forget_nodes`."""
-        gone = sa.delete(node_notes).where(node_notes.c.name.in_(names))
-        await self._database.write(lambda connection: connection.execute(gone))
+
+        def work(connection: sa.Connection) -> None:
+            _fence(connection, epoch)
+            connection.execute(sa.delete(node_notes).where(node_notes.c.name.in_(names)))
+
+        await self._database.write(work)
+
+
+def _fence(connection: sa.Connection, epoch: int | None) -> None:
+    if epoch is not None:
+        check_lease(connection, epoch)
 
 
 def _changed(name: str, version: int) -> Refused:

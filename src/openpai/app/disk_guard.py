@@ -26,7 +26,7 @@ import structlog
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.capping import cap_logs
 from openpai.protocol.errors import Refused, Unavailable
-from openpai.system.space import keep_room, space_of
+from openpai.system.disk_space import keep_room, space_of
 
 LOOK_S: Final = 0.05
 """How often the free room of the disk is looked at."""

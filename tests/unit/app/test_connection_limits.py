@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from openpai.app.connections import TOTAL_MAX, Connections, networks
+from openpai.app.connection_limits import TOTAL_MAX, Connections, networks
 from openpai.protocol.errors import Refused
 
 
@@ -60,7 +60,7 @@ def test_what_is_no_address_is_refused(name: str) -> None:
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
     hard = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 4096)
     code = (
-        "import resource as r; from openpai.app.connections import raise_file_limit as f;"
+        "import resource as r; from openpai.app.connection_limits import raise_file_limit as f;"
         f"r.setrlimit(r.RLIMIT_NOFILE, (256, {hard})); print(f(), r.getrlimit(r.RLIMIT_NOFILE)[0])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

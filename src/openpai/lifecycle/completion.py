@@ -1,75 +1,31 @@
-"""When a job attempt is over, and whether to try again.
+"""The completion policy: when a job attempt is over, and with which outcome.
 
-Completion follows the protocol: a task role fails the attempt when `min_failed` of its tasks failed, makes it
-succeed when `min_succeeded` succeeded, and -1 switches a rule off; when every task is over and no rule fired,
-the attempt succeeded. Retries follow the diagnosed cause: what the platform did to a job is tried again without
-being counted, with growing delays and up to a ceiling; what the user did is not tried again; what nobody can
-tell is tried as often as the owner allowed.
+A task role fails the attempt when `min_failed` of its tasks failed, and lets it succeed when `min_succeeded` of them
+succeeded; -1 switches a rule off. When every task is over and no rule applied, the attempt succeeded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
-from zlib import crc32
 
-from openpai.lifecycle.model import (
-    Behavior,
-    Diagnosis,
-    Outcome,
-    Plan,
-    Retries,
-    RolePlan,
-    Task,
-    TaskId,
-    TaskPhase,
-    Tasks,
-    Verdict,
-)
+from openpai.lifecycle.model import Outcome, Plan, RolePlan, Task, TaskId, TaskPhase, Tasks, Verdict
+from openpai.protocol.job import JobSpec
 from openpai.protocol.wording import plural
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How patiently the platform repeats what was not the user's fault. Delays in milliseconds."""
-
-    free_max: int = 10
-    """Ceiling on uncounted retries of one job, and of one task of a job that is no gang."""
-    delay_first_ms: int = 1_000
-    delay_max_ms: int = 300_000
-    conflict_delay_min_ms: int = 60_000
-    conflict_delay_max_ms: int = 900_000
-
-
-RETRY_POLICY: Final = RetryPolicy()
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Try again after `delay_ms`, with the retry counters as they are then."""
-
-    delay_ms: int
-    retries: Retries
-
-
-def again(
-    diagnosis: Diagnosis | None, made: Retries, counted_max: int, who: str, policy: RetryPolicy = RETRY_POLICY
-) -> Again | None:
-    """Return when to try again after a failure, or None when that was the last time.
-
-    `who` spreads the delays of jobs that got into each other's way.
-    """
-    behavior = diagnosis.behavior if diagnosis else Behavior.UNKNOWN
-    if behavior is Behavior.UNKNOWN and made.counted < counted_max:
-        return Again(0, Retries(made.counted + 1, made.free))
-    if behavior in (Behavior.TRANSIENT, Behavior.TRANSIENT_CONFLICT) and made.free < policy.free_max:
-        delay_ms = min(policy.delay_first_ms << made.free, policy.delay_max_ms)
-        if behavior is Behavior.TRANSIENT_CONFLICT:
-            span_ms = policy.conflict_delay_max_ms - policy.conflict_delay_min_ms + 1
-            delay_ms = policy.conflict_delay_min_ms + crc32(f"{who}/{made.free}".encode()) % span_ms
-        return Again(delay_ms, Retries(made.counted, made.free + 1))
-    return None
+def plan_of(spec: JobSpec) -> Plan:
+    """Return the plan of a specification."""
+    roles = tuple(
+        RolePlan(
+            name=role.name,
+            instances=role.instances,
+            min_failed=role.completion.min_failed,
+            min_succeeded=role.completion.min_succeeded,
+            task_retry_count=role.task_retry_count,
+        )
+        for role in spec.task_roles
+    )
+    return Plan(roles=roles, job_retry_count=spec.job_retry_count, is_gang=spec.is_gang)
 
 
 def verdict(plan: Plan, tasks: Mapping[TaskId, Task]) -> Outcome | None:

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from openpai.app.connections import Connections
+from openpai.app.connection_limits import Connections
 from openpai.app.http_guard import BODY_LEAST_BYTES_PER_S, LOOK_S, BoundedHeads
 
 HEAD = b"PUT /file HTTP/1.1\r\ncontent-length: 3\r\n\r\n"

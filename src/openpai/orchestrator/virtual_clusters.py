@@ -1,0 +1,124 @@
+"""Commands of administrators about virtual clusters: which there are, and what is promised to them.
+
+Only the leader's scheduler knows them. Any other server answers with NotLeading, which names the leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from openpai.orchestrator import gangs
+from openpai.orchestrator.fairness import learn_limits
+from openpai.orchestrator.leader import Leader, LeaderCommands
+from openpai.orchestrator.node_sync import absent_nodes, seen_nodes, sync_nodes
+from openpai.ports.cluster_settings import CLUSTER
+from openpai.ports.platform import ClusterConfig
+from openpai.protocol.errors import Refused
+from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
+from openpai.scheduler.config.arrangement import check, names_in
+from openpai.scheduler.config.editing import no_virtual_cluster, with_promise
+from openpai.scheduler.config.promises import promised_text
+from openpai.scheduler.interface import Amount, VcView
+
+
+class VirtualClusterCommands(LeaderCommands):
+    """The part of `ports.platform.Platform` about virtual clusters and the scheduler."""
+
+    _names: tuple[int, frozenset[str]] = -1, frozenset()
+    """The version of the setting that was read last, and the virtual clusters in it."""
+
+    async def _known_clusters(self) -> frozenset[str]:
+        if self.leader is not None:
+            return self.leader.sharing.arrangement.virtual_clusters | {DEFAULT_VIRTUAL_CLUSTER}
+        setting = await self._settings.setting(CLUSTER)
+        version = setting.version if setting is not None else 0
+        if self._names[0] != version:
+            self._names = version, names_in(setting.body if setting is not None else None)
+        return self._names[1]
+
+    async def virtual_clusters(self) -> tuple[VcView, ...]:
+        """Return every virtual cluster; see `Platform.virtual_clusters`."""
+        return (await self._leading()).scheduler.virtual_clusters()
+
+    async def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
+        """Return the amounts of one device of each type; see `Platform.sku_types`."""
+        leader = await self._leading()
+        if virtual_cluster is not None and virtual_cluster not in await self._known_clusters():
+            raise no_virtual_cluster(virtual_cluster)
+        return leader.scheduler.sku_types(virtual_cluster)
+
+    async def cluster_config(self) -> ClusterConfig:
+        """Return the promises to virtual clusters; see `Platform.cluster_config`."""
+        return _config(await self._leading())
+
+    async def configure(
+        self, *, promises: str | None, hived: str | None, version: int | None, by: str
+    ) -> ClusterConfig:
+        """Replace the promises; see `Platform.configure`."""
+        if (promises is None) == (hived is None):
+            message = "a configuration is either promises or a whole configuration in HiveD's format"
+            raise Refused("BadConfigurationError", message, "give one of the two")
+        body = {"promises": promises} if promises is not None else {"hived": hived}
+        async with self._as_leader() as leader:
+            return await _configure(leader, body, version, by)
+
+    async def promise(self, virtual_cluster: str, promise: str | None, by: str) -> ClusterConfig:
+        """Change the promise to one virtual cluster; see `Platform.promise`."""
+        if virtual_cluster == DEFAULT_VIRTUAL_CLUSTER:
+            message = "`default` has what no other virtual cluster is promised"
+            raise Refused("ReadOnlyVcError", message, "promise the other virtual clusters more or less")
+        async with self._as_leader() as leader:
+            setting = await leader.settings.setting(CLUSTER)
+            body = with_promise(setting.body if setting is not None else None, virtual_cluster, promise)
+            if promise is None:
+                _refuse_in_use(leader, virtual_cluster)
+            return await _configure(leader, body, setting.version if setting is not None else 0, by)
+
+    async def inspect(self) -> Mapping[str, Any]:
+        """Return cells and gangs in HiveD's own shapes; see `Platform.inspect`."""
+        return (await self._leading()).scheduler.inspect()
+
+    async def scheduler_snapshot(self) -> Mapping[str, Any]:
+        """Return the scheduler's whole state; see `Platform.scheduler_snapshot`."""
+        return (await self._leading()).scheduler.snapshot()
+
+    async def limits_changed(self) -> None:
+        """Read limits again; see `Platform.limits_changed`. A leader elsewhere reads them at its next pass."""
+        leader = self.leader
+        if leader is not None:
+            async with leader.sharing.sync:
+                await learn_limits(leader)
+
+
+async def _configure(leader: Leader, body: dict[str, Any], version: int | None, by: str) -> ClusterConfig:
+    notes = leader.sharing.notes.values()
+    check(body, [*seen_nodes(leader.nodes.values()), *absent_nodes(notes, leader.nodes)])
+    now_ms = leader.clock.now_ms()
+    await leader.settings.set_setting(CLUSTER, body, by=by, at_ms=now_ms, version=version, epoch=leader.epoch)
+    before = leader.sharing.arrangement
+    await sync_nodes(leader)
+    config = _config(leader)
+    return config if leader.sharing.arrangement is not before else replace(config, demoted=())
+
+
+def _refuse_in_use(leader: Leader, virtual_cluster: str) -> None:
+    jobs = [found.full_name for found in leader.active.records.values() if found.virtual_cluster == virtual_cluster]
+    if jobs:
+        more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+        message = f"virtual cluster {virtual_cluster!r} is in use by {jobs[0]}{more}"
+        raise Refused("RemoveRunningVcError", message, "wait for them to end, or stop them")
+
+
+def _config(leader: Leader) -> ClusterConfig:
+    setting = leader.sharing.setting
+    arrangement = leader.sharing.arrangement
+    jobs = (leader.active.records.get(gangs.job_of(gang)) for gang in arrangement.demoted)
+    return ClusterConfig(
+        promises=(promised_text(setting.body) if setting.body.get("hived") is None else None) if setting else "",
+        hived=arrangement.text,
+        version=setting.version if setting is not None else 0,
+        problems=arrangement.problems,
+        demoted=tuple(dict.fromkeys(found.full_name for found in jobs if found is not None)),
+    )

@@ -1,0 +1,40 @@
+"""What `SettingsStore` promises of writes under a lease, asked of SQLite and of PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from openpai.ports.cluster_settings import CLUSTER, NodeNote
+from openpai.ports.store import LeaseLost
+from openpai.store.cluster_settings import SqlSettingsStore
+from openpai.store.database import Database
+from openpai.store.jobs import SqlJobStore
+
+Write = Callable[[SqlSettingsStore, int | None], Awaitable[object]]
+
+WRITES: dict[str, Write] = {
+    "set_setting": lambda store, epoch: store.set_setting(CLUSTER, {"new": 1}, by="root", at_ms=2, epoch=epoch),
+    "learn_nodes": lambda store, epoch: store.learn_nodes((NodeNote("node-1", cpus=9), NodeNote("node-2")), epoch),
+    "set_node_notes": lambda store, epoch: store.set_node_notes((NodeNote("node-1", is_drained=True),), epoch),
+    "forget_nodes": lambda store, epoch: store.forget_nodes(("node-1",), epoch),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_of_a_leader_whose_lease_was_taken_is_refused(database: Database, name: str) -> None:
+    jobs, store = SqlJobStore(database), SqlSettingsStore(database)
+    deposed = await jobs.lease("a/1", 0, 15_000)
+    await store.set_setting(CLUSTER, {"old": 1}, by="root", at_ms=1, epoch=deposed)
+    await store.set_node_notes((NodeNote("node-1", cpus=4),), deposed)
+    # Another process of the same data directory takes the lease over at once.
+    newest = await jobs.lease("a/2", 0, 15_000)
+    assert (deposed, newest) == (1, 2)
+    before = await store.setting(CLUSTER), await store.node_notes()
+    with pytest.raises(LeaseLost):
+        await WRITES[name](store, deposed)
+    assert (await store.setting(CLUSTER), await store.node_notes()) == before
+    await WRITES[name](store, newest)
+    after = await store.setting(CLUSTER), await store.node_notes()
+    assert after != before

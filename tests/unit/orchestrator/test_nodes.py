@@ -1,0 +1,90 @@
+"""Nodes, as administrators drain, mark and forget them while jobs run."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.ports.platform import NodeChange
+from openpai.protocol.errors import Refused
+from openpai.scheduler.model import Why
+from tests.unit.orchestrator.servers import Servers, live
+
+
+def promised(servers: Servers) -> dict[str, int]:
+    return {view.name: view.total.gpus for view in servers.leader.scheduler.virtual_clusters()}
+
+
+async def _is(so: bool) -> bool:
+    return so
+
+
+def test_nodes_that_are_away_and_that_no_promise_needs_are_forgotten_at_the_next_start() -> None:
+    async def story(servers: Servers) -> None:
+        del servers.cluster._nodes["node-04"]
+        await servers.until(lambda: _is(promised(servers) == {"default": 12}))
+        assert len(await servers.commands.nodes()) == 4
+        await servers.restart()
+        await servers.until(lambda: _is(servers.commands.leader is not None))
+        assert [view.name for view in await servers.commands.nodes()] == ["node-01", "node-02", "node-03"]
+
+    live(story)
+
+
+def test_a_drained_node_takes_no_new_tasks_and_keeps_those_it_has() -> None:
+    async def story(servers: Servers) -> None:
+        first = await servers.submit("first", gpus=4)
+        await servers.in_phase("first", "running")
+        ((node, _),) = servers.where(first.job)
+        view = await servers.commands.change_node(node, NodeChange(is_drained=True, reason="new fans"), "root")
+        assert (view.is_drained, view.drained_because, view.virtual_clusters) == (True, "new fans", ("default",))
+        assert (await servers.row("first")).phase == "running"
+        await servers.submit("others", gpus=4, instances=4)
+        await asyncio.sleep(1)
+        (wait,) = await servers.commands.why("ann", "others")
+        assert wait.code in (Why.NOT_ENOUGH_FREE, Why.UNHEALTHY_NODES)
+        await servers.restart()
+        await servers.until(lambda: _is(servers.commands.leader is not None))
+        await servers.commands.stop("ann", "first", "ann")
+        await servers.in_phase("first", "stopped")
+        assert (await servers.row("others")).phase == "queued"
+        await servers.commands.change_node(node, NodeChange(is_drained=False), "root")
+        await servers.in_phase("others", "running")
+
+    live(story)
+
+
+def test_no_job_gets_a_device_that_is_marked_as_bad() -> None:
+    async def story(servers: Servers) -> None:
+        bad = NodeChange(bad_devices=frozenset({0, 2}), reason="fell off\nthe bus")
+        view = await servers.commands.change_node("node-01", bad, "root")
+        assert (view.bad_devices, view.bad_because) == ((0, 2), "fell off the bus")
+        await servers.submit("wide", gpus=4)
+        submitted = await servers.submit("narrow", gpus=2)
+        await servers.in_phase("narrow", "running")
+        await servers.in_phase("wide", "running")
+        assert servers.where(submitted.job) == {("node-01", (1, 3))}
+        await servers.submit("later", gpus=4, instances=2)
+        await asyncio.sleep(1)
+        (wait,) = await servers.commands.why("ann", "later")
+        assert "node-01, bad GPUs 0, 2: fell off the bus" in wait.message
+        with pytest.raises(Refused, match="has no GPU 4, 9"):
+            await servers.commands.change_node("node-01", NodeChange(bad_devices=frozenset({1, 9, 4})), "root")
+        view = await servers.commands.change_node("node-01", NodeChange(bad_devices=frozenset()), "root")
+        assert (view.bad_devices, view.bad_because) == ((), "")
+
+    live(story, virtual_nodes(2, 4))
+
+
+def test_a_missing_node_cannot_be_changed_nor_a_present_one_forgotten() -> None:
+    async def story(servers: Servers) -> None:
+        with pytest.raises(Refused, match="no node 'n'"):
+            await servers.commands.change_node("n", NodeChange(is_drained=True), "root")
+        with pytest.raises(Refused, match="no node 'n'"):
+            await servers.commands.forget_node("n", "root")
+        with pytest.raises(Refused, match="still reports"):
+            await servers.commands.forget_node("node-01", "root")
+
+    live(story)
