@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.decision import Proposal, decide
+from openpai.scheduler.cells.decision import Proposal, decide, lacks_devices
 from openpai.scheduler.cells.feasibility import broken_rule, refusal, too_large
 from openpai.scheduler.cells.guarantees import settle_guarantees
 from openpai.scheduler.cells.journal import remove
@@ -160,14 +160,26 @@ class Hived:
             return reason_to_wait(self.cluster, request)
         proposal = decide(self.cluster, request, now_ms)
         if proposal is None:
-            _remember(self._failed, shape, freed)
-            self.cluster.watch(request)
+            self._note_failure(request, shape, freed)
             return reason_to_wait(self.cluster, request)
         self._proposal = self.cluster.proposal = proposal
         proposal.spots = tuple(
             [Spot(part.node_cell.name, part.node_cell.numbers(part.mask)) for part in proposal.parts]
         )
         return _answer(proposal)
+
+    def _note_failure(self, request: GangRequest, shape: Shape, freed: int) -> None:
+        _remember(self._failed, shape, freed)
+        self.cluster.watch(request)
+
+    def still_lacks_devices(self, requests: Sequence[GangRequest]) -> bool:
+        """Return whether gangs that found no room together find none now for sure; much quicker than `schedule`."""
+        cluster = self.cluster
+        if not any(lacks_devices(cluster, request) for request in requests):
+            return False
+        if len(requests) == 1:
+            self._note_failure(requests[0], shape_of(requests[0]), cluster.freed[requests[0].virtual_cluster])
+        return True
 
     def forget_failure(self, request: GangRequest) -> None:
         """Look at a gang like this again even if nothing was freed: devices that were held are not any more."""

@@ -89,13 +89,25 @@ def candidate_chains(cluster: Cluster, request: GangRequest) -> list[Chain]:
     return sorted(chains, key=lambda chain: -len(chain.node_cells)) if len(chains) > 1 else chains
 
 
+def lacks_devices(cluster: Cluster, request: GangRequest) -> bool:
+    """Return whether a gang with a guarantee finds no place for sure, by counting devices alone."""
+    if request.priority == OPPORTUNISTIC:
+        return False
+    need = request.devices
+    for share in candidate_shares(cluster, request):
+        missing = need - share.size + share.claimed
+        if missing <= 0 or missing <= share.claimed_below(request.priority):
+            return False
+    return True
+
+
 def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Proposal | None:
     """Return a trial that gives every member its place, or None if there is none. None leaves no trace."""
     if request.priority == OPPORTUNISTIC:
         return _decide_opportunistic(cluster, request)
     price = price_of(cluster, now_ms)
     shares = candidate_shares(cluster, request)
-    need = sum(leaves * count for count, leaves in request.members)
+    need = request.devices
     count, largest = _largest(request)
     roomy = [share for share in shares if share.size - share.claimed >= need and _has_room(share, count, largest)]
     ways: list[Callable[[Placement, VcShare, Within | None], list[Part] | None]] = [

@@ -62,6 +62,11 @@ class GangRequest:
         is_bound = self.topology is not None and self.topology.is_required
         return is_bound or self.nodes is not None or bool(self.groups)
 
+    @property
+    def devices(self) -> int:
+        """Return how many devices it needs in all."""
+        return sum([count * leaves for count, leaves in self.members])
+
     def sizes(self) -> tuple[int, ...]:
         """Return how many devices each member needs, in order."""
         return tuple(leaves for count, leaves in self.members for _ in range(count))

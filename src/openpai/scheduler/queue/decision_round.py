@@ -92,11 +92,10 @@ class Round:
         if state.running.limits.exceeded(gang) is not None:
             return None
         before = cluster.freed.get(lane.group, 0)
-        if lane.looked_at != before or lane.answer is None:
-            decision = self._decide(waiting)
-            if not isinstance(decision, HivedWait):
-                return decision
-            lane.answer, lane.looked_at = decision, before
+        answer = self._answer(lane, waiting, before)
+        if not isinstance(answer, HivedWait):
+            return answer
+        lane.answer, lane.looked_at = answer, before
         if not lane.group:
             return None
         kept = state.kept.get(lane.group)
@@ -109,9 +108,18 @@ class Round:
         borrowing = self._borrow(lane, waiting) if may_borrow(waiting) else None
         if borrowing is not None:
             return borrowing
-        if lane.answer.code is not Code.TOO_LARGE:
+        if answer.code is not Code.TOO_LARGE:
             self._kept.note_failure(lane.group, waiting)
         return None
+
+    def _answer(self, lane: Lane, waiting: Waiting, freed: int) -> Decision | HivedWait:
+        """Decide about a gang, unless what was freed since its lane was looked at is too little for sure."""
+        last = lane.answer
+        if last is None or (lane.looked_at != freed and last.code is Code.TOO_LARGE):
+            return self._decide(waiting)
+        if lane.looked_at == freed or self._state.core.still_lacks_devices(waiting.requests):
+            return last
+        return self._decide(waiting)
 
     def _pass(self, lane: Lane, waiting: Waiting, kept: Kept, freed: int) -> Decision | None:
         """Start a gang on kept cells if it should have left them by the time they are needed."""
@@ -189,7 +197,7 @@ class Round:
             # It was accepted under another configuration, and a later one may satisfy it.
             return HivedWait(gang.id, Code.TOO_LARGE, refused.message, "a configuration that has what it asks for")
         if isinstance(answers, HivedWait):
-            return replace(answers, gang=gang.id)
+            return answers if answers.gang == gang.id else replace(answers, gang=gang.id)
         victims = {name for answer in answers if isinstance(answer, HivedPreempt) for name in answer.victims}
         if not may_preempt and (victims or any(answer.displaced for answer in answers)):
             # It would have to wait for its victims to leave, so it might not end in time.

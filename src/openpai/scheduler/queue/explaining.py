@@ -101,15 +101,13 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     lane = state.queue.lane_of(gang.id)
     if lane.answer is None:
         return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
-    answer = lane.answer
-    if answer.code is Code.TOO_LARGE:
-        return _too_large(state, gang, answer.message)
-    # What was free when it was looked at may have been given to others since.
-    now = state.core.reason_now(waiting.requests)
-    kept = _kept_from(state, waiting) if now is None else None
-    if kept is not None:
-        return kept
-    answer = now or answer
+    if lane.answer.code is Code.TOO_LARGE:
+        return _too_large(state, gang, lane.answer.message)
+    # The answer may be old: much may have been freed, and given to others, since the gang was looked at.
+    answer = state.core.reason_now(waiting.requests)
+    if answer is None:
+        freed = "what it needs has become free; the scheduler has not looked at it since"
+        return _kept_from(state, waiting) or (Why.NOT_YET_LOOKED_AT, freed, "a moment's patience")
     message = answer.message + _share(state, waiting) + _out_of_service(state, answer.unhealthy_chain)
     return WHY_OF[answer.code], message, answer.unblock
 
