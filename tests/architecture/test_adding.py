@@ -34,6 +34,15 @@ _NOT_IN_THE_CLIENT: Final = frozenset(
     | {"", "clusterstatus", "physicalcluster", "virtualclusters"}
 )
 
+# Files that hold no noun of their own; every other file is named as the file of its routes.
+_OF_NO_NOUN: Final[dict[str, set[str]]] = {
+    "wire": {"answers", "doc", "exits", "states"},
+    "api/shapes": {"csv_tables", "exits", "job_lists"},
+    "api/openapi": {"examples", "operations", "wording", "writing"},
+    "client/calls": {"naming"},
+    "client/model": {"reading"},
+}
+
 
 def names(pattern: str) -> list[str]:
     """Return the modules below `src/openpai` that match a pattern, as Python imports them."""
@@ -63,6 +72,14 @@ def test_each_section_of_the_page_names_its_files_and_the_tests() -> None:
 def test_every_file_of_routes_is_served() -> None:
     with_routes = {name for name in names("api/routes/*.py") if hasattr(import_module(name), "router")}
     assert with_routes == {module.__name__ for module in ROUTERS}
+
+
+@pytest.mark.parametrize("floor", _OF_NO_NOUN)
+def test_a_noun_has_one_file_name_on_every_floor(floor: str) -> None:
+    nouns = {path.stem for path in (SOURCE / "api/routes").glob("*.py")}
+    files = {path.stem for path in (SOURCE / floor).glob("*.py")}
+    assert files >= _OF_NO_NOUN[floor]
+    assert files - _OF_NO_NOUN[floor] - nouns == set()
 
 
 def test_the_client_can_ask_every_operation_of_its_own() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from openpai.api.shapes.states import JOB_STATES
 from openpai.lifecycle.model import AttemptKey, JobPhase, Plan, RolePlan
+from openpai.lifecycle.states import JOB_STATES
 from openpai.lifecycle.stepping import new_job
 from openpai.ports.queries import JobFilter, JobPage, JobRow
 from openpai.ports.store import Event, JobRecord, NewJob

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openpai.api.shapes import metrics
+from openpai.api.shapes import prometheus
 
 from .api_world import Here, World, open_world
 
@@ -62,7 +62,7 @@ async def test_what_jobs_hold_of_a_node_is_told_and_said_to_be_that(world: World
     assert await values(world, GPU) == {"10.0.0.1": 50.0}
     assert await values(world, USED) == {"10.0.0.1": 64 * 2**20}
     assert await values(world, TOTAL) == {"10.0.0.1": 4096 * 2**20}
-    assert (await ask(world, "query", query=CPU)).json()["warnings"] == [metrics.HELD]
+    assert (await ask(world, "query", query=CPU)).json()["warnings"] == [prometheus.HELD]
     assert (await ask(world, "query", query=TOTAL)).json()["warnings"] == []
 
 
@@ -76,7 +76,7 @@ async def test_what_is_not_measured_finds_nothing_and_says_so(world: World, quer
     assert await values(world, query) == {}
     instant = (await ask(world, "query", query=query)).json()
     assert instant["data"] == {"resultType": "vector", "result": []}
-    assert instant["warnings"] == [metrics.NOT_MEASURED]
+    assert instant["warnings"] == [prometheus.NOT_MEASURED]
 
 
 async def test_a_node_without_gpus_has_no_share_of_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ async def test_there_is_no_value_of_another_time(world: World) -> None:
     now_s = world.clock.at_ms / 1000
     for time in (now_s - 3600, now_s + 3600):
         old = (await ask(world, "query", query=CPU, time=time)).json()
-        assert (old["data"]["result"], old["warnings"]) == ([], [metrics.ONLY_NOW])
+        assert (old["data"]["result"], old["warnings"]) == ([], [prometheus.ONLY_NOW])
     long = (await ask(world, "query_range", query=CPU, start=now_s - 3600, end=now_s - 10, step=60)).json()
     assert long["data"]["result"][0]["values"] == [[now_s - 10, "25"]]
 

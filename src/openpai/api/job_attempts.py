@@ -9,7 +9,7 @@ from fastapi import Request
 from openpai.api.context import ApiContext, context_of
 from openpai.api.job_access import may_read_logs, visible_attempts, without_log_line
 from openpai.api.sessions import Caller
-from openpai.api.shapes.attempts import AttemptView, current_attempt, earlier_attempt
+from openpai.api.shapes.job_attempts import AttemptView, current_attempt, earlier_attempt
 from openpai.api.shapes.tasks import TaskHistory, histories
 from openpai.lifecycle.model import TaskId
 from openpai.ports.queries import JobRow, TaskAttemptRow

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from openpai.cli.formatting import STATE_ORDER
+from openpai.wire.states import STATES
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -74,7 +74,7 @@ def storages(incomplete: str) -> list[str]:
 def states(incomplete: str) -> list[str]:
     """Offer states of jobs; after a comma, the next one of a list."""
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{state}" for state in STATE_ORDER if state.startswith(last)]
+    return [f"{before}{comma}{state}" for state in STATES if state.startswith(last)]
 
 
 def users(incomplete: str) -> list[str]:

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from openpai.cli.durations import FORMS, seconds
-from openpai.cli.formatting import STATE_ORDER, split
+from openpai.cli.formatting import split
 from openpai.protocol.errors import Refused
+from openpai.wire.states import STATES
 
 API_NAME: Final = {
     "user": "username",
@@ -26,7 +27,7 @@ API_NAME: Final = {
     "before": "submittedTo",
 }
 EVERYBODY: Final = "*"
-KNOWN: Final = {"state": STATE_ORDER, "priority": ("crit", "prod", "test", "oppo", "default")}
+KNOWN: Final = {"state": STATES, "priority": ("crit", "prod", "test", "oppo", "default")}
 Where = Annotated[
     list[str] | None,
     typer.Option(

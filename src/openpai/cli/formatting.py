@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from openpai.protocol import wording
+from openpai.wire.states import STATES
 
 STATE_STYLE: Final = {
     "WAITING": "yellow",
@@ -18,9 +19,6 @@ STATE_STYLE: Final = {
     "FAILED": "bold red",
     "STOPPED": "magenta",
 }
-# The order of counts of states: what needs attention first.
-STATE_ORDER: Final = ("FAILED", "RUNNING", "STOPPING", "WAITING", "STOPPED", "SUCCEEDED")
-
 
 plural = wording.plural
 memory = wording.memory
@@ -80,7 +78,7 @@ def styled(state: str) -> str:
 def counts(states: Iterable[str]) -> str:
     """Return how many there are of each state, as in `1 RUNNING, 3 WAITING`, as Rich markup."""
     found = Counter(states)
-    order = [state for state in STATE_ORDER if state in found] + sorted(found.keys() - set(STATE_ORDER))
+    order = [state for state in STATES if state in found] + sorted(found.keys() - set(STATES))
     return ", ".join(f"{found[state]} {styled(state)}" for state in order)
 
 

@@ -15,26 +15,17 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
+from openpai.lifecycle.states import JOB_STATES
 from openpai.ports.queries import Cursor, JobFilter
 from openpai.store.schema import jobs, tags
+from openpai.wire.states import STATES
 
 Condition = sa.ColumnElement[bool]
 
 ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
-# The rank of each phase's state, sorted by name as the API shows it (FAILED, RUNNING, STOPPED, STOPPING, ...).
-_STATES: Final = {
-    JobPhase.SUCCEEDED: 4,
-    JobPhase.FAILED: 0,
-    JobPhase.STOPPED: 2,
-    JobPhase.QUEUED: 5,
-    JobPhase.RUNNING: 1,
-    JobPhase.STARTING: 5,
-    JobPhase.BACKING_OFF: 5,
-    JobPhase.ENDING: 3,
-}
-_STATE: Final = sa.case(
-    {phase.value: sa.literal_column(str(place), sa.Integer) for phase, place in _STATES.items()}, value=jobs.c.phase
-)
+# Ordered by state, a list has the names of the states in alphabetical order.
+_RANKS: Final = {state: sa.literal_column(str(rank), sa.Integer) for rank, state in enumerate(sorted(STATES))}
+_STATE: Final = sa.case({phase.value: _RANKS[state.state] for phase, state in JOB_STATES.items()}, value=jobs.c.phase)
 _ORDERS: Final[Mapping[str, Any]] = {
     "jobName": jobs.c.name,
     "submissionTime": jobs.c.submitted_at_ms,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, NotRequired
 
 from openpai.wire.doc import Doc, Document
 
@@ -17,7 +17,6 @@ NodeName = Annotated[str, Doc(example="node-17")]
 GroupName = Annotated[str, Doc(example="team-vision")]
 StorageName = Annotated[str, Doc(example="datasets")]
 Sentence = Annotated[str, Doc("for people", example="this is done")]
-State = Literal["RUNNING", "WAITING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED"]
 ExitCode = Annotated[int | None, Doc("see the exit-code table; null until it ended", example=0)]
 NullableMs = Annotated[int | None, Doc("milliseconds since 1970", example=1_767_225_600_000)]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated
 
 from openpai.wire.answers import NodeName, NullableMs, VcName
 from openpai.wire.audit import AuditEntry
@@ -72,12 +72,3 @@ class NodeDetail(Node, Holdings):
     """A machine and the jobs on it."""
 
     history: Annotated[Sequence[AuditEntry], Doc("what was done to it, newest first; for administrators")]
-
-
-class KubernetesList(Document):
-    """A list in the shape of Kubernetes."""
-
-    kind: Literal["NodeList", "PodList"]
-    apiVersion: Literal["v1"]
-    metadata: Annotated[Mapping[str, Any], Doc(example={})]
-    items: Annotated[Sequence[Mapping[str, Any]], Doc(example=[])]

@@ -1,4 +1,4 @@
-"""Documents of storages and of the files in them."""
+"""Documents of storages."""
 
 from __future__ import annotations
 
@@ -54,32 +54,6 @@ class StorageTest(Document):
     name: StorageName
     ok: Annotated[bool, Doc(example=True)]
     steps: Sequence[StorageStep]
-
-
-class FileEntry(Document):
-    """A file or a directory."""
-
-    name: Annotated[str, Doc(example="train.tar")]
-    type: Literal["file", "directory"]
-    size: Annotated[int, Doc("bytes", example=1_048_576)]
-    modifiedTime: Ms | None
-
-
-class FileList(Document):
-    """What is in a directory."""
-
-    storage: StorageName
-    path: Annotated[str, Doc(example="pictures")]
-    totalCount: Annotated[int, Doc(example=1, minimum=0)]
-    entries: Sequence[FileEntry]
-
-
-class UploadedFile(Document):
-    """A file that was written."""
-
-    storage: StorageName
-    path: Annotated[str, Doc(example="pictures/train.tar")]
-    size: Annotated[int, Doc("bytes", example=1_048_576)]
 
 
 class MountInfo(Document):

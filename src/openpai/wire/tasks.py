@@ -1,13 +1,14 @@
-"""Documents of tasks and their attempts, of logs, and of what tasks left behind."""
+"""Documents of tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from openpai.wire.answers import ExitCode, JobName, Ms, NodeName, NullableMs, RoleName, State, UserName
+from openpai.wire.answers import ExitCode, JobName, NodeName, NullableMs, RoleName, UserName
 from openpai.wire.doc import Doc, Document
 from openpai.wire.exits import ExitSpec
+from openpai.wire.states import State
 
 
 class RoleStatus(Document):
@@ -85,41 +86,3 @@ class TaskDetail(TaskTimes):
     retries: Annotated[int, Doc(example=0)]
     accountableRetries: Annotated[int, Doc(example=0)]
     attempts: Sequence[TaskAttempt]
-
-
-class LogLocation(Document):
-    """A log, and where it is read."""
-
-    name: Annotated[str, Doc(example="stdout")]
-    uri: Annotated[
-        str,
-        Doc(
-            "opens without a login for two minutes, for the one who asked",
-            example="/api/v2/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout?ticket=gAAA",
-        ),
-    ]
-
-
-class LogLocations(Document):
-    """The logs of a task attempt."""
-
-    locations: Sequence[LogLocation]
-
-
-class KeptTaskFiles(Document):
-    """What one task attempt left in its working directory."""
-
-    jobAttemptId: Annotated[int, Doc(example=0)]
-    taskRoleName: RoleName
-    taskIndex: Annotated[int, Doc(example=0)]
-    attemptId: Annotated[int, Doc(example=0)]
-    files: Annotated[int, Doc(example=3)]
-    bytes: Annotated[int, Doc(example=104857600)]
-    isCounted: Annotated[bool, Doc("whether these are all: of very many files only a part is counted")]
-    keptUntil: Ms
-
-
-class KeptFiles(Document):
-    """What is kept of the files that the tasks of a job left."""
-
-    kept: Sequence[KeptTaskFiles]

@@ -1,4 +1,4 @@
-"""Documents of logins and tokens."""
+"""Documents of tokens."""
 
 from __future__ import annotations
 
@@ -9,27 +9,12 @@ from openpai.wire.answers import Ms, UserName
 from openpai.wire.doc import Doc, Document
 
 _SHOWN_ONCE: Final = "Zr0h8wq0mS6x2bJ1cQeU5n3vXyLkT9pAfGdHiOjMsWE"
+
+
 _DIGEST: Final = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
 Scope = Literal["all", "jobs", "read"]
-
-
-class Login(Document):
-    """A login, and the token that stands for it."""
-
-    user: UserName
-    token: Annotated[str, Doc("shown this once", example=_SHOWN_ONCE)]
-    admin: Annotated[bool, Doc(example=False)]
-    hasGitHubPAT: Annotated[bool, Doc(example=False)]
-
-
-class LoginInfo(Document):
-    """How people log in."""
-
-    authn_type: Literal["basic", "OIDC"]
-    loginURI: Annotated[str, Doc(example="/api/v1/authn/basic/login")]
-    loginURIMethod: Literal["post", "get"]
-    label: NotRequired[Annotated[str, Doc("what the identity provider is called")]]
-    passwordLoginURI: NotRequired[Annotated[str, Doc("where a password is taken nevertheless")]]
 
 
 class Token(Document):

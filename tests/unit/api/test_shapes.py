@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from openpai.api.shapes.exits import diagnostics, exit_messages, exit_spec
-from openpai.api.shapes.states import JOB_STATES, TASK_STATES, VERDICT_STATES, phases_of
 from openpai.identity.passwords import hash_password, is_password
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.model import (
@@ -15,6 +14,7 @@ from openpai.lifecycle.model import (
     TaskPhase,
     Verdict,
 )
+from openpai.lifecycle.states import JOB_STATES, TASK_STATES, VERDICT_STATES, phases_of
 
 
 def test_every_phase_has_a_state_and_final_ones_are_completed() -> None:

@@ -15,7 +15,25 @@ from typing_extensions import is_typeddict
 from openpai.client import model
 from openpai.client.model import reading
 from openpai.client.model.reading import SOURCE, Answer, Source
-from openpai.wire import alerts, audit, clusters, jobs, nodes, people, storages, tasks, tokens, usage
+from openpai.wire import (
+    alerts,
+    audit,
+    authn,
+    clusters,
+    groups,
+    job_bulk,
+    job_events,
+    jobs,
+    kept_work,
+    nodes,
+    quotas,
+    reports,
+    storage_files,
+    storages,
+    tasks,
+    tokens,
+    users,
+)
 
 DOCUMENTS = {
     "Alert": alerts.Alert,
@@ -24,36 +42,36 @@ DOCUMENTS = {
     "AuditPage": audit.AuditPage,
     "Checked": tokens.TokenInfo,
     "ClusterConfig": clusters.ClusterConfig,
-    "Estimate": jobs.Estimate,
-    "Event": jobs.Event,
-    "FilePage": storages.FileList,
-    "FileView": storages.FileEntry,
-    "Group": people.Group,
+    "Estimate": job_events.Estimate,
+    "Event": job_events.Event,
+    "FilePage": storage_files.FileList,
+    "FileView": storage_files.FileEntry,
+    "Group": groups.Group,
     "Held": nodes.Holdings,
     "Holding": nodes.Holding,
     "JobDetail": jobs.JobDetail,
     "JobSummary": jobs.JobSummary,
-    "Login": tokens.Login,
+    "Login": authn.Login,
     "NewToken": tokens.NewToken,
     "NodeDetail": nodes.NodeDetail,
     "NodeView": nodes.Node,
-    "Quota": usage.OwnQuota,
-    "Report": usage.UsageReport,
+    "Quota": quotas.OwnQuota,
+    "Report": reports.UsageReport,
     "Resources": clusters.Resources,
     "Restart": jobs.Restart,
-    "Result": jobs.BulkResult,
-    "Results": jobs.BulkResults,
-    "SshTask": jobs.SshAddress,
+    "Result": job_bulk.BulkResult,
+    "Results": job_bulk.BulkResults,
+    "SshTask": job_events.SshAddress,
     "StorageTest": storages.StorageTest,
     "StorageView": storages.StorageDetail,
     "Submitted": jobs.Submitted,
     "TaskView": tasks.TaskStatus,
     "TokenView": tokens.Token,
-    "Use": usage.UsageRow,
-    "User": people.User,
+    "Use": reports.UsageRow,
+    "User": users.User,
     "VirtualCluster": clusters.VirtualCluster,
-    "Wait": jobs.Wait,
-    "WorkKept": tasks.KeptTaskFiles,
+    "Wait": job_events.Wait,
+    "WorkKept": kept_work.KeptTaskFiles,
 }
 # Only OpenPAI's own servers send this one.
 OF_OTHERS = {("Alert", ("annotations", "description"))}
@@ -130,7 +148,7 @@ def test_an_inner_value_is_read_from_the_document_that_is_there(name):
         if isinstance(source.kind, type) and source.paths:
             inner = [kind for kind in inner_kinds(found(DOCUMENTS[name], source.paths[0])) if is_typeddict(kind)]
             # The total of a report is a row that is not about anybody.
-            expected = usage.UsageTotal if source.paths == (("total",),) else DOCUMENTS[source.kind.__name__]
+            expected = reports.UsageTotal if source.paths == (("total",),) else DOCUMENTS[source.kind.__name__]
             assert inner == [expected], source.paths
 
 

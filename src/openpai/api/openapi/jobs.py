@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from openpai.api.openapi.operations import Operation
-from openpai.wire import answers, jobs
+from openpai.wire import answers, job_bulk, job_events, jobs
 
 _JOB: Final = "NoJobError"
 _LINK: Final = {"Link": 'the next page, as `<address>; rel="next"`, while there are more'}
@@ -35,7 +35,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     f"GET {_J}": Operation("listJobs", "List jobs", list[jobs.JobSummary] | jobs.JobPage, "NoNodeError", headers=_LINK),
     f"POST {_J}/bulk": Operation(
-        "changeJobs", "Act on many jobs", jobs.BulkResults, request={"action": "stop", "jobs": ["a"]}
+        "changeJobs", "Act on many jobs", job_bulk.BulkResults, request={"action": "stop", "jobs": ["a"]}
     ),
     f"GET {_J}/{{job}}": Operation("getJob", "Show a job", jobs.JobDetail, _JOB),
     f"DELETE {_J}/{{job}}": Operation("deleteJob", "Delete a job", answers.StatusMessage, f"{_JOB} ConflictJobError"),
@@ -51,10 +51,13 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"GET {_J}/{{job}}/config": Operation(
         "getJobConfig", "Show a job's file", None, f"{_JOB} NoJobConfigError", media={"text/yaml": _FILE}
     ),
-    f"GET {_J}/{{job}}/events": Operation("listJobEvents", "List what happened to a job", jobs.EventList, _JOB),
-    f"GET {_J}/{{job}}/why": Operation("explainJob", "Show why a job waits", jobs.JobWaits, _JOB),
+    f"GET {_J}/{{job}}/events": Operation("listJobEvents", "List what happened to a job", job_events.EventList, _JOB),
+    f"GET {_J}/{{job}}/why": Operation("explainJob", "Show why a job waits", job_events.JobWaits, _JOB),
     f"GET {_J}/{{job}}/ssh": Operation(
-        "getJobSsh", "Show how to reach a job's tasks", jobs.SshAddresses, f"{_JOB} NoJobConfigError NoJobSshInfoError"
+        "getJobSsh",
+        "Show how to reach a job's tasks",
+        job_events.SshAddresses,
+        f"{_JOB} NoJobConfigError NoJobSshInfoError",
     ),
     f"PUT {_J}/{{job}}/tag": Operation(
         "tagJob", "Put a tag on a job", answers.StatusMessage, _JOB, request={"value": "baseline"}

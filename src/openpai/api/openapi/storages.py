@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from openpai.api.openapi.operations import Operation
-from openpai.wire import answers, storages
+from openpai.wire import answers, storage_files, storages
 
 _NFS: Final = {"server": "nas.example.org", "path": "/export"}
 
@@ -37,7 +37,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"DELETE {_S}/{{name}}/groups/{{group}}": Operation(
         "revokeStorage", "Take a storage from a group", answers.Message, f"{_NO} NoGroupError"
     ),
-    f"GET {_S}/{{name}}/files": Operation("listFiles", "List a directory", storages.FileList, _FILE),
+    f"GET {_S}/{{name}}/files": Operation("listFiles", "List a directory", storage_files.FileList, _FILE),
     f"GET {_S}/{{name}}/files/{{path}}": Operation(
         "downloadFile",
         "Download a file",
@@ -48,7 +48,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         statuses={"206": "the bytes that `Range` asked for", "416": "the file has no such bytes"},
     ),
     f"PUT {_S}/{{name}}/files/{{path}}": Operation(
-        "uploadFile", "Upload a file", storages.UploadedFile, f"{_FILE} ReadOnlyStorageError", request="hello\n"
+        "uploadFile", "Upload a file", storage_files.UploadedFile, f"{_FILE} ReadOnlyStorageError", request="hello\n"
     ),
     f"DELETE {_S}/{{name}}/files/{{path}}": Operation(
         "deleteFile", "Remove a file", answers.Message, f"{_FILE} ReadOnlyStorageError"

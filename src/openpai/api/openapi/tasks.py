@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from openpai.api.openapi.operations import Operation
-from openpai.wire import attempts, tasks
+from openpai.wire import job_attempts, kept_work, logs, tasks
 
 _NO_JOB: Final = "NoJobError"
 _J: Final = "/api/v2/jobs/{job}"
@@ -24,7 +24,7 @@ _TAR: Final = f"{_TASK}/{{attempt}}/work"
 OPERATIONS: Final[dict[str, Operation]] = {
     f"GET {_TASK}": Operation("listTaskAttempts", "Show a task and its attempts", tasks.TaskDetail, _KEPT),
     f"GET {_LOGS}": Operation(
-        "listLogs", "List the logs of a task attempt", tasks.LogLocations, f"{_KEPT} NoTaskLogError"
+        "listLogs", "List the logs of a task attempt", logs.LogLocations, f"{_KEPT} NoTaskLogError"
     ),
     f"GET {_LOGS}/{{name}}": Operation(
         "getLog",
@@ -35,7 +35,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         headers=_HEADERS,
     ),
     f"GET {_J}/work": Operation(
-        "listKeptWork", "List what tasks left in their working directories", tasks.KeptFiles, _NO_JOB
+        "listKeptWork", "List what tasks left in their working directories", kept_work.KeptFiles, _NO_JOB
     ),
     f"GET {_TAR}": Operation(
         "getKeptWork",
@@ -48,9 +48,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "checkOldAttempts", "Ask whether attempts are kept", media={"text/plain": "ok"}
     ),
     f"GET {_J}/job-attempts": Operation(
-        "listOldAttempts", "List attempts for older clients", list[attempts.OldAttempt], _KEPT
+        "listOldAttempts", "List attempts for older clients", list[job_attempts.OldAttempt], _KEPT
     ),
     f"GET {_J}/job-attempts/{{number}}": Operation(
-        "getOldAttempt", "Show an attempt for older clients", attempts.OldAttempt, _KEPT
+        "getOldAttempt", "Show an attempt for older clients", job_attempts.OldAttempt, _KEPT
     ),
 }

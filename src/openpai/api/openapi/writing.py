@@ -13,7 +13,26 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
-from openpai.api.openapi import accounting, cluster, jobs, people, storages, tasks
+from openpai.api.openapi import (
+    alerts,
+    audit,
+    authn,
+    clusters,
+    groups,
+    health,
+    info,
+    jobs,
+    kubernetes,
+    nodes,
+    prometheus,
+    quotas,
+    reports,
+    scheduler,
+    storages,
+    tasks,
+    tokens,
+    users,
+)
 from openpai.api.openapi.examples import PREFIX, example_of
 from openpai.api.openapi.operations import BINARY, Operation
 from openpai.api.openapi.wording import error_example, meaning
@@ -21,13 +40,12 @@ from openpai.protocol.errors import STATUS_OF, Broken
 from openpai.protocol.schema import json_schema
 from openpai.wire.answers import Error
 
+_NOUNS: Final = (
+    *(jobs, tasks, authn, tokens, users, groups, nodes, clusters, scheduler, kubernetes),
+    *(storages, quotas, reports, audit, alerts, info, prometheus, health),
+)
 OPERATIONS: Final[Mapping[str, Operation]] = {
-    **jobs.OPERATIONS,
-    **tasks.OPERATIONS,
-    **people.OPERATIONS,
-    **cluster.OPERATIONS,
-    **storages.OPERATIONS,
-    **accounting.OPERATIONS,
+    name: operation for noun in _NOUNS for name, operation in noun.OPERATIONS.items()
 }
 TAGS: Final = {
     "jobs": "Submitting jobs, looking at them, and changing them.",

@@ -14,8 +14,8 @@ from openpai.api.answers import reply, text
 from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import audit as shapes
+from openpai.api.shapes.csv_tables import CSV, wants_csv
 from openpai.api.shapes.reports import moment
-from openpai.api.shapes.tables import CSV, wants_csv
 from openpai.ports.usage import AuditFilter
 from openpai.wire.audit import AuditPage
 

@@ -20,7 +20,7 @@ from openpai.api.sessions import Caller
 from openpai.api.sign_on import admit
 from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Unavailable
-from openpai.wire.tokens import LoginInfo
+from openpai.wire.authn import LoginInfo
 
 router = APIRouter(tags=["authentication"])
 

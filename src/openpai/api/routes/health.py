@@ -9,7 +9,7 @@ from openpai.api.answers import refusal, reply
 from openpai.api.context import context_of
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import failures
-from openpai.wire.server import Health, Readiness
+from openpai.wire.health import Health, Readiness
 
 router = APIRouter(tags=["info"])
 

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 from openpai.api.answers import reply, text
 from openpai.api.context import context_of
-from openpai.wire.server import ServerInfo
+from openpai.wire.info import ServerInfo
 
 router = APIRouter(tags=["info"])
 _PAGE: Final = """\

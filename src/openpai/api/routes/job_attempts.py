@@ -14,10 +14,10 @@ from openpai.api.job_access import job_for, may_read_logs
 from openpai.api.job_attempts import attempt_of, earlier_attempts, tasks_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
-from openpai.api.shapes.attempts import AttemptView, current_attempt
+from openpai.api.shapes.job_attempts import AttemptView, current_attempt
 from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
 from openpai.ports.queries import JobRow
-from openpai.wire.attempts import ShortTask
+from openpai.wire.job_attempts import ShortTask
 from openpai.wire.tasks import TaskStatus
 
 router = APIRouter(tags=["jobs"])

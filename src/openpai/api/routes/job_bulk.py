@@ -18,11 +18,11 @@ from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.job_access import check_job, find_job
 from openpai.api.job_actions import JOB_ACTIONS, full_name
 from openpai.api.sessions import Caller
-from openpai.api.shapes.lists import JobsWhere, filter_of
+from openpai.api.shapes.job_lists import JobsWhere, filter_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.queries import JobFilter, JobRow
 from openpai.protocol.errors import PaiError, Refused, Unavailable
-from openpai.wire.jobs import BulkResult, BulkResults
+from openpai.wire.job_bulk import BulkResult, BulkResults
 
 router = APIRouter(tags=["jobs"])
 JOBS_MAX: Final = 1000

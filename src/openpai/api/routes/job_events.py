@@ -13,11 +13,10 @@ from openpai.api.job_access import job_for, split_by_visibility
 from openpai.api.job_attempts import ssh_roles, tasks_of
 from openpai.api.sessions import Caller
 from openpai.api.shapes import nodes
-from openpai.api.shapes.events import event
-from openpai.api.shapes.nodes import wait
+from openpai.api.shapes.job_events import event, wait
 from openpai.api.shapes.tasks import ssh_address
 from openpai.protocol.errors import Refused
-from openpai.wire.jobs import JobWaits, SshAddresses
+from openpai.wire.job_events import JobWaits, SshAddresses
 
 router = APIRouter(tags=["jobs"])
 HOLDERS_MAX: Final = 100

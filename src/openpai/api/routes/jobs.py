@@ -19,8 +19,8 @@ from openpai.api.legacy_paths import gateway_of
 from openpai.api.routes.job_attempts import job_document
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
-from openpai.api.shapes.attempts import current_attempt
-from openpai.api.shapes.lists import JobsQuery, cursor_text, page_of
+from openpai.api.shapes.job_attempts import current_attempt
+from openpai.api.shapes.job_lists import JobsQuery, cursor_text, page_of
 from openpai.orchestrator.submitting import submitter_of
 from openpai.ports.queries import JobFilter, JobPage
 from openpai.protocol.errors import Refused

@@ -16,7 +16,7 @@ from openpai.api.sessions import Caller
 from openpai.lifecycle.model import TaskId
 from openpai.ports.kept_work import WorkKept
 from openpai.protocol.errors import Refused
-from openpai.wire.tasks import KeptTaskFiles
+from openpai.wire.kept_work import KeptTaskFiles
 
 router = APIRouter(tags=["tasks"])
 TAR = "application/x-tar"

@@ -27,7 +27,7 @@ from openpai.lifecycle.model import TaskId
 from openpai.ports.logs import LogReader
 from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
-from openpai.wire.tasks import LogLocations
+from openpai.wire.logs import LogLocations
 
 router = APIRouter(tags=["logs"])
 TAIL_BYTES: Final = 16 * 1024

@@ -16,8 +16,8 @@ from openpai.api.answers import reply
 from openpai.api.bodies import invalid
 from openpai.api.context import context_of, needs_or_cookie
 from openpai.api.sessions import Caller
-from openpai.api.shapes import metrics
-from openpai.wire.server import Metrics
+from openpai.api.shapes import prometheus as shapes
+from openpai.wire.prometheus import Metrics
 
 router = APIRouter(tags=["cluster"])
 Expression = Annotated[str, Query(max_length=10_000, description="The expression, as OpenPAI's portal writes it.")]
@@ -44,15 +44,15 @@ async def query_range(
     return reply(await _answer(request, query, "matrix", (start, end)))
 
 
-async def _answer(request: Request, text: str, kind: metrics.Kind, span: tuple[float | None, float | None]) -> Metrics:
+async def _answer(request: Request, text: str, kind: shapes.Kind, span: tuple[float | None, float | None]) -> Metrics:
     services = context_of(request).services
     now_s = services.clock.now_ms() / 1000
     start_s, end_s = (now_s if time is None else time for time in span)
     if not (math.isfinite(start_s) and math.isfinite(end_s)) or start_s > end_s:
         raise invalid("the times must be numbers of seconds since 1970, the start not after the end")
-    if not metrics.is_answered(text):
-        return metrics.nothing(kind, metrics.NOT_MEASURED)
-    if not start_s - metrics.NEAR_S <= now_s <= end_s + metrics.NEAR_S:
-        return metrics.nothing(kind, metrics.ONLY_NOW)
+    if not shapes.is_answered(text):
+        return shapes.nothing(kind, shapes.NOT_MEASURED)
+    if not start_s - shapes.NEAR_S <= now_s <= end_s + shapes.NEAR_S:
+        return shapes.nothing(kind, shapes.ONLY_NOW)
     at_s = min(max(now_s, start_s), end_s)
-    return metrics.found(text, await services.platform.nodes(), at_s, kind)
+    return shapes.found(text, await services.platform.nodes(), at_s, kind)

@@ -18,7 +18,7 @@ from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import quotas as shapes
 from openpai.protocol.errors import Refused
-from openpai.wire.usage import OwnQuota
+from openpai.wire.quotas import OwnQuota
 
 router = APIRouter(tags=["quotas"])
 _Name = Annotated[str, Query(max_length=255, pattern=shapes.NAME)]

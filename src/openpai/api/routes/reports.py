@@ -19,7 +19,7 @@ from openpai.api.bodies import invalid
 from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.sessions import Caller
 from openpai.api.shapes import reports as shapes
-from openpai.api.shapes.tables import CSV, wants_csv
+from openpai.api.shapes.csv_tables import CSV, wants_csv
 from openpai.ports.usage import UseRow
 
 router = APIRouter(tags=["reports"])

@@ -18,10 +18,10 @@ from openpai.api.bodies import invalid
 from openpai.api.context import needs
 from openpai.api.routes.storages import storage_for, storages_of
 from openpai.api.sessions import Caller
-from openpai.api.shapes import storages as shapes
+from openpai.api.shapes import storage_files as shapes
 from openpai.ports.storages import Area, Entry
 from openpai.protocol.errors import Refused
-from openpai.wire.storages import FileList, UploadedFile
+from openpai.wire.storage_files import FileList, UploadedFile
 
 router = APIRouter(tags=["storages"])
 

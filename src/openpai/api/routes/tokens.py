@@ -16,7 +16,7 @@ from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller, digest_of
-from openpai.api.shapes import users as shapes
+from openpai.api.shapes import tokens as shapes
 from openpai.api.token_format import digest_in, id_of
 from openpai.protocol.errors import Refused
 from openpai.wire.tokens import NewToken, Revoked, TokenList

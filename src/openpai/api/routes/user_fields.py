@@ -18,7 +18,7 @@ from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import context_of, needs
 from openpai.api.routes.users import Email, Password
 from openpai.api.sessions import Caller
-from openpai.api.shapes import users as shapes
+from openpai.api.shapes import tokens as shapes
 from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Refused
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from openpai.api.shapes.events import iso_time
+from openpai.api.shapes.job_events import iso_time
 from openpai.lifecycle.model import JobPhase
 from openpai.ports.platform import NodeView
 from openpai.ports.queries import JobRow

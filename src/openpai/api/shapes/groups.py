@@ -12,7 +12,7 @@ from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
 from openpai.access.extensions import check_extension
 from openpai.api.bodies import Body, describe, invalid
 from openpai.protocol.errors import Refused
-from openpai.wire import people
+from openpai.wire import groups
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
 
@@ -29,7 +29,7 @@ class Acls(Body):
     storageConfigs: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
 
 
-def group(found: Group) -> people.Group:
+def group(found: Group) -> groups.Group:
     """Return a group."""
     return {
         "groupname": found.name,
@@ -39,15 +39,15 @@ def group(found: Group) -> people.Group:
     }
 
 
-def extension(found: Group) -> people.GroupExtension:
+def extension(found: Group) -> groups.GroupExtension:
     """Return what a group grants, and what else clients keep with it."""
-    acls: people.GroupAcls = {
+    acls: groups.GroupAcls = {
         "admin": found.is_admin,
         "virtualClusters": list(found.virtual_clusters),
         "managedVirtualClusters": list(found.managed),
         "storageConfigs": list(found.storages),
     }
-    return cast("people.GroupExtension", {**found.extension, "acls": acls})
+    return cast("groups.GroupExtension", {**found.extension, "acls": acls})
 
 
 def with_extension(found: Group, document: Mapping[str, Any]) -> Group:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from openpai.api.shapes.attempts import AttemptView
 from openpai.api.shapes.exits import diagnostics, exit_messages, exit_spec
-from openpai.api.shapes.states import JOB_STATES
+from openpai.api.shapes.job_attempts import AttemptView
 from openpai.api.shapes.tasks import TaskHistory
 from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome, Verdict
+from openpai.lifecycle.states import JOB_STATES
 from openpai.ports.queries import EventRow, JobRow
 from openpai.ports.store import Event
 from openpai.wire import jobs as wire
-from openpai.wire.attempts import OldAttemptHead
 from openpai.wire.exits import AttemptCause
+from openpai.wire.job_attempts import OldAttemptHead
 
 
 def _status(row: JobRow, now_ms: int) -> wire.JobStatus:

@@ -15,7 +15,7 @@ from openpai.api.shapes.exits import CONTAINER
 from openpai.lifecycle.model import TaskPhase
 from openpai.ports.platform import NodeView
 from openpai.ports.queries import JobRow, TaskAttemptRow
-from openpai.wire.nodes import KubernetesList
+from openpai.wire.kubernetes import KubernetesList
 
 NAMESPACE: Final = "default"
 _GPU: Final = "nvidia.com/gpu"

@@ -1,12 +1,10 @@
-"""Documents of nodes, holdings and reasons for waiting."""
+"""Documents of nodes and of what jobs hold on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from openpai.ports.platform import Holding, NodeView
-from openpai.scheduler.model import Estimate, Wait
-from openpai.wire import jobs
 from openpai.wire import nodes as wire
 from openpai.wire.clusters import NodeGpus
 
@@ -66,20 +64,3 @@ def node_gpus(view: NodeView) -> NodeGpus:
     is_open = view.is_healthy and not view.is_drained
     free = view.gpus_total - view.gpus_used - len(view.bad_devices)
     return {"gpuUsed": view.gpus_used, "gpuAvailable": max(0, free) if is_open else 0, "gpuTotal": view.gpus_total}
-
-
-def wait(view: Wait) -> jobs.Wait:
-    """Return one reason for waiting."""
-    return {
-        "code": view.code.value,
-        "message": view.message,
-        "unblock": view.unblock,
-        "ahead": view.ahead,
-        "position": view.position,
-        "estimate": None if view.estimate is None else _estimate(view.estimate),
-        "more": view.more,
-    }
-
-
-def _estimate(view: Estimate) -> jobs.Estimate:
-    return {"earliestTime": view.earliest_ms, "latestTime": view.latest_ms, "basis": view.basis}

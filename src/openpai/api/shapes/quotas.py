@@ -10,7 +10,7 @@ from pydantic import Field
 from openpai.access.quotas import Quota
 from openpai.api.bodies import Body
 from openpai.ports.usage import LIMITS
-from openpai.wire import usage as wire
+from openpai.wire import quotas as wire
 
 N = TypeVar("N", int, float)
 MANY = 2**31 - 1

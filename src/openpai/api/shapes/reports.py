@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from openpai.api.bodies import invalid
-from openpai.api.shapes.tables import csv_of
+from openpai.api.shapes.csv_tables import csv_of
 from openpai.ports.usage import UseRow
 
 NAMES: Final = {"day": "day", "user": "user", "group": "group", "vc": "virtualCluster"}

@@ -1,11 +1,11 @@
-"""Storages in OpenPAI's shapes, and what is in them. Credentials are in none: no function here is given any."""
+"""Storages in OpenPAI's shapes. Credentials are in none of them: no function here is given any."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from openpai.ports.storages import Entry, Step, Storage
+from openpai.ports.storages import Step, Storage
 from openpai.wire import storages as wire
 
 # What OpenPAI calls it. The page of its portal that lists storages is blank with a kind that it does not know.
@@ -75,16 +75,6 @@ def _server_data(storage: Storage) -> dict[str, Any]:
 
 def _type(storage: Storage) -> str:
     return _TYPE.get(storage.kind, "unknown")
-
-
-def entry(found: Entry) -> wire.FileEntry:
-    """Return a file or directory."""
-    return {
-        "name": found.name,
-        "type": "directory" if found.is_directory else "file",
-        "size": found.size,
-        "modifiedTime": found.modified_at_ms,
-    }
 
 
 def step(tried: Step) -> wire.StorageStep:

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from openpai.api.shapes.attempts import AttemptView
 from openpai.api.shapes.exits import diagnostics, exit_spec
-from openpai.api.shapes.states import STOPPING, TASK_STATES, WAITING, State
+from openpai.api.shapes.job_attempts import AttemptView
 from openpai.lifecycle.diagnosis import ended_with_attempt
 from openpai.lifecycle.model import TASK_FINAL, Diagnosis, TaskPhase
+from openpai.lifecycle.states import TASK_STATES, State
 from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.ports.store import Slot
 from openpai.protocol.job import JobSpec
 from openpai.runtime.environment import SSH_LABEL
 from openpai.wire import tasks as wire
-from openpai.wire.attempts import ShortTask
-from openpai.wire.jobs import SshAddress
+from openpai.wire.job_attempts import ShortTask
+from openpai.wire.job_events import SshAddress
+from openpai.wire.states import FINAL_STATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +153,12 @@ def _state(attempt: AttemptView, row: TaskAttemptRow | None) -> State:
     state = TASK_STATES[phase]
     if attempt.outcome is None or phase in TASK_FINAL:
         return state
-    return State(STOPPING, "AttemptDeleting")
+    return State("STOPPING", "AttemptDeleting")
 
 
 def _times(attempt: AttemptView, task: TaskHistory) -> wire.TaskTimes:
     latest = task.latest
-    is_over = _state(attempt, latest).state not in (WAITING, "RUNNING", STOPPING)
+    is_over = _state(attempt, latest).state in FINAL_STATES
     ended_at_ms = (latest.ended_at_ms if latest else attempt.ended_at_ms) if is_over else None
     started = (row.started_at_ms for row in task.attempts if row.started_at_ms is not None)
     return {

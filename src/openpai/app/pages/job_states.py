@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from openpai.api.shapes.states import JOB_STATES, TASK_STATES, State
 from openpai.app.pages.markdown import block, code, page, table
 from openpai.lifecycle.model import JOB_FINAL, TASK_FINAL, JobPhase, TaskPhase
+from openpai.lifecycle.states import JOB_STATES, TASK_STATES, State
 from openpai.lifecycle.table import JOB_MOVES, TASK_MOVES, JobEvent, TaskEvent
 
 _INTRO: Final = """\

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from openpai.client.model.reading import Answer, Document, amount, mapping, needed, number, text, whole
+from openpai.wire import states
 
 SUCCEEDED: Final = "SUCCEEDED"
-FINAL_STATES: Final = frozenset({SUCCEEDED, "FAILED", "STOPPED"})
+FINAL_STATES: Final = states.FINAL_STATES
 
 
 @dataclass(frozen=True, slots=True)

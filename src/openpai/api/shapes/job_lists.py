@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import ConfigDict, Field
 
 from openpai.api.bodies import Body, invalid
-from openpai.api.shapes.states import phases_of
+from openpai.lifecycle.states import phases_of
 from openpai.ports.queries import Cursor, JobFilter
 from openpai.protocol.errors import Refused
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openpai.api.shapes.states import JOB_STATES, VERDICT_STATES
 from openpai.lifecycle.model import JobPhase, Outcome
+from openpai.lifecycle.states import JOB_STATES, VERDICT_STATES
 from openpai.ports.queries import JobAttemptRow, JobRow
-from openpai.wire.answers import State
+from openpai.wire.states import State
 
 
 @dataclass(frozen=True, slots=True)

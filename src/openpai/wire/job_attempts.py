@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from openpai.wire.answers import ExitCode, JobId, JobName, Ms, NullableMs, State, UserName
+from openpai.wire.answers import ExitCode, JobId, JobName, Ms, NullableMs, UserName
 from openpai.wire.doc import Doc, Document
 from openpai.wire.exits import AttemptCause, RuntimeExit
+from openpai.wire.states import State
 from openpai.wire.tasks import RoleStatus
 
 

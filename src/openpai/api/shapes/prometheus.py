@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from openpai.ports.platform import NodeView
-from openpai.wire import server as wire
+from openpai.wire import prometheus as wire
 
 Kind = Literal["vector", "matrix"]
 

@@ -1,4 +1,4 @@
-"""A job's history in OpenPAI's shape of an event, whose times are texts where those of jobs are numbers."""
+"""Events of a job in OpenPAI's shape, whose times are texts, and reasons for waiting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from openpai.ports.queries import EventRow
-from openpai.wire.jobs import Event
+from openpai.scheduler.model import Estimate, Wait
+from openpai.wire.job_events import Estimate as EstimateDocument
+from openpai.wire.job_events import Event
+from openpai.wire.job_events import Wait as WaitDocument
 
 NO_TASK: Final = -1
 
@@ -38,3 +41,20 @@ def event(row: EventRow) -> Event:
 def iso_time(at_ms: int) -> str:
     """Return a time as in 2026-01-31T12:00:00.000Z."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def wait(view: Wait) -> WaitDocument:
+    """Return one reason for waiting."""
+    return {
+        "code": view.code.value,
+        "message": view.message,
+        "unblock": view.unblock,
+        "ahead": view.ahead,
+        "position": view.position,
+        "estimate": None if view.estimate is None else _estimate(view.estimate),
+        "more": view.more,
+    }
+
+
+def _estimate(view: Estimate) -> EstimateDocument:
+    return {"earliestTime": view.earliest_ms, "latestTime": view.latest_ms, "basis": view.basis}
