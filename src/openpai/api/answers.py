@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from starlette.responses import Response
 
 from openpai.protocol.errors import PaiError, Unavailable
+from openpai.wire import answers as wire
 
 T = TypeVar("T")
 
@@ -38,9 +39,16 @@ def text(content: str | bytes, media_type: str = TEXT, headers: Mapping[str, str
     return Response(content, 200, headers, media_type)
 
 
+def accepted(message: str, status: int = 200) -> Response:
+    """Return the answer to a request that succeeded and has no document to show."""
+    document: wire.Message = {"message": message}
+    return reply(document, status)
+
+
 def done(message: str, status: int = 200) -> Response:
-    """Return OpenPAI's answer to a request that succeeded and has no document to show."""
-    return reply({"status": status, "message": message}, status)
+    """Return the same with the HTTP status in the document, as OpenPAI does for jobs and virtual clusters."""
+    document: wire.StatusMessage = {"status": status, "message": message}
+    return reply(document, status)
 
 
 def refusal(error: PaiError, headers: Mapping[str, str] | None = None) -> Response:

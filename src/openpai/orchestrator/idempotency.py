@@ -1,6 +1,6 @@
-"""A submission that is sent again because its answer was lost: the same file is the same job, another one a mistake.
+"""Repeated submissions: the same file under the same idempotency key is the same job, another file is an error.
 
-Answering with the older job to somebody who sent another file would lose theirs without a word.
+Answering another file with the older job would lose the new job without a word.
 """
 
 from __future__ import annotations
@@ -12,27 +12,26 @@ from openpai.orchestrator.leader import Secrets
 from openpai.orchestrator.secrets import hidden
 from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord
+from openpai.protocol.documents import document_of
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import JobSpec
 from openpai.protocol.reading import read_job
-from openpai.protocol.writing import dump_spec
 
 
 def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Secrets) -> None:
-    """Raise ConflictJobError unless a file is the one that was submitted under its key `first`."""
-    taken = secrets.open(first.sealed)
-    spec = read_job(text, taken if by.clone_of else None).spec
-    if _as_text(taken) == _as_text(hidden(spec)[1]) and _asked(first.spec) == _asked(hidden(spec)[0]):
+    """Raise ConflictJobError unless the file equals the one that the job `first` was submitted with."""
+    first_secrets = secrets.open(first.sealed)
+    spec, own_secrets = hidden(read_job(text, first_secrets if by.clone_of else None).spec)
+    if _as_text(first_secrets) == _as_text(own_secrets) and _spec_text(first.spec) == _spec_text(spec):
         return
     message = f"{by.user} used this idempotency key for another file, which became job {first.full_name}"
     raise Refused("ConflictJobError", message, "give each submission a key of its own")
 
 
-def _asked(spec: JobSpec) -> str:
-    document = json.loads(dump_spec(spec))
-    # The storages of a stored job are complete, and the defaults that complete them may have changed since.
-    extras = {key: value for key, value in document.pop("extras", {}).items() if key != "storages"}
-    return _as_text({**document, "extras": extras})
+def _spec_text(spec: JobSpec) -> str:
+    # A submission completes the list of storages, and the defaults that complete it may have changed since.
+    extras = {key: value for key, value in spec.extras.items() if key != "storages"}
+    return _as_text({**document_of(spec), "extras": extras})
 
 
 def _as_text(value: Any) -> str:

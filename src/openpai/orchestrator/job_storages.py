@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from openpai.orchestrator.leader import Secrets
 from openpai.ports.backend import Mount
 from openpai.ports.platform import Submitter
 from openpai.ports.storages import Storage, StorageStore
@@ -81,7 +82,7 @@ async def known_storages(store: StorageStore | None, records: Iterable[JobRecord
     return {storage.name: storage for storage in await store.storages()}
 
 
-def mounts(spec: JobSpec, user: str, known: Mapping[str, Storage], secrets: Any) -> tuple[Mount, ...]:
+def mounts(spec: JobSpec, user: str, known: Mapping[str, Storage], secrets: Secrets) -> tuple[Mount, ...]:
     """Return how a user's job gets to see its storages. Raises NoStorageError for one that was removed."""
     found = []
     for use in uses(spec):
@@ -93,7 +94,7 @@ def mounts(spec: JobSpec, user: str, known: Mapping[str, Storage], secrets: Any)
     return tuple(found)
 
 
-def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets: Any) -> Mount:
+def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets: Secrets) -> Mount:
     data = storage.data
     place = data.get("mountedAt") or (data["path"] if storage.kind == "local" else "")
     if place:

@@ -20,7 +20,7 @@ from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.config.arrangement import check, names_in
 from openpai.scheduler.config.editing import no_virtual_cluster, with_promise
 from openpai.scheduler.config.promises import promised_text
-from openpai.scheduler.interface import Amount, VcView
+from openpai.scheduler.interface import Amount, Inspection, VcView
 
 
 class VirtualClusterCommands(LeaderCommands):
@@ -76,7 +76,7 @@ class VirtualClusterCommands(LeaderCommands):
                 _refuse_in_use(leader, virtual_cluster)
             return await _configure(leader, body, setting.version if setting is not None else 0, by)
 
-    async def inspect(self) -> Mapping[str, Any]:
+    async def inspect(self) -> Inspection:
         """Return cells and gangs in HiveD's own shapes; see `Platform.inspect`."""
         return (await self._leading()).scheduler.inspect()
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from openpai.access.quotas import Quota
 from openpai.ports.usage import AuditEntry
 from openpai.protocol.errors import Unavailable
-from openpai.scheduler.interface import Amount, VcView
+from openpai.scheduler.interface import Amount, Inspection, VcView
 from openpai.scheduler.model import Wait
 
 
@@ -239,7 +239,7 @@ class Platform(Protocol):
         """
         ...
 
-    async def inspect(self) -> Mapping[str, Any]:
+    async def inspect(self) -> Inspection:
         """Return cells and gangs in HiveD's own shapes."""
         ...
 

@@ -3,7 +3,7 @@
 A plugin comes from a prerequisite that names one and that the task role lists, or from the job's extras, in this order;
 what runs after the commands runs in the opposite order, and only when they succeeded. Each plugin's commands run in a
 shell of their own. Their first failure ends them and fails the task; `failurePolicy: ignore` turns both off. `cmd` is
-the plugin that runs something so far; `protocol.cautions` warns of the others.
+the plugin that runs something so far; `protocol.warnings` warns of the others.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Refusal, Spot, Wait
+from openpai.wire.scheduler import ClusterCells
+from openpai.wire.scheduler import Gang as AffinityGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,12 @@ class VcView:
     running: int
     """Gangs that hold something."""
     waiting: int
+
+
+class Inspection(ClusterCells):
+    """Cells and gangs in HiveD's own shapes."""
+
+    affinityGroups: Sequence[AffinityGroup]  # noqa: N815  HiveD's name
 
 
 class Configured(Protocol):
@@ -162,7 +170,7 @@ class SharingScheduler(Scheduler, Protocol):
         """Return what one device of each type brings along; only of types a virtual cluster was promised if named."""
         ...
 
-    def inspect(self) -> Mapping[str, Any]:
+    def inspect(self) -> Inspection:
         """Return the cells and gangs in HiveD's own shapes: physicalCluster, virtualClusters, affinityGroups."""
         ...
 

@@ -8,6 +8,8 @@ from typing import Annotated, Literal, NotRequired
 from openpai.wire.answers import Ms, UserName, VcName
 from openpai.wire.doc import Doc, Document, open_ended
 
+CellState = Literal["Free", "Used", "Reserving", "Reserved"]
+
 
 class CellName(Document):
     """Another cell."""
@@ -22,7 +24,7 @@ class Cell(Document):
     leafCellType: NotRequired[Annotated[str, Doc("of a tree's root")]]
     cellType: Annotated[str, Doc(example="A100-NODE")]
     cellAddress: Annotated[str, Doc(example="node-17")]
-    cellState: Literal["Free", "Used", "Reserving", "Reserved"]
+    cellState: CellState
     cellHealthiness: Literal["Healthy", "Bad"]
     cellPriority: Annotated[int, Doc(example=-2)]
     isNodeLevel: NotRequired[bool]

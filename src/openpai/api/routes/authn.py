@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from openpai.access.accounts import USER_NAME, User
 from openpai.api.accounts import sign_in, wrong_password
-from openpai.api.answers import reply
+from openpai.api.answers import accepted, reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.client_address import address_of
 from openpai.api.context import ApiContext, context_of, needs
@@ -97,4 +97,4 @@ async def _who(context: ApiContext, name: str, password: str) -> User | None:
 async def logout(request: Request, caller: Annotated[Caller, needs("logout")]) -> Response:
     """Revoke the token this request is made with."""
     await context_of(request).sessions.revoke(caller.token.digest)
-    return reply({"message": "revoke successfully"})
+    return accepted("revoke successfully")

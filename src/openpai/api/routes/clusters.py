@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from openpai.api.answers import reply
+from openpai.api.answers import done, reply
 from openpai.api.bodies import Body, invalid, read_body, takes
 from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
@@ -112,7 +112,7 @@ async def set_status(request: Request, caller: Annotated[Caller, needs("vc.chang
         raise Refused(
             "NotImplementedError", message, "promise it less, or take it out of the groups that are granted it"
         )
-    return reply({"status": 201, "message": f"virtual cluster {vc} is running"}, 201)
+    return done(f"virtual cluster {vc} is running", 201)
 
 
 @router.get("/api/v2/cluster/sku-types")

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
 from openpai.access.memberships import no_group
 from openpai.api.aliases import Aliased
-from openpai.api.answers import reply
+from openpai.api.answers import accepted, reply
 from openpai.api.bodies import Body, invalid, read_body, takes
 from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
@@ -103,7 +103,7 @@ async def add_group(request: Request, caller: Annotated[Caller, needs("group.cha
     asked = await read_body(request, NewGroup)
     group = shapes.with_extension(Group(asked.groupname, asked.description, asked.externalName), asked.extension)
     await context_of(request).services.users.add_group(group)
-    return reply({"message": "group is created successfully"}, 201)
+    return accepted("group is created successfully", 201)
 
 
 @_groups.put("", status_code=201, openapi_extra=takes(ChangeGroup))
@@ -136,7 +136,7 @@ async def remove_group(request: Request, caller: Annotated[Caller, needs("group.
     await _group(request, groupname)
     await context.services.users.remove_group(groupname)
     context.sessions.forget_all()
-    return reply({"message": f"group {groupname} is removed"})
+    return accepted(f"group {groupname} is removed")
 
 
 @_groups.put("/{groupname}/extension", status_code=201, openapi_extra=takes(NewExtension), deprecated=True)
@@ -182,7 +182,7 @@ async def _changed(request: Request, name: str, change: Any) -> Response:
     await context.services.users.change_group(name, change)
     # What members may do follows from their groups, from the next request on.
     context.sessions.forget_all()
-    return reply({"message": f"update group {name} successfully"}, 201)
+    return accepted(f"update group {name} successfully", 201)
 
 
 async def _group(request: Request, name: str) -> Group:

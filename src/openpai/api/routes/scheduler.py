@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request
 from pydantic import Field
@@ -16,6 +15,7 @@ from openpai.api.routes.clusters import SIZE_MAX, no_virtual_cluster
 from openpai.api.sessions import Caller
 from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting
 from openpai.protocol.errors import Refused
+from openpai.scheduler.interface import Inspection
 from openpai.scheduler.model import Order
 from openpai.scheduler.queue.fairness import HALF_LIFE_MS
 from openpai.wire import scheduler as wire
@@ -46,7 +46,7 @@ class Orders(Body):
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
 
 
-async def _inspected(request: Request) -> Mapping[str, Any]:
+async def _inspected(request: Request) -> Inspection:
     return await context_of(request).services.platform.inspect()
 
 
@@ -55,7 +55,11 @@ async def _inspected(request: Request) -> Mapping[str, Any]:
 async def cluster_status(request: Request, caller: Inspecting) -> Response:
     """Return all physical cells and all virtual cells, in HiveD's shape."""
     found = await _inspected(request)
-    return reply({key: found[key] for key in ("physicalCluster", "virtualClusters")})
+    cells: wire.ClusterCells = {
+        "physicalCluster": found["physicalCluster"],
+        "virtualClusters": found["virtualClusters"],
+    }
+    return reply(cells)
 
 
 @router.get(f"{INSPECT}/clusterstatus/physicalcluster")
@@ -90,7 +94,8 @@ async def virtual_cells_of(request: Request, caller: Inspecting, vc: str) -> Res
 @router.get(f"{HIVED}/affinitygroups/", include_in_schema=False)
 async def affinity_groups(request: Request, caller: Inspecting) -> Response:
     """Return the gangs that hold or have claimed devices, with where they are."""
-    return reply({"items": (await _inspected(request))["affinityGroups"]})
+    gangs: wire.Gangs = {"items": (await _inspected(request))["affinityGroups"]}
+    return reply(gangs)
 
 
 # A gang's name has slashes in it.

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from openpai.api.answers import reply
+from openpai.api.answers import accepted, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import needs
 from openpai.api.routes.storages import storage_for, storages_of
@@ -106,7 +106,7 @@ async def remove(
     """Remove a file or an empty directory, or with `recursive` a directory and all that is in it."""
     area = await _area(request, caller, name)
     await area.remove(path, recursive=recursive)
-    return reply({"message": f"{path.strip('/')} is removed from storage {name}"})
+    return accepted(f"{path.strip('/')} is removed from storage {name}")
 
 
 async def _area(request: Request, caller: Caller, name: str) -> Area:

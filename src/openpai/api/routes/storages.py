@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from openpai.access.deciding import refusal
 from openpai.access.model import Thing
-from openpai.api.answers import reply
+from openpai.api.answers import accepted, reply
 from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
@@ -102,7 +102,7 @@ async def remove_storage(request: Request, caller: Annotated[Caller, needs("stor
     groups = await storages_of(request).groups(name)
     await storages_of(request).remove(name)
     await _forget_members(request, *groups)
-    return reply({"message": f"storage {name} is removed; its data is still where it was"})
+    return accepted(f"storage {name} is removed; its data is still where it was")
 
 
 @router.post("/api/v2/storages/{name}/test")
@@ -125,7 +125,7 @@ async def grant(
     """Let a group use a storage; the first storage of a group is its default one."""
     await storages_of(request).grant(name, group, is_default=default)
     await _forget_members(request, group)
-    return reply({"message": f"group {group} may use the storage {name}"}, 201)
+    return accepted(f"group {group} may use the storage {name}", 201)
 
 
 @router.delete("/api/v2/storages/{name}/groups/{group}")
@@ -135,7 +135,7 @@ async def revoke(
     """Let a group use a storage no longer; jobs that run go on."""
     await storages_of(request).revoke(name, group)
     await _forget_members(request, group)
-    return reply({"message": f"group {group} may no longer use the storage {name}"})
+    return accepted(f"group {group} may no longer use the storage {name}")
 
 
 @router.get("/api/v2/storage/config", deprecated=True)

@@ -12,7 +12,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from openpai.api.aliases import Aliased
-from openpai.api.answers import reply
+from openpai.api.answers import accepted, reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller, digest_of
@@ -83,7 +83,7 @@ async def revoke(request: Request, caller: Annotated[Caller, needs("token.revoke
     if found[0].user != caller.user:
         raise Refused("ForbiddenUserError", "this token belongs to somebody else", "revoke your own tokens only")
     await context.sessions.revoke(digest)
-    return reply({"message": "revoke successfully"})
+    return accepted("revoke successfully")
 
 
 @_tokens.get("/check")

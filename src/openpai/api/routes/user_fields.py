@@ -13,7 +13,7 @@ from openpai.access.memberships import UserChange
 from openpai.access.model import Thing
 from openpai.api.accounts import change_password, change_user, check_password, find_user
 from openpai.api.aliases import Aliased
-from openpai.api.answers import reply
+from openpai.api.answers import accepted, reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import context_of, needs
 from openpai.api.routes.users import Email, Password
@@ -21,6 +21,7 @@ from openpai.api.sessions import Caller
 from openpai.api.shapes import tokens as shapes
 from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Refused
+from openpai.wire.tokens import Revoked
 
 router = APIRouter(tags=["users"])
 _parts = Aliased(router, "/api/v2/users/{username}", "/api/v2/user/{username}")
@@ -145,7 +146,7 @@ async def set_password(
     if username == caller.user:
         await check_password(request, user, asked.oldPassword)
     await change_password(context, user, asked.newPassword)
-    return reply({"message": f"the password of {username} is changed"}, 201)
+    return accepted(f"the password of {username} is changed", 201)
 
 
 @_parts.get("/tokens", tags=["tokens"])
@@ -171,11 +172,12 @@ async def revoke_all_of(
     context = context_of(request)
     user = await find_user(context, username)
     count = await context.sessions.revoke_all(user.name, is_application=None if browser is None else not browser)
-    return reply({"message": "revoke successfully", "revoked": count})
+    revoked: Revoked = {"message": "revoke successfully", "revoked": count}
+    return reply(revoked)
 
 
 async def _changed(request: Request, name: str, body: UserChange) -> Response:
     context = context_of(request)
     await find_user(context, name)
     await change_user(context, name, body)
-    return reply({"message": f"update user {name} successfully"}, 201)
+    return accepted(f"update user {name} successfully", 201)

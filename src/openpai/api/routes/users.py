@@ -15,7 +15,7 @@ from openpai.access.model import Thing
 from openpai.api import accounts
 from openpai.api.accounts import change_password, check_password, find_user
 from openpai.api.aliases import Aliased
-from openpai.api.answers import reply
+from openpai.api.answers import accepted, reply
 from openpai.api.bodies import Body, invalid, read_body, takes
 from openpai.api.context import context_of, needs
 from openpai.api.sessions import Caller
@@ -121,7 +121,7 @@ async def add_user(request: Request, caller: Annotated[Caller, needs("user.add")
     )
     user = changed_user(blank, body, groups)
     await context.services.users.add_user(replace(user, password_hash=await context.passwords.hash(asked.password)))
-    return reply({"message": f"User {asked.username} is created successfully"}, 201)
+    return accepted(f"User {asked.username} is created successfully", 201)
 
 
 @_users.put("", status_code=201, openapi_extra=takes(ChangeUser))
@@ -145,7 +145,7 @@ async def change_user(request: Request, caller: Annotated[Caller, needs("user.ch
     await accounts.change_user(context, user.name, body)
     if data.password is not None:
         await change_password(context, user, data.password)
-    return reply({"message": f"update user {user.name} successfully"}, 201)
+    return accepted(f"update user {user.name} successfully", 201)
 
 
 @_users.put("/me", status_code=201, openapi_extra=takes(ChangeMe))
@@ -165,7 +165,7 @@ async def change_me(request: Request, caller: Annotated[Caller, needs("user.chan
     await accounts.change_user(context, user.name, UserChange(email=data.email, extension=data.extension))
     if data.newPassword is not None:
         await change_password(context, user, data.newPassword)
-    return reply({"message": f"update user {user.name} successfully"}, 201)
+    return accepted(f"update user {user.name} successfully", 201)
 
 
 @_users.delete("/{username}")
@@ -178,7 +178,7 @@ async def remove_user(request: Request, caller: Annotated[Caller, needs("user.re
         raise Refused("RemoveAdminError", message, f"first `pai user set {username} --no-admin`")
     await context.services.users.remove_user(username)
     context.sessions.forget(username)
-    return reply({"message": f"user {username} is removed"})
+    return accepted(f"user {username} is removed")
 
 
 async def _shown(request: Request, caller: Caller, name: str) -> Response:

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from typing import Final
 
 from openpai.scheduler.cells.chain import CellBinding, Chain, NodeCell, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.doomed_cells import doomed_bound
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import GangRecord, State
+from openpai.wire.scheduler import Cell, CellState, ClusterCells, Gang, GangStatus
 
 FREE_PRIORITY: Final = -2
 
-Cell = dict[str, Any]
 
-
-def cluster_status(cluster: Cluster) -> dict[str, Any]:
+def cluster_status(cluster: Cluster) -> ClusterCells:
     """Return all physical and all virtual cells."""
     return {"physicalCluster": physical_cells(cluster), "virtualClusters": virtual_clusters(cluster)}
 
@@ -94,13 +93,13 @@ def virtual_address(cluster: Cluster, binding: CellBinding) -> str:
     return f"{name}/{before}"
 
 
-def affinity_groups(cluster: Cluster) -> list[dict[str, Any]]:
+def affinity_groups(cluster: Cluster) -> list[Gang]:
     """Return all gangs, by name."""
     with cluster.committed():
         return [affinity_group(cluster, record) for _, record in sorted(cluster.gangs.items())]
 
 
-def affinity_group(cluster: Cluster, record: GangRecord) -> dict[str, Any]:
+def affinity_group(cluster: Cluster, record: GangRecord) -> Gang:
     """Return a gang as the original shows an affinity group."""
     physical: dict[str, list[int]] = {}
     virtual: dict[str, list[str]] = {}
@@ -112,7 +111,7 @@ def affinity_group(cluster: Cluster, record: GangRecord) -> dict[str, Any]:
             binding = part.guarantee.share.bindings[part.guarantee.level, part.guarantee.cell]
             top = virtual_address(cluster, binding)
             virtual.setdefault(top, []).extend(_leaf_addresses(binding, part, top))
-    status: dict[str, Any] = {
+    status: GangStatus = {
         "vc": record.request.virtual_cluster,
         "priority": record.request.priority,
         "state": record.state.value,
@@ -202,7 +201,7 @@ class _CellTrees:
             prefix = self.address(level + 1, above, "")
         return f"{prefix}/{self.spec.inner[node_cell][level - 1][index % per]}"
 
-    def cell(self, level: int, address: str, children: list[Cell], leaf: tuple[str, bool, int]) -> Cell:
+    def cell(self, level: int, address: str, children: list[Cell], leaf: tuple[CellState, bool, int]) -> Cell:
         """Return one cell. Its children say how it is, or `leaf` does: state, whether it is bad, priority."""
         state, is_bad, priority = leaf
         if children:
@@ -210,16 +209,22 @@ class _CellTrees:
             state = "Used" if "Used" in states else states.pop() if len(states) == 1 else "Free"
             is_bad = any(child["cellHealthiness"] == "Bad" for child in children)
             priority = max(child["cellPriority"] for child in children)
-        cell: Cell = {"leafCellType": self.spec.leaf_type} if level == self.chain.top else {}
-        cell |= {"cellType": self.spec.types[level - 1], "cellAddress": address, "cellState": state}
-        cell |= {"cellHealthiness": "Bad" if is_bad else "Healthy", "cellPriority": priority}
+        cell: Cell = {
+            "cellType": self.spec.types[level - 1],
+            "cellAddress": address,
+            "cellState": state,
+            "cellHealthiness": "Bad" if is_bad else "Healthy",
+            "cellPriority": priority,
+        }
+        if level == self.chain.top:
+            cell["leafCellType"] = self.spec.leaf_type
         if level == self.chain.node_level:
             cell["isNodeLevel"] = True
         if children:
             cell["cellChildren"] = children
         return cell
 
-    def leaf(self, level: int, index: int, is_virtual: bool) -> tuple[str, bool, int]:
+    def leaf(self, level: int, index: int, is_virtual: bool) -> tuple[CellState, bool, int]:
         """Return state, health and priority of a device; its virtual side shows no opportunistic gangs."""
         if level > 1:
             return "Free", False, FREE_PRIORITY
@@ -232,7 +237,7 @@ class _CellTrees:
             is_used = opportunistic_gang is not None and not is_virtual
             return ("Used", is_bad, -1) if is_used else ("Free", is_bad, FREE_PRIORITY)
         record = self.cluster.gangs[claimer]
-        state = "Used"
+        state: CellState = "Used"
         if record.state is State.PREEMPTING:
             state = "Reserving" if opportunistic_gang is not None else "Reserved"
         return state, is_bad, record.request.priority
@@ -262,7 +267,6 @@ def _opportunistic_cells_of(trees: _CellTrees, node_cell: NodeCell, mask: int) -
         if mask >> bit & 1:
             address = trees.address(1, node_cell.index * chain.shape.leaves + bit, "")
             is_bad = bool(node_cell.bad >> bit & 1)
-            physical = {"cellType": chain.spec.leaf_type, "cellAddress": address}
             yield {
                 "leafCellType": chain.spec.leaf_type,
                 "cellType": chain.spec.leaf_type,
@@ -270,5 +274,5 @@ def _opportunistic_cells_of(trees: _CellTrees, node_cell: NodeCell, mask: int) -
                 "cellState": "Used",
                 "cellHealthiness": "Bad" if is_bad else "Healthy",
                 "cellPriority": -1,
-                "physicalCell": physical,
+                "physicalCell": {"cellType": chain.spec.leaf_type, "cellAddress": address},
             }

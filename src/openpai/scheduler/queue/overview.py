@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
 
 from openpai.scheduler.cells.doomed_cells import lost_devices
 from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
 from openpai.scheduler.config.model import SkuSpec
-from openpai.scheduler.interface import Amount, VcView
+from openpai.scheduler.interface import Amount, Inspection, VcView
 from openpai.scheduler.queue.skus import Skus
 from openpai.scheduler.queue.state import SchedulerState
+from openpai.wire.scheduler import Gang, GangStatus
+
+T = TypeVar("T")
 
 UNKNOWN: Final = SkuSpec(1, 0, 0)
 """What a device brings along before any node is reported."""
@@ -68,23 +71,26 @@ def sku_types(state: SchedulerState, virtual_cluster: str | None) -> dict[str, A
     return {kind: _amount(state.machines.skus, {kind: 1}) for kind in kinds}
 
 
-def inspect(state: SchedulerState) -> dict[str, Any]:
+def inspect(state: SchedulerState) -> Inspection:
     """Return the cells and gangs in HiveD's own shapes."""
     state.sync_nodes()
-    groups: dict[str, dict[str, Any]] = {}
+    groups: dict[str, Gang] = {}
     for group in affinity_groups(state.core.cluster):
         name = group["metadata"]["name"] = state.gang_name(group["metadata"]["name"])
         groups[name] = _joined(groups[name], group) if name in groups else group
     return {**cluster_status(state.core.cluster), "affinityGroups": list(groups.values())}
 
 
-def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _joined(one: Gang, other: Gang) -> Gang:
     """Return two portions of a gang as one affinity group."""
-    status = {**other["status"], **one["status"]}
-    for key in ("physicalPlacement", "virtualPlacement"):
-        if key in status:
-            status[key] = {
-                place: [*one["status"].get(key, {}).get(place, ()), *other["status"].get(key, {}).get(place, ())]
-                for place in {**one["status"].get(key, {}), **other["status"].get(key, {})}
-            }
-    return {**one, "status": status}
+    first, second = one["status"], other["status"]
+    status: GangStatus = {**second, **first}
+    status["physicalPlacement"] = _merged(first["physicalPlacement"], second["physicalPlacement"])
+    virtual = _merged(first.get("virtualPlacement", {}), second.get("virtualPlacement", {}))
+    if virtual:
+        status["virtualPlacement"] = virtual
+    return {"metadata": one["metadata"], "status": status}
+
+
+def _merged(one: Mapping[str, Sequence[T]], other: Mapping[str, Sequence[T]]) -> dict[str, list[T]]:
+    return {place: [*one.get(place, ()), *other.get(place, ())] for place in {**one, **other}}

@@ -18,7 +18,7 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, State
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
-from openpai.scheduler.interface import Amount, Scheduler, VcView
+from openpai.scheduler.interface import Amount, Inspection, Scheduler, VcView
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
 from openpai.scheduler.queue.decision_round import Round
@@ -273,7 +273,7 @@ class HivedScheduler(Scheduler):
         """Return what one device of each type brings along; only of types a virtual cluster was promised if named."""
         return overview.sku_types(self.state, virtual_cluster)
 
-    def inspect(self) -> Mapping[str, Any]:
+    def inspect(self) -> Inspection:
         """Return the cells and gangs in HiveD's own shapes: physicalCluster, virtualClusters, affinityGroups."""
         return overview.inspect(self.state)
 
