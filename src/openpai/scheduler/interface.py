@@ -1,8 +1,8 @@
 """The scheduler's interface, kept stable while the code behind it changes.
 
 It keeps its state in memory, changes it only on a fact, and can be rebuilt by repeating the facts. It is
-deterministic: the same history gives the same answers. A decision is a proposal: what it promises is set aside
-until the caller commits or rejects it, and nothing else in the world has changed meanwhile.
+deterministic: the same history gives the same answers. A decision is a proposal: its devices are set aside until the
+caller commits or rejects it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from openpai.wire.scheduler import Gang as AffinityGroup
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Resources: whole devices with what they bring along."""
+    """Resources: whole devices with their shares of the nodes."""
 
     cpus: int = 0
     memory_mb: int = 0
@@ -28,21 +28,21 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class VcView:
-    """A virtual cluster as it is now."""
+    """The present state of a virtual cluster."""
 
     name: str
     total: Amount
-    """What it was promised, bad hardware included."""
+    """The promise, bad hardware included."""
     guaranteed: Amount
-    """What of it is healthy."""
+    """The healthy part of it."""
     used: Amount
-    """What its jobs with a guarantee hold."""
+    """What its jobs with a guarantee use."""
     borrowed: Amount
-    """What its opportunistic jobs hold in addition."""
+    """What its opportunistic jobs use in addition."""
     skus: Mapping[str, int]
     """Devices promised, by SKU type."""
     running: int
-    """Gangs that hold something."""
+    """The number of gangs that hold devices."""
     waiting: int
 
 
@@ -53,7 +53,7 @@ class Inspection(ClusterCells):
 
 
 class Configured(Protocol):
-    """What a new configuration changed for running gangs, none of which was stopped."""
+    """The effect of a new configuration on running gangs, none of which is stopped."""
 
     @property
     def demoted(self) -> Sequence[str]:
@@ -62,14 +62,14 @@ class Configured(Protocol):
 
 
 class Scheduler(Protocol):
-    """Decides which gang runs where, and says why the others wait."""
+    """Decides which gang runs where, and why the others wait."""
 
     def set_node(self, node: Node) -> None:
-        """Learn of a node, or that it changed. Gangs that run on it keep their spots."""
+        """Add or change a node. Gangs that run on it keep their spots."""
         ...
 
     def remove_node(self, name: str) -> None:
-        """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
+        """Remove a node for good. Gangs that run on it keep their spots until released."""
         ...
 
     def refusal(self, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
@@ -80,11 +80,11 @@ class Scheduler(Protocol):
         ...
 
     def add(self, gang: Gang) -> None:
-        """Let a gang wait. Adding one that waits or runs changes nothing."""
+        """Add a gang to the queue. Adding one that waits or runs changes nothing."""
         ...
 
     def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
-        """Learn that a gang already runs there since then, as after a restart; None for members that are over."""
+        """Add a gang that already runs, as after a restart; a spot is None for a member that is over."""
         ...
 
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
@@ -92,19 +92,19 @@ class Scheduler(Protocol):
         ...
 
     def commit(self, gang: str) -> None:
-        """The placement proposed for `gang` became a fact."""
+        """Commit the placement proposed for `gang`."""
         ...
 
     def reject(self, gang: str) -> None:
-        """The placement proposed for `gang` did not become a fact: it waits again, where it was in the queue."""
+        """Drop the placement proposed for `gang`, which waits again at its place in the queue."""
         ...
 
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
-        """These members (all when None) hold their spots no longer. A gang without spots is forgotten."""
+        """Free the spots of these members (all when None). A gang without spots is forgotten."""
         ...
 
     def cancel(self, gang: str) -> None:
-        """A waiting gang wants nothing any more. Unknown gangs are ignored."""
+        """Remove a waiting gang. Unknown gangs are ignored."""
         ...
 
     def why(self, gang: str) -> Wait | None:
@@ -116,15 +116,15 @@ class SharingScheduler(Scheduler, Protocol):
     """A scheduler that shares a cluster between virtual clusters and users: what the platform runs."""
 
     def change(self, gang: Gang) -> None:
-        """Priority, rank, virtual cluster or time limit of a gang changed; where it runs, it runs on."""
+        """Change the priority, rank, virtual cluster or time limit of a gang; if it runs, it runs on."""
         ...
 
     def checkpointed(self, gang: str, at_ms: int) -> None:
-        """The gang saved its work: what it did before is not lost if it must leave."""
+        """Record that a gang saved its work: what it did before is not lost if it must leave."""
         ...
 
     def restored(self) -> None:
-        """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
+        """End a restore: gangs that had no guarantee before get one from what the others leave."""
         ...
 
     def changed_hints(self) -> Mapping[str, tuple[str, ...]]:
@@ -135,23 +135,23 @@ class SharingScheduler(Scheduler, Protocol):
         ...
 
     def set_limits(self, limits: Sequence[Limit]) -> None:
-        """Replace the limits of what one user may run at a time."""
+        """Replace the limits on what one user may run at a time."""
         ...
 
     def set_fairness(self, half_life_ms: int | None) -> None:
-        """Let use fade to a half in this time when users of a virtual cluster are compared; None compares no use."""
+        """Set the half-life of use when users of a virtual cluster are compared; None ignores use."""
         ...
 
     def set_orders(self, orders: Mapping[str, Order]) -> None:
-        """Replace who goes first in which virtual cluster; those that are not named have `Order.FAIR`."""
+        """Replace the order of gangs in each virtual cluster; `Order.FAIR` where none is named."""
         ...
 
     def learn_run_time(self, gang: Gang, ran_ms: int) -> None:
-        """Learn how long a gang ran that finished before this scheduler began; the latest last."""
+        """Add the run time of a gang that finished before this scheduler was created; the latest last."""
         ...
 
     def learn_use(self, virtual_cluster: str, user: str, device_ms: float, at_ms: int) -> None:
-        """Learn what a user used before this scheduler began, faded to `at_ms` already."""
+        """Add a user's use from before this scheduler was created, decayed to `at_ms`."""
         ...
 
     def reconfigure(self, config: HivedConfig) -> Configured:
@@ -159,7 +159,7 @@ class SharingScheduler(Scheduler, Protocol):
         ...
 
     def borrowers(self) -> frozenset[str]:
-        """Return the gangs that run on what others leave free though they have a guarantee to wait for."""
+        """Return the gangs that run on borrowed devices until their own virtual cluster has room."""
         ...
 
     def virtual_clusters(self) -> tuple[VcView, ...]:
@@ -167,13 +167,13 @@ class SharingScheduler(Scheduler, Protocol):
         ...
 
     def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
-        """Return what one device of each type brings along; only of types a virtual cluster was promised if named."""
+        """Return the SKU of each device type, or only of the types that one virtual cluster was promised."""
         ...
 
     def inspect(self) -> Inspection:
-        """Return the cells and gangs in HiveD's own shapes: physicalCluster, virtualClusters, affinityGroups."""
+        """Return the cells and gangs in HiveD's shapes: physicalCluster, virtualClusters, affinityGroups."""
         ...
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return the whole state, queue included, as plain data that JSON can hold; `replaying` can go on from it."""
+        """Return the whole state, queue included, as plain data that JSON can hold and `replay` can load."""
         ...

@@ -1,7 +1,7 @@
-"""What crosses the scheduler's doorstep: gangs in, placements, preemptions and reasons out.
+"""The values of the scheduler's interface: gangs and nodes in, placements, preemptions and reasons out.
 
 The scheduler knows neither job files nor containers. A gang is a list of members that start together or not at
-all; a spot is where one member goes. Ids are opaque to it.
+all; a spot is where one member runs. Ids are opaque to it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Members of a gang that want the same kind of hardware and are placed close together."""
+    """Members of a gang that need the same hardware and are placed close together."""
 
     members: tuple[int, ...]
-    """Their places in the gang's `asks`."""
+    """Their positions in the gang's `asks`."""
     sku_type: str | None = None
     pinned_cell: str | None = None
     name: str = ""
     cell_types: tuple[str | None, ...] = ()
-    """By member, the type of the cell that its devices must be inside of; empty where none has such a request."""
+    """By member, the type of the cell that its devices must be inside; empty where no member has such a request."""
     cell_type: str | None = None
-    """The type of the cell that all of its members must be inside of."""
+    """The type of the cell that all of its members must be inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +60,24 @@ class Gang:
     pinned_cell: str | None = None
     is_lazily_preemptible: bool = False
     is_interruptible: bool = False
-    """Whether it may start on what others leave free, and be sent away, until its own virtual cluster has room."""
+    """Whether it may start on idle devices of other virtual clusters, and be preempted there."""
     groups: tuple[Group, ...] = ()
-    """Its affinity groups where they want different hardware; empty when all members want `sku_type`/`pinned_cell`."""
+    """Its affinity groups if they need different hardware; empty when all members use `sku_type` and `pinned_cell`."""
     topology: Topology | None = None
     rank: int = 0
     """Set by an administrator: among equal priorities a higher rank goes first."""
     time_limit_ms: int | None = None
-    """How long it may run once it starts; None for as long as it likes."""
+    """How long it may run; None for no limit."""
 
 
 class Spot(NamedTuple):
-    """Where one member runs: a node, and which of its devices."""
+    """Where one member runs: a node, and some of its devices."""
 
     node: str
     devices: tuple[int, ...]
     """Numbers of the GPUs it gets: as many as it asked for."""
     placement_hint: str = ""
-    """What `restore` needs to put the member exactly there; opaque to callers."""
+    """What `restore` needs to place the member exactly there; opaque to callers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,29 +111,29 @@ class Why(StrEnum):
     BEHIND_OLDER_JOB = "BEHIND_OLDER_JOB"
     BEHIND_HIGHER_PRIORITY = "BEHIND_HIGHER_PRIORITY"
     USER_LIMIT = "USER_LIMIT"
-    """Its user runs as much as one user may run in this virtual cluster."""
+    """Its user runs as many GPUs as a limit allows."""
     NO_VIRTUAL_CLUSTER = "NO_VIRTUAL_CLUSTER"
-    """The virtual cluster it was submitted to is not there, or was promised nothing."""
+    """The virtual cluster it was submitted to does not exist, or was promised nothing."""
     BACKING_OFF = "BACKING_OFF"
     STARTING = "STARTING"
-    """It has its devices; what it needs there, above all its image, is being fetched."""
+    """It has its devices; what it needs there, such as its image, is being fetched."""
     NOT_YET_LOOKED_AT = "NOT_YET_LOOKED_AT"
 
 
 class Order(StrEnum):
-    """The order in a virtual cluster of gangs with the same priority and rank."""
+    """The order of gangs with the same priority and rank in a virtual cluster."""
 
     FAIR = "fair"
-    """Those of users who used less lately, then the older."""
+    """Gangs of users who used less lately, then older gangs."""
     FIFO = "fifo"
-    """The older."""
+    """Older gangs."""
     SHORTEST = "shortest"
-    """Those that should be done soonest, then the older; a gang that has waited long goes before all of these."""
+    """Gangs with the shortest expected run time, then older gangs; one that has waited for long goes before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """When a gang may start: between these times, and the basis of the guess. None where it is unknown."""
+    """When a gang may start: between these times, and the basis of the estimate. None if unknown."""
 
     earliest_ms: int | None
     latest_ms: int | None
@@ -142,14 +142,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How many GPUs one user may run at a time; one of a virtual cluster and one over all of them hold together."""
+    """How many GPUs one user may run at a time; a limit in a virtual cluster and one over all of them both apply."""
 
     gpus: int | None
     """None: no limit, even where a limit for all users exists."""
     virtual_cluster: str = ""
     """Empty: over all of them together."""
     user: str = ""
-    """Empty: any one user who has no limit of their own there."""
+    """Empty: each user without a limit of their own there."""
 
 
 class Refusal(NamedTuple):
@@ -170,16 +170,16 @@ class Wait:
     ahead: tuple[str, ...] = ()
     """`user~job` of the gangs that go first, nearest first, at most a handful."""
     position: int = 0
-    """Place in the queue, counted from 1; 0 for a gang that lets others pass because it never fits."""
+    """Place in the queue, counted from 1; 0 for a gang that all others pass because it never fits."""
     estimate: Estimate | None = None
     """When it may start; None when it was not estimated."""
     more: int = 0
-    """How many further gangs of the same job wait for the same, behind this one, each without a `Wait` of its own."""
+    """How many further gangs of the same job wait for the same reason behind this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine's capacity, and what of it may be used."""
+    """The capacity of a node, and which part of it may be used."""
 
     name: str
     cpus: int
@@ -190,4 +190,4 @@ class Node:
     bad_devices: frozenset[int] = field(default=frozenset())
     gpu_model: str = ""
     message: str = ""
-    """Why not all of it may be used, for people; empty when all may be."""
+    """Why not all of it may be used, for messages; empty when all may be."""

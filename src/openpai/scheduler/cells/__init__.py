@@ -1,1 +1,1 @@
-"""Cells, virtual clusters, gangs and preemption: who goes where."""
+"""Cells, virtual clusters, gangs and preemption: decides where each gang runs."""

@@ -42,7 +42,7 @@ class Chain(ChainLayout):
         """Devices used by gangs without a guarantee."""
         self.bad_nodes: set[int] = set()
         self.version = 0
-        """Incremented when a cell is bound or unbound, and when hardware turns bad or good."""
+        """Incremented when a cell is bound or unbound, and when the health of hardware changes."""
         self.doomed: tuple[Guarantee, ...] = ()
         self.doomed_at = -1
         """The version for which `doomed` was computed."""
@@ -73,8 +73,8 @@ class Chain(ChainLayout):
 class NodeCell:
     """One node of one chain. Devices are bits, in the order of the cell tree.
 
-    A device has at most one *claim*, of a gang with a guarantee, and at most one *opportunistic* gang, which runs with
-    none. Where it has both, the claimant waits until the opportunistic gang has left.
+    A device has at most one *claim*, of a gang with a guarantee, and at most one *opportunistic* gang, which has none.
+    Where it has both, the claimant waits until the opportunistic gang has left.
     """
 
     __slots__ = (

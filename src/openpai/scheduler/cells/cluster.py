@@ -1,4 +1,4 @@
-"""Everything the HiveD core knows: chains, virtual clusters and gangs, and how to find one from another."""
+"""The state of the HiveD core: chains, virtual clusters and gangs, and how to find one from another."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Proposal(Protocol):
     """A decision that is recorded but not committed yet."""
 
     def suspend(self) -> None:
-        """Take it out of the books for a moment."""
+        """Remove it from the records until `resume`."""
         ...
 
     def resume(self) -> None:
-        """Put it back."""
+        """Record it again."""
         ...
 
 
@@ -32,28 +32,28 @@ class Cluster:
         self.config = config
         self.chains = {name: Chain(spec) for name, spec in config.chains.items()}
         self.shares: dict[str, dict[str, VcShare]] = {}
-        """Views of each virtual cluster by chain."""
+        """The shares of each virtual cluster, by chain."""
         self.pins: dict[tuple[str, str], VcShare] = {}
         self.node_cells: dict[str, list[NodeCell]] = {}
         """Nodes by name; one machine may be a node of several chains."""
         self.gangs: dict[str, GangRecord] = {}
         self.gangs_of: dict[str, dict[str, GangRecord]] = {name: {} for name in config.virtual_clusters}
         self.demoted: dict[str, set[str]] = {}
-        """Gangs that lost their right lazily and run on, by virtual cluster."""
+        """Gangs that lost their guarantee and run on, by virtual cluster."""
         self.freed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Counts how often something was freed, by virtual cluster; "" for anything anywhere."""
         self.freed[""] = 0
         self._watching: dict[str, set[str]] = {}
-        """By chain, the virtual clusters with a gang that waits for something others may free there."""
+        """By chain, the virtual clusters with a gang that waits for something that other virtual clusters may free."""
         self.rebound: set[str] = set()
-        """Gangs whose guarantees changed since the last question."""
+        """Gangs whose guarantees changed since `Hived.rebound` was last called."""
         self.borrowed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Devices in use without a guarantee, by virtual cluster."""
         self.proposal: Proposal | None = None
         self.skus: Mapping[str, SkuSpec] = config.skus
-        """What one device of a type brings along, for messages; the queue replaces it when nodes are reported."""
+        """The SKU of each device type, for messages; the queue replaces it when nodes are reported."""
         self.unhealthy: dict[str, NodeHealth] = {}
-        """Nodes that are not as they should be."""
+        """Nodes that are unhealthy, drain or have bad devices."""
         for chain in self.chains.values():
             for node_cell in chain.node_cells:
                 self.node_cells.setdefault(node_cell.name, []).append(node_cell)
@@ -83,7 +83,7 @@ class Cluster:
 
     @contextmanager
     def committed(self) -> Iterator[None]:
-        """Show the books without what is only proposed, for as long as the context lasts."""
+        """Show only what is committed, without the proposal, while the context lasts."""
         if self.proposal is None:
             yield
             return
@@ -94,7 +94,7 @@ class Cluster:
             self.proposal.resume()
 
     def shares_of(self, virtual_cluster: str) -> list[VcShare]:
-        """Return all views of a virtual cluster, pinned cells last."""
+        """Return all shares of a virtual cluster, pinned cells last."""
         pinned = [share for (name, _), share in self.pins.items() if name == virtual_cluster]
         return [*self.shares[virtual_cluster].values(), *pinned]
 
@@ -103,7 +103,7 @@ class Cluster:
         return bool(part.node_cell.bad & part.mask)
 
     def remember(self, record: GangRecord) -> None:
-        """Keep a gang."""
+        """Add a gang."""
         request = record.request
         self.gangs[request.id] = record
         self.gangs_of.setdefault(request.virtual_cluster, {})[request.id] = record
@@ -111,7 +111,7 @@ class Cluster:
             self.borrowed[request.virtual_cluster] = self.borrowed.get(request.virtual_cluster, 0) + record.leaves
 
     def forget(self, record: GangRecord) -> None:
-        """Remove a gang; no other gang waits for it any more, and it waits for none."""
+        """Remove a gang, also from the gangs that wait for it to leave and from those it waits for."""
         gang = record.request.id
         del self.gangs[gang]
         del self.gangs_of[record.request.virtual_cluster][gang]
@@ -123,12 +123,12 @@ class Cluster:
             self.end_threat(victim, gang)
 
     def demote(self, record: GangRecord, by: str) -> None:
-        """A gang runs on without the right it had."""
+        """Record that a gang runs on without the guarantee it had."""
         record.lazily_preempted_by = by
         self.demoted.setdefault(record.request.virtual_cluster, set()).add(record.request.id)
 
     def promote(self, record: GangRecord) -> None:
-        """A gang has its right again, or needs none any more."""
+        """Record that a gang has its guarantee again, or needs none any more."""
         record.lazily_preempted_by = None
         demoted = self.demoted.get(record.request.virtual_cluster)
         if demoted is not None:
@@ -137,7 +137,7 @@ class Cluster:
                 del self.demoted[record.request.virtual_cluster]
 
     def end_threat(self, victim: str, threat: str) -> None:
-        """A gang is threatened by another no longer."""
+        """Record that `threat` no longer waits for `victim` to leave."""
         record = self.gangs.get(victim)
         if record is not None:
             record.threats.discard(threat)
@@ -145,15 +145,15 @@ class Cluster:
                 record.state = State.ALLOCATED
 
     def watch(self, request: GangRequest) -> None:
-        """Remember that a gang found no room; what others free counts for it too where that may give it room."""
-        # Every promise can always be served somewhere. Only where it matters which cell serves it, for a
-        # gang that must lie together or on certain nodes or where hardware is bad, do others come into it.
+        """Record that a gang found no room, to try it again when other virtual clusters free what it may use."""
+        # Every promise can always be served by some cell. What other virtual clusters free matters only where the
+        # choice of the cell does: for gangs with a topology or named nodes, and where hardware is bad.
         for chain in self.shares.get(request.virtual_cluster, ()):
             if request.has_constraints or self.chains[chain].bad_nodes:
                 self._watching.setdefault(chain, set()).add(request.virtual_cluster)
 
     def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:
-        """Devices or promised cells of these chains were freed: what failed before may work now."""
+        """Record that devices or promised cells of these chains were freed: requests that failed before may fit now."""
         freed = self.freed
         freed[""] += 1
         freed[virtual_cluster] = freed.get(virtual_cluster, 0) + 1
@@ -162,7 +162,7 @@ class Cluster:
                 freed[group] = freed.get(group, 0) + 1
 
     def note_all_freed(self) -> None:
-        """Anything may work now."""
+        """Record that any request may fit now."""
         self._watching.clear()
         for name in self.freed:
             self.freed[name] += 1

@@ -1,7 +1,7 @@
-"""Where a gang may go by its own request: inside one cell of a type, and on certain nodes only.
+"""Where a gang may run by its own request: inside one cell of a type, and on certain nodes only.
 
-A cluster has many cells of a type and most have no room or are like another one. Only those are yielded where a virtual
-cluster has something already or could get something, and of free ones that are alike the first.
+A cluster has many cells of a type, and most have no room or are equivalent to another one. Only cells are yielded where
+a virtual cluster has devices or could get some, and of equivalent free cells only the first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from openpai.scheduler.cells.node_search import Within
 
 
 def topology_level(chain: Chain, request: GangRequest) -> int:
-    """Return the level of the cell that a gang asks to stay inside; 0 if it does not ask, or there is no such level."""
+    """Return the level of the cell that a gang asks to stay inside; 0 if it does not ask, or no level has that type."""
     topology = request.topology
     return (
         chain.spec.types.index(topology.cell_type) + 1
@@ -36,7 +36,7 @@ def node_sets(share: VcShare, request: GangRequest) -> Iterator[Within | None]:
 
 
 def opportunistic_node_sets(chain: Chain, request: GangRequest) -> Iterator[Within | None]:
-    """Yield the sets of nodes to try for a gang without a guarantee; None for all nodes."""
+    """Yield the sets of nodes to try one after the other for an opportunistic gang; None for all nodes."""
     allowed = allowed_nodes(chain, request)
     level = topology_level(chain, request)
     if level:
@@ -57,7 +57,7 @@ def allowed_nodes(chain: Chain, request: GangRequest) -> Within | None:
 
 
 def cells_within(share: VcShare, level: int, need: int, within: Within | None) -> Iterator[Within]:
-    """Yield the cells of a level, inside a set of nodes, where a view has or could get so many devices."""
+    """Yield the cells of a level, inside a set of nodes, where a share has or could get `need` devices."""
     chain = share.chain
     if need <= chain.spec.leaves(level):
         for cell in _cells_of(share, level, within):
@@ -66,7 +66,7 @@ def cells_within(share: VcShare, level: int, need: int, within: Within | None) -
 
 
 def idle_cells_within(chain: Chain, level: int, need: int, within: Within | None) -> Iterator[Within]:
-    """Yield the cells of a level, inside a set of nodes, where so many devices may be idle."""
+    """Yield the cells of a level, inside a set of nodes, where `need` devices may be idle."""
     if need <= chain.spec.leaves(level):
         usable = -1 if within is None else within.cells(level)
         for cell in range(chain.spec.count(level)):
@@ -104,7 +104,7 @@ def _free_in(chain: Chain, level: int, cell: int) -> int:
 
 
 def _cells_of(share: VcShare, level: int, allowed: Within | None) -> Iterator[int]:
-    """Yield the cells of a level where a view has units, then those where it could get some."""
+    """Yield the cells of a level where a share has units, then those where it could get some."""
     chain = share.chain
     usable = -1 if allowed is None else allowed.cells(level)
     held = share.bindings.values()
@@ -115,7 +115,7 @@ def _cells_of(share: VcShare, level: int, allowed: Within | None) -> Iterator[in
     known = set(own)
     for free_level in range(1, chain.top + 1):
         within = -1 if allowed is None else allowed.cells(free_level)
-        # Larger cells in which nothing is bad or in use are alike, and so are the cells inside each of them.
+        # Larger cells in which nothing is bad or in use are equivalent, and so are the cells inside each of them.
         is_alike = free_level >= level and allowed is None
         for index in (chain.free_cells.kinds if is_alike else chain.free_cells.cells)(free_level, within):
             related = _related(chain, level, free_level, index)
@@ -128,7 +128,7 @@ def _cells_of(share: VcShare, level: int, allowed: Within | None) -> Iterator[in
 
 
 def _has_room(share: VcShare, level: int, cell: int, need: int) -> bool:
-    """Return whether the sound devices of a cell that a view has or could get are enough, leaving all else aside."""
+    """Return whether the healthy devices of a cell that a share has or could get are enough."""
     chain = share.chain
     inside = chain.mask_in_node(level, cell) if level < chain.node_level else chain.shape.full
     may_open = any(share.unserved)

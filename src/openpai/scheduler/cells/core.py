@@ -1,7 +1,7 @@
-"""The HiveD scheduler: give it facts, ask it for decisions, commit the ones you carry out.
+"""The HiveD scheduler: report facts to it, ask it for decisions, and commit those that are carried out.
 
-It knows no clock and no network, keeps its state in memory, and gives the same answers to the same history. A decision
-changes nothing until it is committed; asking for another, or giving it a fact, takes an uncommitted one back.
+It uses no clock and no network, keeps its state in memory, and gives the same answers to the same history. A decision
+changes nothing until it is committed; the next request or fact drops a decision that is not committed.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from openpai.scheduler.model import Spot
 
 T = TypeVar("T")
 Shape = tuple[object, ...]
-"""What of a request decides whether there is room for it."""
+"""The part of a request that decides whether there is room for it."""
 
 
 def shape_of(request: GangRequest) -> Shape:
-    """Return what two gangs must have in common for the same answer to hold for both."""
+    """Return what two requests must have in common to get the same answer."""
     return (
         request.virtual_cluster, request.priority, request.members, request.leaf_type, request.pinned_cell,
         request.topology, request.nodes, request.groups,
@@ -75,7 +75,7 @@ class Hived:
 
     @classmethod
     def from_config(cls, config: HivedConfig) -> Hived:
-        """Return a scheduler for a configuration that was read already."""
+        """Return a scheduler for a configuration."""
         return cls(Cluster(config))
 
     def refusal(self, request: GangRequest) -> str | None:
@@ -83,7 +83,7 @@ class Hived:
         return refusal(self.cluster, request)
 
     def schedule(self, request: GangRequest, now_ms: int | None = None) -> Decision:
-        """Return where the gang can run, whom that would cost, or why it must wait; Refused if it breaks a rule."""
+        """Return where the gang can run and which gangs must leave, or why it must wait. Refuses a broken rule."""
         self.roll_back()
         known = self.cluster.gangs.get(request.id)
         if known is not None:
@@ -94,7 +94,7 @@ class Hived:
         return self._too_large(request, shape) or self._decide(request, shape, now_ms)
 
     def _too_large(self, request: GangRequest, shape: Shape) -> Wait | None:
-        """Return why nothing there is could hold a gang; raise Refused if it breaks a rule."""
+        """Return why no part of the cluster is large enough for a gang, or None; raise Refused if it breaks a rule."""
         if shape in self._sound:
             return None
         message = broken_rule(self.cluster, request)
@@ -102,7 +102,7 @@ class Hived:
             raise Refused("InvalidParametersError", message, "correct the request; asking again will not help")
         message = too_large(self.cluster, request)
         if message is not None:
-            unblock = "smaller or fewer tasks, or an admin who promises its virtual cluster more"
+            unblock = "smaller or fewer tasks, or a larger promise for its virtual cluster"
             return Wait(request.id, Code.TOO_LARGE, message, unblock)
         _remember(self._sound, shape, True)
         return None
@@ -139,10 +139,10 @@ class Hived:
         return None
 
     def commit_all(self, at_ms: int | None = None) -> None:
-        """Make the decisions of the last `schedule_all` true. If one of the gangs waits for victims, all of them do."""
+        """Carry out the decisions of the last `schedule_all`. If one of the gangs waits for victims, all of them do."""
         together, self._together = self._together, None
         if together is None:
-            message = "nothing is proposed for several gangs at the moment"
+            message = "no decision on several gangs is open"
             raise Refused("ConflictJobError", message, "ask for decisions and commit them before any other call")
         self.cluster.proposal = None
         together.keep()
@@ -182,11 +182,11 @@ class Hived:
         return True
 
     def forget_failure(self, request: GangRequest) -> None:
-        """Look at a gang like this again even if nothing was freed: devices that were held are not any more."""
+        """Forget that a request like this found no room, because devices that were held back no longer are."""
         self._failed.pop(shape_of(request), None)
 
     def commit(self, gang: str, at_ms: int | None = None) -> None:
-        """Make the last decision on `gang` true: its devices are its own, or reserved until its victims have left."""
+        """Carry out the last decision on `gang`: it has its devices, or they are reserved until its victims leave."""
         record = self.cluster.gangs.get(gang)
         if record is not None:
             if record.state is State.PREEMPTING and not record.victims:
@@ -195,14 +195,14 @@ class Hived:
             return
         proposal = self._proposal
         if proposal is None or proposal.request.id != gang:
-            message = f"nothing is proposed for gang {gang!r} at the moment"
+            message = f"no decision on gang {gang!r} is open"
             raise Refused("ConflictJobError", message, "ask for a decision and commit it before any other call")
         self._proposal = self.cluster.proposal = None
         record = GangRecord(proposal.request, list(proposal.parts), since_ms=at_ms, spots=proposal.spots)
         self.cluster.remember(record)
         self.cluster.rebound |= proposal.rebound
         if proposal.victims or proposal.lazily_preempted or proposal.displaced or proposal.rebound:
-            # Gangs that are served from other cells than before may leave room where there was none.
+            # Gangs that other cells serve now may leave room where there was none.
             self._apply_preemption(record, proposal, at_ms)
 
     def _apply_preemption(self, record: GangRecord, proposal: Proposal, at_ms: int | None) -> None:
@@ -216,7 +216,7 @@ class Hived:
             gangs[name].state = State.BEING_PREEMPTED
         for name in proposal.lazily_preempted:
             self.cluster.demote(gangs[name], gang)
-        # Only now: the gangs that the displaced ones waited for must know first that they are still in the way.
+        # Not before the victims are recorded: some of them may be victims of the displaced gangs, too.
         for name in sorted(proposal.displaced):
             gangs[name].parts = []
             self.cancel(name)
@@ -224,7 +224,7 @@ class Hived:
         self._settle_guarantees()
 
     def roll_back(self) -> None:
-        """Take back the last decision if it is not committed."""
+        """Undo the last decision if it is not committed."""
         self.cluster.proposal = None
         proposal = self._proposal
         if proposal is not None:
@@ -239,7 +239,7 @@ class Hived:
         self.release(gang)
 
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
-        """These members (all when None) have left their devices. Unknown gangs are ignored, unknown members refused."""
+        """Free the devices of these members (all when None). Ignores unknown gangs and refuses unknown members."""
         leaving = None if members is None else list(members)
         self.roll_back()
         cluster = self.cluster
@@ -283,7 +283,7 @@ class Hived:
                 self.cluster.demote(record, "")
 
     def _settle_guarantees(self, only: str | None = None) -> None:
-        """Let running gangs that lost their guarantee have it again, the highest priority first."""
+        """Return lost guarantees to running gangs where possible, the highest priority first."""
         cluster = self.cluster
         if cluster.demoted:
             for name in sorted(settle_guarantees(cluster, only)):
@@ -291,7 +291,7 @@ class Hived:
                 self.release(name)
 
     def checkpointed(self, gang: str, at_ms: int) -> None:
-        """The gang saved its work: what it did before is not lost if it must leave."""
+        """Record that a gang saved its work: what it did before is not lost if it must leave."""
         record = self.cluster.gangs.get(gang)
         if record is not None:
             record.checkpoint_ms = at_ms
@@ -299,11 +299,11 @@ class Hived:
     def set_node(
         self, name: str, *, is_healthy: bool = True, is_draining: bool = False, bad_devices: Iterable[int] = ()
     ) -> None:
-        """Learn how a node is. What runs there keeps running; what is bad or draining takes nothing new."""
+        """Set the health of a node. What runs there keeps running; nothing new is placed on what is bad or draining."""
         self.set_nodes({name: NodeHealth(is_healthy, is_draining, frozenset(bad_devices))})
 
     def set_nodes(self, nodes: Mapping[str, NodeHealth]) -> None:
-        """Learn how many nodes are at once. Gangs lose what was reserved for them on devices that went bad."""
+        """Set the health of several nodes. Gangs lose what was reserved for them on devices that are bad now."""
         self.roll_back()
         for gang in set_health(self.cluster, nodes):
             self.cancel(gang)
@@ -315,10 +315,10 @@ class Hived:
         since_ms: int | None = None,
         cell_types: Sequence[str | None] = (),
     ) -> bool:
-        """Take up a gang that runs at `spots` already; return whether it has its guarantee.
+        """Add a gang that runs at `spots` already; return whether it has its guarantee.
 
-        None stands for members that are over. `cell_types` names, by member, the type of the promised cell that serves
-        it, where that is known.
+        A spot is None for a member that is over. `cell_types` names, by member, the type of the promised cell that
+        serves it, if known.
         """
         self.roll_back()
         if request.id in self.cluster.gangs:
@@ -329,12 +329,12 @@ class Hived:
         return self.cluster.gangs[request.id].lazily_preempted_by is None
 
     def restored(self) -> None:
-        """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
+        """End a restore: gangs that had no guarantee before get one from what the others leave."""
         self.roll_back()
         self._settle_guarantees()
 
     def binding(self, gang: str) -> tuple[str | None, ...]:
-        """Return, by member, the type of the promised cell that serves it, for `restore` to hear."""
+        """Return, by member, the type of the promised cell that serves it, as `restore` takes it."""
         record = self.cluster.gangs.get(gang)
         return () if record is None else binding(record)
 
@@ -352,9 +352,9 @@ class Hived:
         return report
 
     def change(self, request: GangRequest) -> bool:
-        """A gang that runs has another priority or virtual cluster; return whether it has its guarantee.
+        """Change the priority or virtual cluster of a running gang; return whether it has its guarantee.
 
-        It stays where it is. Nothing changes for one that others wait for to leave.
+        It stays where it is. Nothing changes for a gang that is being preempted.
         """
         self.roll_back()
         record = self.cluster.gangs[request.id]
@@ -374,11 +374,11 @@ class Hived:
 
     @classmethod
     def from_snapshot(cls, data: dict[str, Any]) -> Hived:
-        """Return a scheduler that goes on where the snapshot was taken."""
+        """Return a scheduler with the state of a snapshot."""
         return cls(load(data))
 
     def _continue_preemption(self, record: GangRecord) -> Decision:
-        """Say how a gang that waits for others to leave stands."""
+        """Return the decision on a gang that waits for its victims: to wait on, or to start when all have left."""
         gang = record.request.id
         spots = self.spots_held(gang)
         if record.victims:
@@ -386,7 +386,7 @@ class Hived:
         return Bind(gang, spots, _chain_of(record))
 
     def spots_held(self, gang: str) -> tuple[Spot, ...]:
-        """Return where the members of a gang are that are not over, in order."""
+        """Return where the members of a gang that are not over run, in order."""
         return tuple([spot for spot in self.cluster.gangs[gang].spots if spot is not None])
 
 

@@ -1,8 +1,7 @@
 """Decides where a gang goes: the order in which chains, cells and other gangs' devices are considered.
 
-First what costs no gang anything, in every chain that would do; then what costs gangs without a guarantee; last what
-costs gangs of lower priority in the same virtual cluster. What is decided stays in the books as a trial until it is
-committed to or taken back.
+First what preempts no gang, in every suitable chain; then what preempts opportunistic gangs; last what preempts gangs
+of lower priority in the same virtual cluster. A decision stays recorded as a proposal until it is committed or undone.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from openpai.scheduler.model import Spot
 
 @dataclass(slots=True)
 class Proposal:
-    """What a decision changed in the books, so that it can be taken back."""
+    """A decision and the changes it made to the records, so that it can be undone."""
 
     request: GangRequest
     chain: Chain
@@ -33,25 +32,25 @@ class Proposal:
     journal: Journal
     victims: set[str] = field(default_factory=set)
     lazily_preempted: set[str] = field(default_factory=set)
-    """Gangs that lost their right but need not leave."""
+    """Gangs that lose their guarantee but need not leave."""
     displaced: set[str] = field(default_factory=set)
     rebound: set[str] = field(default_factory=set)
-    """Gangs that lost their right, or have it out of another cell."""
+    """Gangs that lost their guarantee, or are served from another cell."""
     spots: tuple[Spot, ...] = ()
     undo: Callable[[], None] = field(default=lambda: None)
-    """Takes everything back."""
+    """Undoes the decision."""
 
     def suspend(self) -> None:
-        """Take it out of the books for a moment."""
+        """Remove it from the records until `resume`."""
         self.journal.suspend()
 
     def resume(self) -> None:
-        """Put it back."""
+        """Record it again."""
         self.journal.resume()
 
 
 def price_of(cluster: Cluster, now_ms: int | None) -> Price:
-    """Return how to measure the loss of preempting gangs: work since a checkpoint, then number, then size."""
+    """Return a function for the loss of preempting gangs: work since a checkpoint, then their number, then devices."""
 
     def price(gangs: set[str]) -> Loss:
         work = 0
@@ -63,7 +62,7 @@ def price_of(cluster: Cluster, now_ms: int | None) -> Price:
                 count += 1
                 devices += record.leaves
                 if now_ms is not None:
-                    # A gang of unknown age was there before anyone wrote it down: it has most to lose.
+                    # A gang of unknown age has run for longest and has most to lose.
                     saved = max(record.since_ms or 0, record.checkpoint_ms or 0)
                     work += record.leaves * max(0, now_ms - saved)
         return work, count, devices
@@ -72,7 +71,7 @@ def price_of(cluster: Cluster, now_ms: int | None) -> Price:
 
 
 def candidate_shares(cluster: Cluster, request: GangRequest) -> list[VcShare]:
-    """Return where a gang with a guarantee may go, the smallest promise first so that large ones stay whole."""
+    """Return the shares that a gang with a guarantee may use, the smallest first so that large ones stay whole."""
     if request.pinned_cell is not None:
         return [cluster.pins[request.virtual_cluster, request.pinned_cell]]
     shares = [
@@ -84,7 +83,7 @@ def candidate_shares(cluster: Cluster, request: GangRequest) -> list[VcShare]:
 
 
 def candidate_chains(cluster: Cluster, request: GangRequest) -> list[Chain]:
-    """Return the chains that a gang without a guarantee may use, first those with most idle devices."""
+    """Return the chains that an opportunistic gang may use, the largest first."""
     chains = [chain for chain in cluster.chains.values() if request.leaf_type in (None, chain.spec.leaf_type)]
     return sorted(chains, key=lambda chain: -len(chain.node_cells)) if len(chains) > 1 else chains
 
@@ -102,7 +101,7 @@ def lacks_devices(cluster: Cluster, request: GangRequest) -> bool:
 
 
 def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Proposal | None:
-    """Return a trial that gives every member its place, or None if there is none. None leaves no trace."""
+    """Return a proposal with a place for every member; None, without a trace, if there is no room."""
     if request.priority == OPPORTUNISTIC:
         return _decide_opportunistic(cluster, request)
     price = price_of(cluster, now_ms)
@@ -143,7 +142,7 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Propos
 
 
 def _largest(request: GangRequest) -> tuple[int, int]:
-    """Return how many members need most devices on one node, and how many devices that is."""
+    """Return the number of the gang's largest members, and how many devices each of them needs."""
     largest = max(leaves for _, leaves in request.members)
     return sum(count for count, leaves in request.members if leaves == largest), largest
 
@@ -179,7 +178,7 @@ def _decide_opportunistic(cluster: Cluster, request: GangRequest) -> Proposal | 
 
 
 def _has_room(share: VcShare, count: int, number: int) -> bool:
-    """Return whether `count` tasks of `number` devices may have room, ignoring the gangs that run there now."""
+    """Return whether `count` tasks of `number` devices may fit, ignoring opportunistic gangs."""
     chain = share.chain
     node = chain.node_level
     for at, unserved in enumerate(share.unserved):

@@ -1,8 +1,8 @@
-"""Says which promised cells only bad hardware could serve, so that a virtual cluster sees what it lost.
+"""Finds the promised cells that only bad hardware could serve, so that a virtual cluster sees what it lost.
 
-While a virtual cluster has more unserved cells of a level than there are sound ones to be had, bad cells stand for
-the rest. This is worked out from the books when somebody asks and never written into them, so bad hardware changes no
-decision except through the devices that are bad.
+While a virtual cluster has more unserved cells of a level than there are healthy ones to bind, bad cells stand for
+the rest. This is computed for display and never recorded, so bad hardware changes a decision only through the devices
+that are bad.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from openpai.scheduler.cells.chain import Chain, Guarantee, VcShare
 
 
 def doomed_cells(chain: Chain) -> tuple[Guarantee, ...]:
-    """Return the bad cells that stand for promises no sound cell could serve."""
+    """Return the bad cells that stand for promises which no healthy cell could serve."""
     if not chain.bad_nodes:
         return ()
     if chain.doomed_at != chain.version:
@@ -26,14 +26,14 @@ def doomed_cells(chain: Chain) -> tuple[Guarantee, ...]:
 
 
 def lost_devices(share: VcShare) -> int:
-    """Return how many bad devices are in the cells that serve a view, or stand for what nothing else could serve."""
+    """Return how many bad devices are in the cells that serve a share or stand for its doomed promises."""
     if not share.chain.bad_nodes:
         return 0
     return share.bad + doomed_devices(share)
 
 
 def doomed_devices(share: VcShare) -> int:
-    """Return how many bad devices are in the cells that stand for a view's unserved promises."""
+    """Return how many bad devices are in the cells that stand for a share's doomed promises."""
     chain = share.chain
     lost = 0
     for guarantee in doomed_cells(chain):
@@ -49,7 +49,7 @@ def doomed_devices(share: VcShare) -> int:
 
 @contextmanager
 def doomed_bound(chain: Chain) -> Iterator[tuple[Guarantee, ...]]:
-    """Bind the doomed cells for as long as the context lasts, to show them."""
+    """Bind the doomed cells while the context lasts, to show them."""
     version = chain.version
     bound: list[Guarantee] = []
     if chain.bad_nodes:
@@ -67,7 +67,7 @@ def doomed_bound(chain: Chain) -> Iterator[tuple[Guarantee, ...]]:
 
 def _doom(chain: Chain, share: VcShare, level: int) -> Iterator[Guarantee]:
     free_cells = chain.free_cells
-    # Each bad cell bound lowers what is wanted, what is to be had and what of it is bad by one: the gap stays known.
+    # Binding a bad cell lowers the unserved, the obtainable and the bad cells by one each, so the gap stays the same.
     gap = share.unserved[level - 1].bit_count() - free_cells.obtainable(level)
     if gap + chain.bad_cells(level) <= 0:
         return

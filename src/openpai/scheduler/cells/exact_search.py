@@ -1,8 +1,8 @@
-"""Finds room where it matters which cells serve a gang: inside one larger cell, on certain nodes, beside bad hardware.
+"""Finds room where it matters which cells serve a gang: inside one larger cell, on named nodes, beside bad hardware.
 
-The quick ways of `placing` open one promised cell after the other and may open the wrong one. This tries combinations
-of promised cells and of the free cells that could serve them, the roomiest first. Cells that are alike are tried once,
-so the answer is exact on small clusters; on large ones the number of tries is limited.
+The quick ways of `placing` bind one promised cell after the other and may choose the wrong one. This tries combinations
+of promised cells and of the free cells that could serve them, the roomiest first. Equivalent cells are tried once, so
+the answer is exact on small clusters; on large ones the number of tries is limited.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from openpai.scheduler.cells.node_search import Within
 from openpai.scheduler.cells.packing import pack_exactly
 
 STEPS_MAX: Final = 2_000
-"""So many cells are opened for trial."""
+"""How many cells are bound for trial at most."""
 EXACT_UP_TO: Final = 200
-"""With more free cells than this the roomiest are taken and no others tried instead."""
+"""With more free cells than this the roomiest are taken, without backtracking."""
 ALIKE_MAX: Final = 16
-"""So many different cells of a level are tried one instead of the other."""
+"""How many different cells of a level are tried as alternatives."""
 
 Profile = tuple[object, ...]
-"""What two cells must have in common for either to do instead of the other."""
+"""What two cells must have in common to be equivalent."""
 
 
 class _Candidate(NamedTuple):
     """A free cell, or a part of one, that could serve a promise."""
 
     loss: tuple[int, int, int]
-    """Less is better: room it lacks, level of the free cell it is cut from, devices in opportunistic use."""
+    """Less is better: room it lacks, level of the free cell it is split from, devices in opportunistic use."""
     cell: int
 
 
 class Solver:
-    """One attempt to find units for members of given sizes, largest first."""
+    """One search for units for members of given sizes, largest first."""
 
     def __init__(self, share: VcShare, within: Within | None, sizes: Sequence[int], *, may_cost: bool) -> None:
         self._share = share
@@ -50,7 +50,7 @@ class Solver:
         self._units: list[Unit] = []
         self._rooms: list[int] = []
         self._capacity = 0
-        """Room in all units that members of these sizes can have."""
+        """How many devices of all units members of these sizes can use."""
 
     def solve(self) -> list[Unit] | None:
         """Return a unit for each member; the cells they need are bound. None, without a trace, if there is no way."""
@@ -68,7 +68,7 @@ class Solver:
         return found
 
     def room(self, unit: Unit) -> int:
-        """Return the devices of a unit that members may have."""
+        """Return the devices of a unit that members may use."""
         return self._usable(unit.node_cell.index, unit.mask)
 
     def _usable(self, at: int, mask: int) -> int:
@@ -97,7 +97,7 @@ class Solver:
         return count > EXACT_UP_TO
 
     def _open_roomiest(self, levels: list[int]) -> list[Unit] | None:
-        """Let the roomiest free cells be served, the largest first, until there is room for all."""
+        """Bind the roomiest free cells, the largest first, until there is room for all members."""
         free_cells = self._chain.free_cells
         for level in levels:
             number = self._share.unserved[level - 1].bit_count()
@@ -129,12 +129,12 @@ class Solver:
         del self._units[mark:], self._rooms[mark:]
 
     def _worth(self, room: int) -> int:
-        """Return how many of so many devices of a unit members can have."""
+        """Return how many of a unit's `room` devices members can use."""
         least = self._sizes[-1]
         return room - room % least if self._is_even else room if room >= least else 0
 
     def _open(self, levels: list[int], number: int) -> list[Unit] | None:
-        """Let up to `number` cells of the first level be served, then those of the other levels."""
+        """Bind up to `number` cells of the first level, then cells of the other levels."""
         level = levels[0]
         if number:
             for candidate in self._candidates(level):
@@ -159,7 +159,7 @@ class Solver:
     def _candidates(self, level: int, number: int = 0) -> list[_Candidate]:
         """Return free cells of a level that could serve a promise, the best first.
 
-        One of each kind; or, where `number` of them are wanted, at least as many as long as there are any.
+        One of each kind; or, where `number` is given, that many cells without regard to kind.
         """
         free_cells = self._chain.free_cells
         wholes: set[Profile] = set()
@@ -205,7 +205,7 @@ class Solver:
         return ((at, mask) for at in chain.nodes_of(level, index))
 
     def _profile(self, level: int, index: int) -> Profile:
-        """Return what sets a cell apart from others of its level."""
+        """Return what distinguishes a cell from others of its level."""
         chain = self._chain
         if level <= chain.node_level:
             at = chain.nodes_of(level, index).start
@@ -227,7 +227,7 @@ class Solver:
         return self._within.mask == -1 and not bits & ~self._within.bits
 
     def _pack(self, *, is_last: bool) -> list[Unit] | None:
-        """Return a unit for each member out of those there are."""
+        """Return a unit for each member from the units bound so far."""
         if self._capacity < sum(self._sizes):
             return None
         chosen = self._pack_tightly()
@@ -236,7 +236,7 @@ class Solver:
         return None if chosen is None else [self._units[at] for at in chosen]
 
     def _pack_tightly(self) -> list[int] | None:
-        """Return for each member the fullest unit with room for it; None if that leaves one without."""
+        """Return for each member the fullest unit with room for it; None if that leaves a member without one."""
         left = sorted((room, at) for at, room in enumerate(self._rooms))
         chosen: list[int] = []
         for size in self._sizes:

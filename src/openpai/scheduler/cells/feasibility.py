@@ -1,4 +1,4 @@
-"""What can never be scheduled: requests that break a rule, and gangs larger than anything they were promised."""
+"""Finds what can never be scheduled: requests that break a rule, and gangs larger than what they were promised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from openpai.scheduler.model import Spot
 GROUP_TOO_LARGE: Final = "a group of tasks needs more devices than a cell of the type it must stay inside has"
 
 GROUPS_DEEP_MAX: Final = 8
-"""So deep groups may lie in one another."""
+"""How deep groups may be nested."""
 
 
 def refusal(cluster: Cluster, request: GangRequest) -> str | None:
@@ -22,7 +22,7 @@ def refusal(cluster: Cluster, request: GangRequest) -> str | None:
 
 
 def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
-    """Return what is wrong with a request in a cluster of any size, or None."""
+    """Return what is wrong with a request whatever the size of the cluster, or None."""
     name = request.virtual_cluster
     message = None
     if name not in cluster.shares:
@@ -30,7 +30,7 @@ def broken_rule(cluster: Cluster, request: GangRequest) -> str | None:
     elif not OPPORTUNISTIC <= request.priority <= PRIORITY_MAX:
         message = f"priority {request.priority} is not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
     elif not request.members or any(count < 1 or leaves < 1 for count, leaves in request.members):
-        message = "a job needs at least one task, and each task at least one device"
+        message = "a job needs at least one task, and each task at least one CPU or GPU"
     elif request.pinned_cell is not None:
         message = _pin_fault(cluster, request)
     elif request.leaf_type is not None:
@@ -64,7 +64,7 @@ def _group_fault(cluster: Cluster, request: GangRequest) -> str | None:
 
 
 def restore_fault(request: GangRequest, spots: Sequence[Spot | None]) -> str | None:
-    """Return why a gang cannot be one that runs at these spots, or None."""
+    """Return why a gang cannot be running at these spots, or None."""
     gang = request.id
     if not OPPORTUNISTIC <= request.priority <= PRIORITY_MAX:
         return f"gang {gang!r} has priority {request.priority}, not between {OPPORTUNISTIC} and {PRIORITY_MAX}"
@@ -106,7 +106,7 @@ def _type_fault(cluster: Cluster, request: GangRequest) -> str | None:
 
 
 def too_large(cluster: Cluster, request: GangRequest) -> str | None:
-    """Return why nothing is large enough for a gang that breaks no rule, or None."""
+    """Return why a gang that breaks no rule is too large, or None."""
     need = sum(count * leaves for count, leaves in request.members)
     largest = max(leaves for _, leaves in request.members)
     if request.priority == OPPORTUNISTIC:
@@ -145,7 +145,7 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
 
 
 def could_hold(share: VcShare, request: GangRequest) -> bool:
-    """Return whether what a view was promised could hold a gang, if everything were free and healthy."""
+    """Return whether a share could hold a gang, if everything were free and healthy."""
     return _is_large_enough(share, request) and _fits_topology(share.chain, request)
 
 
@@ -161,7 +161,7 @@ def _outside(chains: Sequence[Chain], cell_type: str, need: int) -> str:
 
 
 def _pins_besides(cluster: Cluster, request: GangRequest) -> str:
-    """Return what else it was promised, which only those get who ask for it by name."""
+    """Return the pinned cells of its virtual cluster, which only jobs that name them can use."""
     own = [pin for name, pin in cluster.pins if name == request.virtual_cluster]
     return f", beside the pinned cells {_list(own)}" if own and request.pinned_cell is None else ""
 
@@ -176,7 +176,7 @@ def _is_large_enough(share: VcShare, request: GangRequest) -> bool:
 
 
 def _fits_groups(chain: Chain, request: GangRequest) -> bool:
-    """Return whether cells of the types that groups must stay inside are large enough for them."""
+    """Return whether the cells that groups must stay inside are large enough for them."""
     sizes = request.sizes()
     types = chain.spec.types
 
@@ -201,14 +201,14 @@ def _fits_topology(chain: Chain, request: GangRequest) -> bool:
 
 
 def largest_part(share: VcShare) -> int:
-    """Return how many devices on one node the view was promised."""
+    """Return how many devices on one node the share was promised."""
     chain = share.chain
     levels = [min(at + 1, chain.node_level) for at, number in enumerate(share.promised) if number]
     return max((chain.spec.leaves(level) for level in levels), default=0)
 
 
 def places_in(share: VcShare, number: int) -> int:
-    """Return how many members of a size fit into everything the view was promised."""
+    """Return how many members of a size fit into everything the share was promised."""
     chain = share.chain
     total = 0
     for at, promised in enumerate(share.promised):
@@ -226,7 +226,7 @@ def _fits_nodes(chain: Chain, request: GangRequest) -> bool:
 
 
 def chain_places(chain: Chain, number: int) -> int:
-    """Return how many members of a size fit on the nodes of a chain, were they empty."""
+    """Return how many members of a size fit on the empty nodes of a chain."""
     return chain.shape.leaves // number * len(chain.node_cells)
 
 

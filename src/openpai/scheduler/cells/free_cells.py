@@ -1,7 +1,7 @@
-"""The cells of a chain that serve no virtual cluster's promise, kept whole where possible (buddy allocation).
+"""The cells of a chain that are bound to no virtual cluster, kept whole where possible (buddy allocation).
 
-A free cell is taken as it is or cut from a larger one; when all parts of a cell are free again it becomes whole again.
-Every virtual cluster's unused promise must stay obtainable: a cut that would break one is not offered.
+A free cell is taken as it is or split from a larger one; when all parts of a cell are free again, they are merged.
+Every virtual cluster's unused promise must stay obtainable: a split that would break one is not offered.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from openpai.scheduler.cells.unit_index import Tally
 from openpai.scheduler.config.levels import level_short
 
 BAD_WEIGHT: Final = 1 << 20
-"""One bad device counts for more than any number of devices in use."""
+"""One bad device outweighs any number of devices in use."""
 
 
 class Offer(NamedTuple):
@@ -26,13 +26,13 @@ class Offer(NamedTuple):
 
 
 class FreeCells:
-    """Free cells by level. A cell's burden is its bad devices times WORSE plus its devices in opportunistic use."""
+    """Free cells by level. A cell's burden is BAD_WEIGHT for each bad device, plus its devices in opportunistic use."""
 
     def __init__(self, children: tuple[int, ...], counts: list[int], burden: Callable[[int, int], int]) -> None:
         self.children = children
         self.top = len(children)
         self.need = [0] * self.top
-        """Promised cells not served yet, by level from 1."""
+        """Promised cells that no cell serves yet, by level from 1."""
         self.free = [0] * self.top
         """Free cells, by level from 1."""
         self._counts = counts
@@ -87,7 +87,7 @@ class FreeCells:
         return True
 
     def cover(self, level: int, index: int) -> int:
-        """Return the level of the free cell that contains this cell (or is it), 0 if there is none."""
+        """Return the level of the free cell that is or contains this cell, 0 if there is none."""
         while level <= self.top:
             if index in self._where[level - 1]:
                 return level
@@ -97,7 +97,7 @@ class FreeCells:
         return 0
 
     def take(self, level: int, index: int) -> None:
-        """Take a cell that is free or part of a free one, cutting as needed."""
+        """Take a cell that is free or part of a free one, splitting as needed."""
         cover = self.cover(level, index)
         path = [index]
         for at in range(level, cover):
@@ -115,7 +115,7 @@ class FreeCells:
                 if child != keep:
                     self._insert(level, child)
             return
-        # Nothing in it is bad or in use, so nothing needs weighing: large cells are cut in one go.
+        # No device in it is bad or in use, so all parts have burden 0 and are inserted in one step.
         at = level - 1
         self._where[at].update(dict.fromkeys(inside, 0))
         del self._where[at][keep]
@@ -127,7 +127,7 @@ class FreeCells:
             self.parts[at].change(parent, number - 1)
 
     def put(self, level: int, index: int) -> None:
-        """Give a cell back and make whole what can be made whole."""
+        """Return a cell and merge it with its neighbours where possible."""
         self._insert(level, index)
         while level < self.top:
             number = self.children[level]
@@ -140,7 +140,7 @@ class FreeCells:
             self._insert(level, index)
 
     def _join(self, level: int, parent: int) -> None:
-        """Take all cells of `level` inside `parent`, which are free."""
+        """Remove all cells of `level` inside `parent`, which are free."""
         number = self.children[level]
         inside = range(parent * number, (parent + 1) * number)
         if self._burden(level + 1, parent):
@@ -160,7 +160,7 @@ class FreeCells:
         self.parts[at].change(parent, -number)
 
     def is_safe(self, level: int, cover: int) -> bool:
-        """Return whether serving a promise of `level` from a free cell of level `cover` leaves all others servable."""
+        """Return whether serving a promise of `level` from a free cell of `cover` leaves all others servable."""
         free = list(self.free)
         need = list(self.need)
         need[level - 1] -= 1
@@ -170,9 +170,9 @@ class FreeCells:
         return not level_short(free, need, self.children)
 
     def offers(self, level: int, within: Callable[[int], int] | None = None) -> Iterator[Offer]:
-        """Yield the best cell of `level` that each level of free cells can give, the smallest first.
+        """Yield the best cell of `level` from each level of free cells, the smallest first.
 
-        `within` says, as bits, which cells of a level may be used, wholly or in part.
+        `within` returns, as bits, the cells of a level that may be used, wholly or in part.
         """
         is_first = True
         for cover in range(level, self.top + 1):
@@ -185,7 +185,7 @@ class FreeCells:
             is_first = False
 
     def several(self, level: int, limit: int, within: Callable[[int], int] | None = None) -> list[int]:
-        """Return up to `limit` cells of `level` to choose among, from each level of free cells that may be used."""
+        """Return up to `limit` cells of `level` to choose from, out of each level of free cells that may be used."""
         cells: list[int] = []
         usable = -1 if within is None else within(level)
         is_first = True
@@ -241,7 +241,7 @@ class FreeCells:
         return _places(bits & usable)
 
     def kinds(self, level: int, usable: int) -> list[int]:
-        """Return like `cells`, but of those in which nothing is bad or in use the first only: the others are alike."""
+        """Return like `cells`, but only the first cell in which nothing is bad or in use: the others are equivalent."""
         bits = 0
         for burden, some in self._by_burden[level - 1].items():
             found = some & usable
@@ -257,7 +257,7 @@ class FreeCells:
         return self._where[level - 1][index]
 
     def obtainable(self, level: int) -> int:
-        """Return how many cells of a level could be had if nothing else were taken."""
+        """Return how many cells of a level could be taken if nothing else were."""
         total = 0
         for at in range(self.top, level - 1, -1):
             total = total * (self.children[at] if at < self.top else 1) + self.free[at - 1]

@@ -1,7 +1,7 @@
-"""Places gangs of which some members must lie closer together than others: groups inside cells, and groups in groups.
+"""Places gangs of which some members must run closer together than others: groups inside cells, and nested groups.
 
-The largest group goes first. For each group the cells that could hold it are tried one after the other, and inside the
-chosen cell its own groups and members; what does not work out is taken back without a trace.
+The largest group goes first. For each group the cells that could hold it are tried one after the other, and inside a
+cell its nested groups and members; a failed attempt is undone without a trace.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from openpai.scheduler.cells.opportunistic import OpportunisticPlacement
 from openpai.scheduler.cells.placing import Placement
 
 EXACT_UP_TO: Final = 40
-"""With more groups than this side by side each takes the first cell that has room for it."""
+"""With more groups than this at one level, each takes the first cell that has room for it."""
 TRIES_MAX: Final = 2_000
-"""So many times members are put somewhere for trial."""
+"""How many placements of members are tried at most."""
 
 Cells = Callable[[int, int, Within | None], Iterator[Within]]
-"""Yields the cells of a level, inside a set of nodes, that may have room for so many devices."""
+"""Yields the cells of a level, inside a set of nodes, that may have room for a number of devices."""
 Put = Callable[[Sequence[int], Within | None], Sequence[Part] | None]
-"""Places members inside a set of nodes, or leaves no trace."""
+"""Places members inside a set of nodes; None, without a trace, if there is no room."""
 
 
 class Grouped:
-    """One gang with groups on its way onto a chain."""
+    """The placement of one gang with groups onto a chain."""
 
     def __init__(self, request: GangRequest, chain: Chain, journal: Journal, cells: Cells, put: Put) -> None:
         self._sizes = request.sizes()
@@ -57,7 +57,7 @@ class Grouped:
     def _inside(
         self, groups: Sequence[CellGroup], members: Sequence[int], within: Within | None, rest: Callable[[], bool]
     ) -> bool:
-        """Place groups and members inside some nodes, and then what is left of the gang."""
+        """Place groups and members inside some nodes, and then the rest of the gang."""
         order = sorted(groups, key=self._weight)
         if len(order) > EXACT_UP_TO:
             return self._one_by_one(order, within) and self._put_here(members, within, rest)
@@ -78,7 +78,7 @@ class Grouped:
         return go(0)
 
     def _one_by_one(self, order: Sequence[CellGroup], within: Within | None) -> bool:
-        """Place groups where the first cell has room for them, trying no other ways."""
+        """Place each group in the first cell that has room for it, without backtracking."""
         cells: Iterator[Within] = iter(())
         inner: Within | None = None
         last: CellGroup | None = None
@@ -86,11 +86,11 @@ class Grouped:
             if last is None or self._kind(group) != self._kind(last):
                 cells = self._cells_for(group, within)
                 inner = next(cells, None)
-            # Groups that are alike go into the same cell as long as there is room, then on to the next one.
+            # Equivalent groups fill one cell before they use the next one.
             if not self._in(group, inner):
                 inner = next((cell for cell in cells if self._in(group, cell)), None)
             if inner is None:
-                # What was opened meanwhile is looked at, too.
+                # Cells that were bound meanwhile are tried, too.
                 cells = self._cells_for(group, within)
                 inner = next((cell for cell in cells if self._in(group, cell)), None)
             if inner is None:
@@ -107,7 +107,7 @@ class Grouped:
         return False
 
     def _kind(self, group: CellGroup) -> tuple[object, ...]:
-        """Return what two groups must have in common to be alike."""
+        """Return what two groups must have in common to be equivalent."""
         sizes = tuple([self._sizes[member] for member in group.members])
         return group.cell_type, sizes, tuple([self._kind(inner) for inner in group.groups])
 
@@ -126,13 +126,13 @@ class Grouped:
         return self._cells(self._chain.spec.types.index(group.cell_type) + 1, need, within)
 
     def _weight(self, group: CellGroup) -> tuple[int, int]:
-        """Return what decides which group is placed first: the largest, and of those the one with the smallest cell."""
+        """Return the sort key of a group: the largest first, and of those the one with the smallest cell."""
         devices = sum(self._sizes[member] for member in group.all_members())
         return -devices, self._chain.spec.types.index(group.cell_type)
 
 
 def in_share(request: GangRequest, share: VcShare, journal: Journal, price: Price, *, may_cost: bool) -> Grouped:
-    """Return what places a gang with a guarantee."""
+    """Return the placement of a gang with a guarantee."""
     sizes = request.sizes()
 
     def put(members: Sequence[int], within: Within | None) -> Sequence[Part] | None:
@@ -148,7 +148,7 @@ def in_share(request: GangRequest, share: VcShare, journal: Journal, price: Pric
 
 
 def on_idle_devices(request: GangRequest, chain: Chain, journal: Journal) -> Grouped:
-    """Return what places a gang without a guarantee."""
+    """Return the placement of an opportunistic gang."""
     sizes = request.sizes()
 
     def put(members: Sequence[int], within: Within | None) -> Sequence[Part] | None:

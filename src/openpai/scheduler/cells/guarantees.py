@@ -1,8 +1,8 @@
-"""Finds the right by which a gang may have devices it already runs on: after a restart, a new configuration, a cancel.
+"""Finds guarantees for gangs on the devices they run on: after a restart, a reconfiguration or a cancelled preemption.
 
-The promised cell it had before is preferred, then any that reaches there. If other cells of its own virtual cluster are
-in the way, they are exchanged for larger or smaller ones where these serve the same gangs. Rights follow priority: a
-running gang is without its right only if taking the rights of all gangs of lower priority would not give it back.
+The promised cell that served a gang before is preferred, then any that can. If other cells of its own virtual cluster
+are in the way, they are exchanged for larger or smaller ones that serve the same gangs. Guarantees follow priority: a
+running gang lacks its guarantee only if revoking those of all gangs of lower priority would not help.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import GangRecord, State
 
 STEPS_MAX: Final = 2_000
-"""So many ways of serving the same gangs from other promised cells are tried."""
+"""How many ways of serving the same gangs from other promised cells are tried at most."""
 PARTS_MAX: Final = 64
 """Virtual clusters with more running members than this are not rearranged as a whole."""
 
 
 class _Claim(NamedTuple):
-    """A part that is claimed, and who claims it."""
+    """A part and the gang that claims it."""
 
     gang: str
     priority: int
     part: Part
     is_reserved: bool = False
-    """Whether others may still run there: then it is nobody's while it is not claimed."""
+    """Whether the gang does not run there yet; then nothing runs there for it while the part is not claimed."""
 
     def give_up(self, journal: Journal) -> None:
-        """Claim the part no longer."""
+        """Release the claim."""
         (journal.drop if self.is_reserved else journal.revoke)(self.gang, self.priority, self.part)
 
     def take(self, journal: Journal, guarantee: Guarantee) -> None:
-        """Claim the part out of a cell."""
+        """Claim the part from a cell."""
         (journal.claim_again if self.is_reserved else journal.grant)(self.gang, self.priority, self.part, guarantee)
 
 
 def cell_around(chain: Chain, part: Part, level: int) -> int | None:
-    """Return which cell of a level contains a part, None if none contains all of it."""
+    """Return the cell of a level that contains a part, None if none contains all of it."""
     if level >= chain.node_level:
         return part.node_cell.index // chain.nodes_per[level]
     size = chain.spec.leaves(level)
@@ -51,12 +51,12 @@ def cell_around(chain: Chain, part: Part, level: int) -> int | None:
 
 
 def find_guarantee(share: VcShare, part: Part, hint: int) -> Guarantee | None:
-    """Return a right of the view that covers a part, preferably out of a promised cell of level `hint`."""
+    """Return a guarantee of the share that covers a part, preferably from a promised cell of level `hint`."""
     return next(_guarantees(share, part, hint), None)
 
 
 def _guarantees(share: VcShare, part: Part, hint: int) -> Iterator[Guarantee]:
-    """Yield the guarantees of a share that cover a part: from the cell that holds it, or any that could be bound."""
+    """Yield the guarantees of a share that cover a part: from the bound cell around it, or from cells to bind."""
     node_cell = part.node_cell
     chain = node_cell.chain
     if chain is not share.chain or part.mask & node_cell.claimed:
@@ -81,7 +81,7 @@ def _levels(share: VcShare, hint: int) -> Iterator[int]:
 
 
 def grant(gangs: Mapping[str, GangRecord], journal: Journal, gang: str) -> bool:
-    """Give a gang the guarantees it lost; True if it has all of them again, else False and nothing changed."""
+    """Return to a gang the guarantees it lost, all or none of them; return whether it has them."""
     record = gangs[gang]
     mark = journal.mark
     for member, lost in sorted(record.lost.items()):
@@ -104,7 +104,7 @@ def grant(gangs: Mapping[str, GangRecord], journal: Journal, gang: str) -> bool:
 def _serve_from_other_cells(
     gangs: Mapping[str, GangRecord], journal: Journal, share: VcShare, wanted: _Claim, hint: int
 ) -> bool:
-    """Claim a part by serving the view's gangs from other promised cells; False, and no trace, if there is no way."""
+    """Claim a part by serving the share's gangs from other promised cells; False, without a trace, if impossible."""
     if wanted.part.mask & wanted.part.node_cell.claimed or wanted.part.node_cell.chain is not share.chain:
         return False
     claims = list(_claims_of(gangs, share))
@@ -126,7 +126,7 @@ def _serve_from_other_cells(
 def _serve_within(
     gangs: Mapping[str, GangRecord], journal: Journal, share: VcShare, wanted: _Claim, level: int
 ) -> bool:
-    """Let one larger cell serve a part and all that smaller ones around it serve."""
+    """Serve a part, and all that smaller cells around it serve, from one larger cell."""
     chain = share.chain
     cell = wanted.part.node_cell.index // chain.nodes_per[level]
     inside = chain.nodes_of(level, cell)
@@ -160,7 +160,7 @@ def _claims_of(gangs: Mapping[str, GangRecord], share: VcShare) -> Iterator[_Cla
 
 
 def _assign(journal: Journal, share: VcShare, claims: list[_Claim], hints: Mapping[int, int]) -> bool:
-    """Give every part a right, whichever promised cells that takes; False, and no trace, if there is no way."""
+    """Claim every part from any promised cells; False, without a trace, if there is no way."""
     steps = 0
 
     def give(at: int) -> bool:
@@ -183,15 +183,15 @@ def _assign(journal: Journal, share: VcShare, claims: list[_Claim], hints: Mappi
 
 
 def seniority(record: GangRecord) -> tuple[int, int, str]:
-    """Return what decides which of the gangs that run keeps its right; smaller is better."""
+    """Return the sort key by which running gangs keep their guarantees; smaller is better."""
     return -record.request.priority, record.since_ms or 0, record.request.id
 
 
 def settle_guarantees(cluster: Cluster, only: str | None = None) -> set[str]:
-    """Give rights back to running gangs that lost theirs, the highest priority first, or to `only` one of them.
+    """Return lost guarantees to running gangs, the highest priority first, or to `only` one of them.
 
-    Gangs of lower priority lose theirs for it where it takes that. Returns the gangs whose reservation was lost so:
-    they hold nothing any more, and the caller must release them.
+    Gangs of lower priority lose theirs where necessary. Returns the gangs that lost a reservation by it: they hold
+    nothing any more, and the caller must release them.
     """
     displaced: set[str] = set()
     names = [name for demoted in cluster.demoted.values() for name in demoted if only in (None, name)]
@@ -209,7 +209,7 @@ def settle_guarantees(cluster: Cluster, only: str | None = None) -> set[str]:
 
 
 def _is_beyond(record: GangRecord) -> bool:
-    """Return whether a gang surely cannot have its right: its virtual cluster uses too much with as much right."""
+    """Return whether a gang cannot have its guarantee: the same or higher priorities use too much of its share."""
     wanted: dict[VcShare, int] = {}
     for member, lost in record.lost.items():
         part = record.parts[member]
@@ -222,7 +222,7 @@ def _is_beyond(record: GangRecord) -> bool:
 
 
 def _take_over(cluster: Cluster, record: GangRecord) -> set[str]:
-    """Give a gang its right at the expense of lower priorities, if that helps; return whose reservation that took."""
+    """Return a gang's guarantee at the expense of lower priorities, if that helps; return the displaced gangs."""
     shares = {id(lost.share): lost.share for lost in record.lost.values()}
     lower = [
         other
@@ -248,7 +248,7 @@ def _take_over(cluster: Cluster, record: GangRecord) -> set[str]:
 
 
 def _note_rebound(cluster: Cluster, record: GangRecord, journal: Journal) -> None:
-    """Gangs that are served from other cells than before may leave room where there was none."""
+    """Record which gangs are served from other cells than before: that may leave room where there was none."""
     cluster.rebound |= journal.touched()
     chains = {part.node_cell.chain.spec.name: part.node_cell.chain for part in record.parts if part is not None}
     cluster.note_freed(record.request.virtual_cluster, chains.values())
@@ -271,13 +271,13 @@ def _revoke(journal: Journal, record: GangRecord) -> None:
 
 
 def _keep(records: Iterable[GangRecord]) -> None:
-    """Forget what gangs lost that have it again."""
+    """Clear the lost guarantees of gangs that have them again."""
     for record in records:
         record.lost.clear()
 
 
 def _give_back(cluster: Cluster, journal: Journal, lower: list[GangRecord], by: str) -> set[str]:
-    """Give the gangs of lower priority back what is left for them, and demote the others."""
+    """Return to gangs of lower priority what is left for them, and demote the others."""
     displaced = set()
     for other in lower:
         name = other.request.id
@@ -290,7 +290,7 @@ def _give_back(cluster: Cluster, journal: Journal, lower: list[GangRecord], by: 
 
 
 def _reserve_again(journal: Journal, record: GangRecord) -> bool:
-    """Give a gang that waits for others to leave what was reserved for it, if all of that is still to be had."""
+    """Reserve again what was reserved for a gang that waits for its victims, if all of it is still available."""
     mark = journal.mark
     for member, guarantee in sorted(record.lost.items()):
         part = record.parts[member]

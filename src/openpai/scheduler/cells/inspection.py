@@ -1,7 +1,7 @@
-"""The state as people look at it, in the shapes the original shows: cell trees, virtual cell trees, affinity groups.
+"""The state in the shapes of HiveD's own API: trees of physical and virtual cells, and affinity groups.
 
-A promised cell that nothing serves is shown free and healthy; one that is served mirrors the physical cell behind it.
-Gangs without a guarantee appear at the head of their virtual cluster's list as cells named after the physical device.
+A promised cell that no cell serves is shown free and healthy; one that is served mirrors its physical cell.
+Opportunistic gangs appear at the head of their virtual cluster's list, as cells named after the physical device.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def virtual_clusters(cluster: Cluster) -> dict[str, list[Cell]]:
 
 
 def virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
-    """Return the virtual cells of one virtual cluster: leftovers it uses, its promise in order, its pinned cells."""
+    """Return the virtual cells of one virtual cluster: opportunistic devices, promised cells, pinned cells."""
     with _committed_with_doomed(cluster):
         return _virtual_cells(cluster, name)
 
 
 @contextmanager
 def _committed_with_doomed(cluster: Cluster) -> Iterator[None]:
-    """Let the books show what is committed to, and which cells are lost to bad hardware, while the context lasts."""
+    """Show only what is committed, with the doomed cells bound, while the context lasts."""
     with cluster.committed(), ExitStack() as stack:
         for chain in cluster.chains.values():
             stack.enter_context(doomed_bound(chain))
@@ -77,7 +77,7 @@ def _virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
 
 
 def virtual_address(cluster: Cluster, binding: CellBinding) -> str:
-    """Return the address of the promised cell that a holding serves."""
+    """Return the address of the promised cell that a binding serves."""
     name = binding.share.name
     spec = cluster.config.virtual_clusters[name]
     before = 0
@@ -100,7 +100,7 @@ def affinity_groups(cluster: Cluster) -> list[Gang]:
 
 
 def affinity_group(cluster: Cluster, record: GangRecord) -> Gang:
-    """Return a gang as the original shows an affinity group."""
+    """Return a gang as HiveD shows an affinity group."""
     physical: dict[str, list[int]] = {}
     virtual: dict[str, list[str]] = {}
     for part in record.parts:
@@ -164,7 +164,7 @@ class _CellTrees:
         return cell
 
     def mirrored(self, level: int, index: int, at: tuple[str, int], prefix: str) -> Cell:
-        """Return the virtual cell that a physical one serves; `at` is its address and its number among its like."""
+        """Return the virtual cell that a physical one serves; `at` is its address and its number in its parent."""
         address, number = at
         physical = self.address(level, index, prefix)
         first = number * self.spec.children[level - 1]
@@ -173,7 +173,7 @@ class _CellTrees:
             for place, child in enumerate(self.children(level, index))
         ]
         cell = self.cell(level, address, children, self.leaf(level, index, True))
-        # Inside a promised cell only what is used is tied to particular devices.
+        # Inside a promised cell only what is used is bound to particular devices.
         if cell["cellPriority"] > FREE_PRIORITY or not prefix:
             cell["physicalCell"] = {"cellType": cell["cellType"], "cellAddress": physical}
         return cell
@@ -202,7 +202,7 @@ class _CellTrees:
         return f"{prefix}/{self.spec.inner[node_cell][level - 1][index % per]}"
 
     def cell(self, level: int, address: str, children: list[Cell], leaf: tuple[CellState, bool, int]) -> Cell:
-        """Return one cell. Its children say how it is, or `leaf` does: state, whether it is bad, priority."""
+        """Return one cell, with state, health and priority from its children or else from `leaf`."""
         state, is_bad, priority = leaf
         if children:
             states = {child["cellState"] for child in children}

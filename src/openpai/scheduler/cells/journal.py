@@ -32,7 +32,7 @@ class Journal:
 
     @property
     def mark(self) -> int:
-        """Return how much was done so far, for `undo`."""
+        """Return a position in the journal, for `undo`."""
         return len(self._done)
 
     def claim(self, gang: str, priority: int, unit: Unit, mask: int) -> Part:
@@ -44,14 +44,14 @@ class Journal:
         return part
 
     def run_opportunistic(self, gang: str, node_cell: NodeCell, mask: int) -> Part:
-        """Let a gang run on devices without a guarantee."""
+        """Record that a gang runs on devices without a guarantee."""
         part = Part(node_cell, mask)
         mutations.run_opportunistic(gang, node_cell, mask)
         self._done.append(("run", gang, 0, part, None))
         return part
 
     def revoke(self, gang: str, priority: int, part: Part) -> None:
-        """Take the guarantee for a part away: the gang runs on without it."""
+        """Revoke the guarantee for a part; the gang runs on without it."""
         guarantee = part.guarantee
         unclaim(gang, priority, part)
         part.guarantee = None
@@ -65,7 +65,7 @@ class Journal:
         self._done.append(("grant", gang, priority, part, guarantee))
 
     def drop(self, gang: str, priority: int, part: Part) -> None:
-        """Take a part away altogether."""
+        """Remove a part from a gang."""
         guarantee = part.guarantee
         remove(gang, priority, part)
         part.guarantee = None
@@ -81,7 +81,7 @@ class Journal:
         return {gang for kind, gang, _, _, _ in self._done if kind in ("revoke", "grant")}
 
     def undo(self, mark: int = 0) -> None:
-        """Take back everything done since `mark`."""
+        """Undo every change since `mark`."""
         while len(self._done) > mark:
             kind, gang, priority, part, guarantee = self._done.pop()
             if kind == "claim" or kind == "run":
@@ -100,12 +100,12 @@ class Journal:
                 reclaim(gang, priority, part, guarantee)
 
     def suspend(self) -> None:
-        """Take everything back for a moment: `resume` does it again."""
+        """Undo every change until `resume`."""
         self._suspended = list(self._done)
         self.undo()
 
     def resume(self) -> None:
-        """Do again what `suspend` took back; nothing else may have changed meanwhile."""
+        """Apply again what `suspend` undid; nothing else may have changed meanwhile."""
         for kind, gang, priority, part, guarantee in self._suspended:
             if kind == "run":
                 mutations.run_opportunistic(gang, part.node_cell, part.mask)
@@ -127,7 +127,7 @@ def unit_at(node_cell: NodeCell, binding: CellBinding, mask: int) -> Unit:
 
 
 def unclaim(gang: str, priority: int, part: Part) -> None:
-    """Give back the guarantee for a part."""
+    """Release the guarantee for a part."""
     guarantee = part.guarantee
     if guarantee is not None:
         binding = guarantee.share.bindings[guarantee.level, guarantee.cell]
@@ -135,7 +135,7 @@ def unclaim(gang: str, priority: int, part: Part) -> None:
 
 
 def reclaim(gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
-    """Claim a part out of a given cell, binding the cell if nothing holds it."""
+    """Claim a part from a given cell; bind the cell if it is not."""
     binding = guarantee.share.bindings.get((guarantee.level, guarantee.cell))
     if binding is None:
         binding = mutations.bind(guarantee.share, guarantee.level, guarantee.cell, guarantee.number)
@@ -144,7 +144,7 @@ def reclaim(gang: str, priority: int, part: Part, guarantee: Guarantee) -> None:
 
 
 def remove(gang: str, priority: int, part: Part) -> None:
-    """Take a part away from a gang, with or without a guarantee."""
+    """Remove a part from a gang, with or without a guarantee."""
     if part.guarantee is None:
         mutations.end_opportunistic(gang, part.node_cell, part.mask)
     else:

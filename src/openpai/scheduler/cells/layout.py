@@ -1,4 +1,4 @@
-"""The fixed geometry of a chain: which cells contain which nodes and devices, and which devices lie close together.
+"""The fixed layout of a chain: which cells contain which nodes and devices, and which devices are close together.
 
 The devices of a node are the bits of an integer, in the order of the cell tree.
 """

@@ -1,4 +1,4 @@
-"""The words of the HiveD core: what is asked, what is answered, and what it remembers of a gang."""
+"""The values of the HiveD core: requests, decisions, and the records of gangs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PRIORITY_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class CellGroup:
-    """Members that must lie inside one cell of a type, and groups of members that must lie still closer together."""
+    """Members that must run inside one cell of a type, and nested groups that must run still closer together."""
 
     cell_type: str
     members: tuple[int, ...] = ()
-    """Their places in the gang, counted from 0; without those of its groups."""
+    """Their positions in the gang, counted from 0, without those of its groups."""
     groups: tuple[CellGroup, ...] = ()
 
     def all_members(self) -> tuple[int, ...]:
@@ -52,13 +52,13 @@ class GangRequest:
     nodes: frozenset[str] | None = None
     """Only these nodes may be used; None for all."""
     groups: tuple[CellGroup, ...] = ()
-    """Members that must lie closer together. "Two devices in one switch" is a group of one member."""
+    """Members that must run closer together. "Two devices in one switch" is a group of one member."""
     positions: tuple[int, ...] = field(default=(), compare=False)
     """Which asks of a gang its members are, for the queue: a gang may be placed by several requests."""
 
     @property
     def has_constraints(self) -> bool:
-        """Return whether it matters to it which cells serve it."""
+        """Return whether it restricts which cells may serve it."""
         is_bound = self.topology is not None and self.topology.is_required
         return is_bound or self.nodes is not None or bool(self.groups)
 
@@ -76,30 +76,30 @@ class Code(StrEnum):
     """Why a gang waits."""
 
     QUOTA_USED = "QUOTA_USED"
-    """Its virtual cluster has not enough devices left."""
+    """Its virtual cluster has too few devices left."""
     FRAGMENTED = "FRAGMENTED"
-    """Enough are left, but not enough on one node."""
+    """Enough devices are left, but too few on one node."""
     OUTSIDE_TOPOLOGY = "OUTSIDE_TOPOLOGY"
-    """There is room, but not inside one cell of the type it requires, or not on the nodes it may use."""
+    """There is room, but not inside one cell of the required type, or not on the nodes it may use."""
     BAD_HARDWARE = "BAD_HARDWARE"
     """There would be room if nodes or devices were not bad or draining."""
     TOO_LARGE = "TOO_LARGE"
-    """It is larger than all its virtual cluster was promised, or than any part of the cluster."""
+    """It is larger than its virtual cluster's promise, or than any part of the cluster."""
     NO_IDLE_DEVICES = "NO_LEFTOVERS"
-    """It is opportunistic, and too little of what is free is close enough together."""
+    """It is opportunistic, and too few idle devices are close enough together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Every member has its place. `spots` is in the order of the members."""
+    """Every member has a place. `spots` is in the order of the members."""
 
     gang: str
     spots: tuple[Spot, ...]
     chain: str
     lazily_preempted: tuple[str, ...] = ()
-    """Gangs that run on where they are, but without a guarantee from now on."""
+    """Gangs that run on where they are, without a guarantee from now on."""
     displaced: tuple[str, ...] = ()
-    """Gangs that waited for others to leave and lose what was reserved for them."""
+    """Gangs that waited for their victims and lose what was reserved for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +116,16 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The gang cannot run now: why, and what would change it, for its owner."""
+    """The gang cannot run now: the reason, and what would change that, for its owner."""
 
     gang: str
     code: Code
     message: str
     unblock: str
     counts: Mapping[str, int] = field(default_factory=dict)
-    """The numbers behind the sentence."""
+    """The numbers in the message."""
     unhealthy_chain: str = ""
-    """The chain whose bad or draining hardware it might use if it were sound."""
+    """The chain whose bad or draining nodes it could use if they were healthy."""
 
 
 Decision = Bind | Preempt | Wait
@@ -133,14 +133,14 @@ Decision = Bind | Preempt | Wait
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """How a node is. What is bad or drains takes nothing new; what runs there runs on."""
+    """The health of a node. Nothing new is placed on what is bad or draining; what runs there runs on."""
 
     is_healthy: bool = True
     is_draining: bool = False
     bad_devices: frozenset[int] = frozenset()
 
     def mask(self, node_cell: NodeCell) -> int:
-        """Return which devices of a node cannot be used."""
+        """Return the devices of a node that cannot be used, as bits."""
         return node_cell.full if not self.is_healthy or self.is_draining else node_cell.mask_of(tuple(self.bad_devices))
 
 
@@ -148,7 +148,7 @@ SOUND: Final = NodeHealth()
 
 
 class State(StrEnum):
-    """Where a gang stands."""
+    """The state of a gang, in HiveD's words."""
 
     PREEMPTING = "Preempting"
     ALLOCATED = "Allocated"
@@ -157,7 +157,7 @@ class State(StrEnum):
 
 @dataclass(slots=True)
 class GangRecord:
-    """What is remembered of a gang that has, or waits for, its devices."""
+    """The record of a gang that has its devices, or waits for others to leave them."""
 
     request: GangRequest
     parts: list[Part | None]
@@ -169,10 +169,10 @@ class GangRecord:
     threats: set[str] = field(default_factory=set)
     """Gangs that wait for it to leave."""
     lost: dict[int, Guarantee] = field(default_factory=dict)
-    """The guarantees it lost, by member: given back if the gang that took them gives up."""
+    """The guarantees it lost, by member; returned if the gang that took them is cancelled."""
     lazily_preempted_by: str | None = None
     spots: tuple[Spot | None, ...] = ()
-    """Where the members run, also those that no cell stands for any more."""
+    """Where the members run, also on devices that the configuration no longer has."""
 
     @property
     def leaves(self) -> int:

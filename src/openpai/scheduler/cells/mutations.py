@@ -1,7 +1,7 @@
 """Every change to the records of a chain.
 
-Each change has an exact opposite, and derived values (keys, burdens, tallies) depend only on the facts, never on the
-order in which they came. So a decision can be tried and undone without a trace.
+Each change has an exact opposite, and derived values (keys, burdens, tallies) depend only on the records, never on the
+order of the changes. So a decision can be tried and undone without a trace.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from openpai.scheduler.cells.unit_index import UnitIndex
 
 
 def bind(share: VcShare, level: int, index: int, number: int | None = None) -> CellBinding:
-    """Let a free cell, or part of one, serve a promised cell of the share: the one numbered, or the first unserved."""
+    """Bind a free cell, or part of one, to a promised cell of the share: the one numbered, or the first unserved."""
     chain = share.chain
     chain.version += 1
     chain.free_cells.take(level, index)
@@ -49,7 +49,7 @@ def _add_unit(binding: CellBinding, unit_index: UnitIndex[Unit], index: int, nod
 
 
 def unbind(binding: CellBinding) -> None:
-    """Return the cell to the free ones; the promised cell that it served is unserved again."""
+    """Return the cell to the free cells; the promised cell that it served is unserved again."""
     share = binding.share
     chain = share.chain
     chain.version += 1

@@ -1,7 +1,7 @@
-"""Finds the node, or the part of one, where a single member of a gang goes best.
+"""Finds the best node, or part of one, for a single member of a gang.
 
-A virtual cluster looks first where it has begun already, then opens another of its promised cells, and takes devices
-from jobs without a guarantee only when it must, and then where least is lost.
+A virtual cluster first uses the cells that serve it already, then binds another of its promised cells, and takes
+devices from opportunistic jobs only when it must, and then where least is lost.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import CellBinding, Chain, Unit, VcShare
 
 UNITS_COMPARED_MAX: Final = 8
-"""So many equally full units are looked at for one where the devices lie close together."""
+"""How many equally full units are compared to find one where the devices are close together."""
 
 CELLS_COMPARED_MAX: Final = 16
-"""How many cells are compared when opportunistic gangs use all of them."""
+"""How many cells are compared when opportunistic gangs run on all of them."""
 
 Loss = tuple[int, int, int]
-"""Work lost, gangs lost, devices they have: less is better."""
+"""Work lost, gangs preempted, devices they have: less is better."""
 NO_LOSS: Final[Loss] = (0, 0, 0)
 
 Price = Callable[[set[str]], Loss]
-"""Says what is lost when these gangs are sent away."""
+"""Returns the loss of preempting these gangs."""
 
 
 class Within:
@@ -34,7 +34,7 @@ class Within:
     def __init__(self, chain: Chain, bits: int, span: tuple[int, int] | None = None, mask: int = -1) -> None:
         """Take the nodes as bits; `span` is the first of them and their number if they are consecutive.
 
-        `mask` says which devices of its node may be used, where there is only one.
+        `mask` has the devices that may be used, where there is only one node.
         """
         self.chain = chain
         self.bits = bits
@@ -149,7 +149,7 @@ def _closest(units: list[Unit], number: int) -> Unit | None:
 
 
 def bind_clean_unit(share: VcShare, number: int, within: Within | None, rest: int = 0) -> Unit | None:
-    """Let another promised cell be served and return the unit of it to use; None if none could without a loss.
+    """Bind another promised cell and return the unit of it to use; None if that is impossible without preemption.
 
     `rest` is how many devices the gang still needs, this member's included.
     """
@@ -165,7 +165,7 @@ def bind_clean_unit(share: VcShare, number: int, within: Within | None, rest: in
 
 
 def _levels_to_open(share: VcShare, number: int, rest: int) -> list[int]:
-    """Return the levels of promised cells to try: the smallest that is enough for the gang, else the largest."""
+    """Return the levels of promised cells to try: those that are enough for the gang, smallest first, then others."""
     leaves = share.chain.spec.leaves
     able = [at + 1 for at, unserved in enumerate(share.unserved) if unserved and leaves(at + 1) >= number]
     if len(able) < 2:
@@ -190,7 +190,7 @@ def _clean_offer(share: VcShare, level: int, number: int, within: Within | None)
 
 
 def best_unit(binding: CellBinding, number: int, within: Within | None) -> Unit | None:
-    """Return the unit of a fresh cell that has `number` idle devices, with fewest in use."""
+    """Return the unit of a newly bound cell that has `number` idle devices, the one with fewest in use."""
     best = None
     fewest = 0
     for unit in binding.units:
@@ -208,7 +208,7 @@ def best_unit(binding: CellBinding, number: int, within: Within | None) -> Unit 
 
 
 def find_costly_unit(share: VcShare, number: int, within: Within | None, price: Price) -> Unit | None:
-    """Return the unit where taking `number` devices costs jobs without a guarantee least; None if none has room."""
+    """Return the unit where taking `number` devices costs opportunistic jobs least; None if none has room."""
     best: Unit | None = None
     least = NO_LOSS
     for unit in _costly_units(share, number, within):
@@ -230,7 +230,7 @@ def _costly_units(share: VcShare, number: int, within: Within | None) -> list[Un
 
 
 def _costly_cell(share: VcShare, number: int, within: Within | None, price: Price, ceiling: Loss | None) -> Unit | None:
-    """Open the promised cell that costs least, if that is less than `ceiling`, and return the unit of it to use."""
+    """Bind the promised cell that costs least, if that is less than `ceiling`, and return the unit of it to use."""
     chain = share.chain
     best: tuple[int, int, int] | None = None
     least = NO_LOSS if ceiling is None else ceiling
@@ -252,14 +252,14 @@ def _costly_cell(share: VcShare, number: int, within: Within | None, price: Pric
 
 
 def opportunistic_on(unit: Unit, mask: int) -> set[str]:
-    """Return the gangs that run without a guarantee on some devices of a unit."""
+    """Return the opportunistic gangs on some devices of a unit."""
     return {gang for gang, part in unit.node_cell.opportunistic_gangs.items() if part & mask}
 
 
 def cheapest_mask(unit: Unit, number: int, price: Price, within: int | None = None) -> int:
-    """Return `number` devices of a unit: as close together as they can be, then with as little lost as possible.
+    """Return `number` devices of a unit: as close together as possible, then with as little loss as possible.
 
-    `within` says which of its devices may be taken, if not all that its virtual cluster may take.
+    `within` has the devices that may be taken, if not all that its virtual cluster may take.
     """
     node_cell = unit.node_cell
     shape = node_cell.chain.shape

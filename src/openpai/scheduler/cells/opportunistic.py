@@ -1,7 +1,7 @@
-"""Places gangs without a guarantee on what is free anywhere, out of the way of those who have one.
+"""Places opportunistic gangs on idle devices anywhere, out of the way of gangs with a guarantee.
 
-They go where no virtual cluster holds anything, and the fullest such node first, so that whole cells stay empty for the
-day their owners want them.
+They go to nodes that no virtual cluster uses, the fullest first, so that whole cells stay empty for the virtual
+clusters that were promised them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def free_of(node_cell: NodeCell) -> int:
 
 
 class OpportunisticPlacement:
-    """One opportunistic gang on its way onto a chain."""
+    """The placement of one opportunistic gang."""
 
     def __init__(self, gang: str, sizes: Sequence[int], journal: Journal) -> None:
         self.gang = gang
@@ -31,7 +31,7 @@ class OpportunisticPlacement:
         self.parts: dict[int, Part] = {}
 
     def onto(self, chain: Chain, within: Within | None = None) -> list[Part] | None:
-        """Let every member run somewhere on the chain; None if there is no room."""
+        """Place every member somewhere on the chain; None if there is no room."""
         if within is not None and within.mask != -1:
             return self._inside_node(chain, within)
         total = sum(self.sizes)
@@ -45,7 +45,7 @@ class OpportunisticPlacement:
         return None
 
     def _inside_node(self, chain: Chain, within: Within) -> list[Part] | None:
-        """Let every member run on some devices of one node."""
+        """Place every member on some devices of one node."""
         node_cell = chain.node_cells[within.bits.bit_length() - 1]
         left = free_of(node_cell) & within.mask
         if left.bit_count() < sum(self.sizes):
@@ -87,7 +87,7 @@ class OpportunisticPlacement:
 
     def _exactly(self, chain: Chain, within: Within | None) -> bool:
         if len(set(self.sizes)) == 1:
-            return False  # with members of one size every order of filling is as good as any other
+            return False  # members of one size fit in any order or in none
         node_cells = [
             node_cell for node_cell in chain.node_cells if within is None or within.bits >> node_cell.index & 1
         ]
@@ -106,7 +106,7 @@ class OpportunisticPlacement:
 
 
 def _find_node(chain: Chain, number: int, within: Within | None) -> NodeCell | None:
-    """Return the best node with `number` idle devices, close together if one of the first few has them so."""
+    """Return the best node with `number` idle devices, of the first few the one where they are closest together."""
     shape = chain.shape
     if number > shape.leaves:
         return None

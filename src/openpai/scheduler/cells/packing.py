@@ -1,7 +1,7 @@
-"""Packing tasks of several sizes into places of several sizes: first fit, and an exact search with a limit.
+"""Packs tasks of several sizes into places of several sizes: first fit, and an exact search with a limit.
 
-First fit sorts places by the room they have left, so that a gang of thousands does not search all of its nodes again
-for each task. The exact search takes long in the worst case; small clusters stay far below its limit.
+First fit sorts places by the room they have left, so that a gang of thousands does not search all of its nodes for
+each task. The exact search takes long in the worst case; small clusters stay far below its limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def nodes_needed(sizes: Sequence[int], leaves: int) -> int:
     """Return how many nodes tasks of these sizes fill, largest first, each on the first node with room."""
     left: list[int] = []
     whole = 0
-    # One size after the other: a gang may have thousands of tasks, and full nodes stay full.
+    # Size by size, because a gang may have thousands of tasks.
     for size, count in sorted(Counter(sizes).items(), reverse=True):
         if size == leaves:
             whole += count
@@ -70,14 +70,14 @@ def pack_exactly(sizes: Sequence[int], rooms: Sequence[int]) -> list[int] | None
         dead.add(state)
         return False
 
-    # More tasks than this would overflow the interpreter's stack.
+    # More tasks than this would exceed the interpreter's recursion limit.
     if len(sizes) > 200 or sum(sizes) > sum(left):
         return None
     return chosen if go(0) else None
 
 
 class FirstFit(Generic[T]):
-    """Places in the order of their first use, found by the room that `room` says they have left."""
+    """Places in the order of their first use, found by the room they have left."""
 
     def __init__(self, room: Callable[[T], int]) -> None:
         self._room = room

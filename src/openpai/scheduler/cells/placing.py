@@ -1,7 +1,7 @@
 """Places whole gangs: all members or none, close together, on as few nodes and in as few racks as there is room.
 
-Several ways are tried, the tightest first, each taken back without a trace if it does not work out. The last one is
-exact: on small clusters it finds a placement whenever there is one.
+Several ways are tried, the tightest first; a failed one is undone without a trace. The last one is exact: on small
+clusters it finds a placement whenever there is one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from openpai.scheduler.cells.packing import FirstFit, nodes_needed, pack_exactly
 
 
 class Placement:
-    """One gang on its way into a view."""
+    """The placement of one gang into a share."""
 
     def __init__(self, gang: str, priority: int, sizes: Sequence[int], journal: Journal, price: Price) -> None:
         self.gang = gang
@@ -57,21 +57,21 @@ class Placement:
         return None
 
     def undo(self) -> None:
-        """Take everything back."""
+        """Undo the placement."""
         self._undo((0, 0))
 
     def _finished(self) -> list[Part]:
         return [self.parts[member] for member in range(len(self.sizes))]
 
     def _is_quick(self, within: Within | None) -> bool:
-        """Return whether the quick ways may be tried: they know whole nodes only."""
+        """Return whether the quick ways may be tried: they work with whole nodes only."""
         return within is None or within.mask == -1
 
     def _solved(self, share: VcShare, within: Within | None, *, may_cost: bool) -> bool:
-        """Try combinations of cells where it matters which ones serve the gang; the quick ways found nothing."""
+        """Try combinations of cells, where it matters which ones serve the gang."""
         chain = share.chain
         if within is None and not chain.bad_nodes:
-            return False  # every promise can be served somewhere, and one cell is as good as another
+            return False  # every promise can be served, and all cells are equally good
         if may_cost and not chain.opportunistic_devices:
             return False  # there is no gang to preempt
         solver = Solver(share, within, [self.sizes[member] for member in self.order], may_cost=may_cost)
@@ -123,7 +123,7 @@ class Placement:
         return self._in_few_groups(share, node_cells)
 
     def _in_fresh_group(self, share: VcShare, node_cells: int, per: int) -> bool:
-        """Open promised nodes of one larger cell, or a whole promised cell of that size."""
+        """Bind promised nodes of one larger cell, or a whole promised cell of that size."""
         chain = share.chain
         node = chain.node_level
         if per == chain.groups[0] and share.unserved[node - 1].bit_count() >= node_cells:
@@ -147,7 +147,7 @@ class Placement:
         return False
 
     def _in_few_groups(self, share: VcShare, node_cells: int) -> bool:
-        """Fill the larger cells with the most whole nodes one after the other."""
+        """Fill one larger cell after the other, those with the most whole nodes first."""
         chain = share.chain
         tally = share.unit_indexes[chain.node_level].tallies[0]
         waiting = list(self.order)
@@ -202,7 +202,7 @@ class Placement:
         return True
 
     def _touched(self, number: int, within: Within | None) -> Unit | None:
-        """Return a unit this gang uses already that has room for another member."""
+        """Return a unit that this gang already uses and that has room for another member."""
         if not self._units:
             return None
         return self._used.first(
@@ -211,7 +211,7 @@ class Placement:
 
     def _exactly(self, share: VcShare) -> bool:
         if len(set(self.sizes)) == 1:
-            return False  # with members of one size every order of filling is as good as any other
+            return False  # members of one size fit in any order or in none
         bins: list[tuple[int, Unit | int]] = []
         for unit_index in share.unit_indexes.values():
             bins += [(room_of(unit).bit_count(), unit) for _, unit in sorted(unit_index.units.items())]
@@ -246,7 +246,7 @@ class Placement:
         return True
 
     def _open(self, share: VcShare, level: int, end_threat: dict[int, list[Unit]]) -> Unit | None:
-        """Return a node, or part of one, out of promised cells of a level that nothing served yet."""
+        """Return a unit of an unserved promised cell of a level; bind another such cell when all units are used."""
         left = end_threat.setdefault(level, [])
         if not left:
             offer = next(share.chain.free_cells.offers(level), None)

@@ -1,7 +1,7 @@
-"""Makes room for a gang at the expense of gangs of lower priority in the same virtual cluster.
+"""Makes room for a gang by preempting gangs of lower priority in the same virtual cluster.
 
-Node by node, the gangs are chosen whose leaving loses least; those not in the way after all keep what they have.
-A gang that may be preempted lazily only loses its guarantee: if its devices are not needed it runs on.
+Node by node, it chooses the gangs whose preemption loses least; gangs that turn out not to be in the way keep theirs.
+A lazily preemptible gang only loses its guarantee: it runs on if its devices are not needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from openpai.scheduler.cells.placing import Placement
 
 
 class Preemption:
-    """One gang on its way into a view that is full of gangs with less right."""
+    """The placement of one gang into a share that is full of gangs of lower priority."""
 
     def __init__(self, cluster: Cluster, share: VcShare, request: GangRequest, price: Price) -> None:
         self.journal = Journal()
@@ -53,25 +53,25 @@ class Preemption:
         self._evicted: dict[str, GangRecord] = {}
 
     def undo(self) -> None:
-        """Take everything back."""
+        """Undo the placement."""
         self.journal.undo()
         for record in self._evicted.values():
             record.lost.clear()
         self._evicted.clear()
 
     def place(self) -> list[Part] | None:
-        """Claim devices for every member; None, without a trace, if even this makes no room."""
+        """Claim devices for every member; None, without a trace, if even preemption makes no room."""
         request = self._request
         if request.topology is None and request.nodes is None and not request.groups:
             placed = self._place_each(request.sizes())
             if placed is not None:
                 return placed
             if len(set(request.sizes())) == 1 and not self._share.chain.bad_nodes:
-                return None  # with members of one size, choosing node by node misses nothing
+                return None  # for members of one size, choosing node by node is exact
         return self._place_with_all_evicted(request.sizes())
 
     def _place_each(self, sizes: tuple[int, ...]) -> list[Part] | None:
-        """Make room for one member after the other."""
+        """Make room for the members one by one."""
         parts: dict[int, Part] = {}
         for member in sorted(range(len(sizes)), key=lambda member: -sizes[member]):
             part = self._place_member(sizes[member])
@@ -84,7 +84,7 @@ class Preemption:
         return placed
 
     def _place_with_all_evicted(self, sizes: tuple[int, ...]) -> list[Part] | None:
-        """Send everybody with less right away, then see who need not go after all."""
+        """Evict all gangs of lower priority, then return their guarantees to those that are not in the way."""
         for gang in self._lower:
             self._evict(gang)
         request = self._request
@@ -105,7 +105,7 @@ class Preemption:
         unit = find_open_unit(self._share, number, self._within) or bind_clean_unit(self._share, number, self._within)
         if unit is not None:
             return self._claim(unit, self._share.chain.shape.best(clean_of(unit), number)[0])
-        # Gangs without a guarantee, and those preempted for an earlier member, go before any other gang with one.
+        # Opportunistic gangs, and those preempted for an earlier member, are preempted before any other gang.
         unit = find_costly_unit(self._share, number, self._within, self._price_evicted)
         if unit is not None:
             return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
@@ -126,7 +126,7 @@ class Preemption:
         return self._claim(unit, cheapest_mask(unit, number, self._price_evicted))
 
     def _price_evicted(self, gangs: set[str]) -> Loss:
-        """Say what is lost, where gangs that must go anyway cost nothing and lazy ones are spared if possible."""
+        """Return the loss, where gangs that must leave anyway cost nothing and lazily preemptible ones still count."""
         leaving = {gang for gang, record in self._evicted.items() if not record.request.is_lazily_preemptible}
         return self._price(gangs - leaving)
 
@@ -140,7 +140,7 @@ class Preemption:
         return unit_at(node_cell, binding, region)
 
     def _cheapest(self, number: int) -> tuple[NodeCell, Guarantee, list[str], int] | None:
-        """Return where sending gangs away makes room for `number` devices at the least loss, and which gangs."""
+        """Return where preemption makes room for `number` devices at the least loss, and the gangs it preempts."""
         best: tuple[NodeCell, Guarantee, list[str], int] | None = None
         least: tuple[int, ...] | None = None
         seen: set[tuple[int, int]] = set()
@@ -168,7 +168,7 @@ class Preemption:
         return best
 
     def _leaving(self, unit: Unit, number: int) -> list[str] | None:
-        """Return the gangs to send away from a unit so that `number` devices are free, None if that is not enough."""
+        """Return the gangs to preempt on a unit so that `number` devices are free, None if that is not enough."""
         missing = number - room_of(unit).bit_count()
         node_cell = unit.node_cell
         there = [
@@ -204,7 +204,7 @@ class Preemption:
                 self.journal.revoke(gang, record.request.priority, part)
 
     def _settle_evicted(self, placed: list[Part]) -> None:
-        """Record which gangs must leave, which run on without a guarantee, and which keep theirs after all."""
+        """Record which evicted gangs must leave, which run on without a guarantee, and which get theirs back."""
         on_them = {
             gang for part in placed for gang, mask in part.node_cell.opportunistic_gangs.items() if mask & part.mask
         }
@@ -221,5 +221,5 @@ class Preemption:
         self.victims = on_them
 
     def _grant_again(self, gang: str) -> bool:
-        """Give a gang back what it lost, if it is all still there."""
+        """Return to a gang the guarantees it lost, if all of them are still available."""
         return grant(self._cluster.gangs, self.journal, gang)

@@ -1,4 +1,4 @@
-"""Why a gang must wait, and what would let it run, for its owner."""
+"""Why a gang must wait, and what would let it run, in words for its owner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from openpai.scheduler.cells.wording import ResourceUnit
 
 
 def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
-    """Return why no place was found for a gang just now."""
+    """Return why a gang found no place now."""
     if request.priority == OPPORTUNISTIC:
         return _opportunistic_reason(cluster, request)
     shares = candidate_shares(cluster, request)

@@ -1,7 +1,7 @@
-"""Takes up gangs that run already: after a restart, from records, or under a new configuration.
+"""Adds gangs that run already: after a restart, or under a new configuration.
 
-No gang is stopped for it. A gang whose devices, type or virtual cluster are no longer there, or whose promise was cut,
-runs on without a guarantee; a device the configuration no longer knows is left out of the books.
+It stops no gang. A gang whose devices, type or virtual cluster no longer exist, or whose promise was reduced, runs on
+without a guarantee; a device that the configuration no longer has is not recorded.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Spot
 
 NO_GUARANTEE: Final = ""
-"""Instead of a cell type: the member ran without a guarantee."""
+"""In place of a cell type: the member ran without a guarantee."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """What a new configuration meant for the gangs there were."""
+    """The effect of a new configuration on the existing gangs."""
 
     kept: tuple[str, ...]
-    """Run on as before."""
+    """They run on as before."""
     demoted: tuple[str, ...]
-    """Run on, but without the guarantee they had."""
+    """They run on without the guarantee they had."""
     waiting: tuple[str, ...]
-    """Were waiting for others to leave; nothing is reserved for them any more."""
+    """They waited for their victims to leave; nothing is reserved for them any more."""
 
 
 def restore(
@@ -44,7 +44,7 @@ def restore(
     since_ms: int | None = None,
     cell_types: Sequence[str | None] = (),
 ) -> bool:
-    """Take up a gang that runs at `spots` (None for members that are over); return whether it has its guarantee.
+    """Add a gang that runs at `spots` (None for members that are over); return whether it has its guarantee.
 
     `cell_types` names, by member, the type of the promised cell that served it, where that is known; NO_GUARANTEE if it
     ran without a guarantee. Raises Refused, changing nothing, if the spots cannot be those of the gang or another gang
@@ -65,7 +65,7 @@ def restore(
 
 
 def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | None]) -> GangRecord:
-    """Put a gang into the books where it runs, for the moment without its right."""
+    """Record a gang where it runs, at first without its guarantee."""
     request = record.request
     for part in record.parts:
         if part is not None:
@@ -87,7 +87,7 @@ def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | Non
 
 
 def grant_guarantee(cluster: Cluster, record: GangRecord, *, is_sure: bool) -> bool:
-    """Give a gang that was taken up its right; return whether it has one. Who had none gets what the others leave."""
+    """Return to a restored gang its guarantee if `is_sure` that it had one; return whether it has one."""
     if record.request.priority == OPPORTUNISTIC:
         return True
     journal = Journal()
@@ -105,7 +105,7 @@ def _share_for(cluster: Cluster, request: GangRequest, node_cell: NodeCell) -> V
 
 
 def _hint(share: VcShare, part: Part, named: str | None) -> tuple[int, int]:
-    """Return the level a part is served from and its cell there: the named one, or the lowest that was promised."""
+    """Return the level that serves a part and its cell there: the named one, or the lowest that was promised."""
     types = share.chain.spec.types
     if named in types:
         level = types.index(named) + 1
@@ -120,7 +120,7 @@ def _hint(share: VcShare, part: Part, named: str | None) -> tuple[int, int]:
 
 
 def _find_part(cluster: Cluster, request: GangRequest, spot: Spot | None) -> Part | None:
-    """Return the devices of a spot that the configuration knows, None if it knows none of them."""
+    """Return the devices of a spot that the configuration has, None if it has none of them."""
     if spot is None:
         return None
     node_cells = cluster.node_cells.get(spot.node, ())
@@ -128,7 +128,7 @@ def _find_part(cluster: Cluster, request: GangRequest, spot: Spot | None) -> Par
     found = _largest_part(of_its_type, spot)
     if found is not None or any(chain.spec.leaf_type == request.leaf_type for chain in cluster.chains.values()):
         return found
-    # The type has another name now and the devices are the same: left out of the books they would be given twice.
+    # The type was renamed and the devices are the same: without a record they would be given twice.
     return _largest_part(node_cells, spot)
 
 
@@ -142,11 +142,11 @@ def _largest_part(node_cells: Sequence[NodeCell], spot: Spot) -> Part | None:
 
 
 def moved_to(config: HivedConfig, old: Cluster) -> tuple[Cluster, Reconfigured]:
-    """Return the same gangs in the same places under another configuration, and what became of them."""
+    """Return a cluster with another configuration and the same gangs in the same places, and its effect on them."""
     new = Cluster(config)
     set_health(new, old.unhealthy)
     running = [record for record in old.gangs.values() if record.state is not State.PREEMPTING]
-    # Those who had their right go first, so that the same promises serve the same gangs again.
+    # Gangs with a guarantee go first, so that the same promises serve the same gangs again.
     running.sort(key=lambda record: (not _had_guarantee(record), seniority(record)))
     taken = [(record, _moved(new, old, record)) for record in running]
     for before, after in taken:
@@ -167,17 +167,17 @@ def _had_guarantee(record: GangRecord) -> bool:
 
 
 def _moved(new: Cluster, old: Cluster, record: GangRecord) -> GangRecord:
-    """Put a gang into the books of another configuration."""
+    """Record a gang under another configuration."""
     parts: list[Part | None] = []
     for part, spot in zip(record.parts, record.spots, strict=True):
         found = _part_in(new, old, part, spot, record.request)
-        # Two gangs may have had what is one device now: the later one is left out of the books.
+        # Two gangs may have had what is one device now: the later one is not recorded.
         is_taken = found is not None and found.mask & (found.node_cell.claimed | found.node_cell.opportunistic)
         parts.append(None if is_taken else found)
     _drop_doubles(parts)
     types = [type_served(record, member) for member in range(len(record.parts))]
     kinds = (part.node_cell.chain.spec.leaf_type for part in parts if part is not None)
-    # The numbers of its devices alone may mean several: it wants the type of device it has.
+    # Device numbers alone are ambiguous: the gang stays on the type of device it has.
     request = replace(record.request, leaf_type=next(kinds, record.request.leaf_type))
     moved = GangRecord(request, parts, since_ms=record.since_ms, checkpoint_ms=record.checkpoint_ms, spots=record.spots)
     return take_up(new, moved, types)
@@ -195,7 +195,7 @@ def _drop_doubles(parts: list[Part | None]) -> None:
 
 
 def _part_in(new: Cluster, old: Cluster, part: Part | None, spot: Spot | None, request: GangRequest) -> Part | None:
-    """Return where a part of a gang is under another configuration, None if its devices are not there any more."""
+    """Return where a part of a gang is under another configuration, None if its devices no longer exist."""
     if spot is None:
         return None
     if part is None:
@@ -207,8 +207,8 @@ def _part_in(new: Cluster, old: Cluster, part: Part | None, spot: Spot | None, r
     same = _largest_part([node_cell for node_cell in node_cells if node_cell.chain.spec.leaf_type == kind], spot)
     if same is not None:
         return same
-    # A type that the node did not have before may be the old one under another name; one that it had is another
-    # device with the same number.
+    # A type that the node did not have before may be the old one under another name; one that it had before is a
+    # different device with the same number.
     before = {node_cell.chain.spec.leaf_type for node_cell in old.node_cells.get(spot.node, ())}
     return _largest_part([node_cell for node_cell in node_cells if node_cell.chain.spec.leaf_type not in before], spot)
 
@@ -223,7 +223,7 @@ def type_served(record: GangRecord, member: int) -> str | None:
 
 
 def binding(record: GangRecord) -> tuple[str | None, ...]:
-    """Return by member what `restore` must hear as `cell_types` to give it the right that it has now."""
+    """Return, by member, the `cell_types` with which `restore` gives the gang the guarantees it has now."""
     types: list[str | None] = []
     for member, part in enumerate(record.parts):
         has_none = part is not None and part.guarantee is None and record.request.priority != OPPORTUNISTIC
@@ -232,7 +232,7 @@ def binding(record: GangRecord) -> tuple[str | None, ...]:
 
 
 def set_health(cluster: Cluster, nodes: Mapping[str, NodeHealth]) -> list[str]:
-    """Learn how nodes are; return the gangs that wait for devices which cannot be used any more."""
+    """Set the health of nodes; return the gangs whose reserved devices cannot be used any more."""
     is_changed = False
     unhealthy_chain: dict[str, None] = {}
     for name, health in nodes.items():

@@ -1,4 +1,4 @@
-"""The scheduler's whole state as plain data, and back: to look at a decision later, elsewhere, as often as one likes.
+"""Writes the core's whole state as plain data and reads it again, so that a decision can be repeated elsewhere.
 
 A scheduler loaded from a snapshot gives the same answers as the one it was taken from.
 """
@@ -108,7 +108,7 @@ def request_out(request: GangRequest) -> dict[str, Any]:
 
 
 def request_in(data: dict[str, Any]) -> GangRequest:
-    """Return the request that was put out; what is missing has its default."""
+    """Return the request from plain data, with defaults for missing keys."""
     topology = data.get("topology")
     nodes = data.get("nodes")
     for key in ("id", "virtual_cluster"):

@@ -1,6 +1,6 @@
-"""Lets gangs leave and start on the real books to see what would become of it, and takes everything back afterwards.
+"""Tries what would happen if gangs left and others started, on the real records, and undoes everything afterwards.
 
-That is quicker than any copy of a large cluster, and it asks the very code that will decide when the time comes.
+That is faster than copying a large cluster, and it runs the very code that decides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from openpai.scheduler.model import Spot
 
 @dataclass(slots=True)
 class _Step:
-    """One thing that was let happen, and what takes it back."""
+    """One change, and how to undo it."""
 
     undo: Callable[[], None]
     journal: Journal
@@ -28,16 +28,16 @@ class _Step:
     emptied: list[tuple[GangRecord, list[Part | None]]] = field(default_factory=list)
 
     def empty(self, record: GangRecord) -> None:
-        """Remove a gang's parts from its record, because the chains hold them no longer."""
+        """Remove a gang's parts from its record, because the chains no longer hold them."""
         self.emptied.append((record, record.parts))
         record.parts = [None] * len(record.parts)
 
 
 class Trial:
-    """What would be if some gangs left and others started. Close it, or use it as a context, to take it all back."""
+    """The state if some gangs left and others started. Close it, or use it as a context, to undo everything."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Begin with the books as they are."""
+        """Begin with the records as they are."""
         self.proposals: list[Proposal] = []
         self._cluster = cluster
         self._steps: list[_Step] = []
@@ -50,11 +50,11 @@ class Trial:
 
     @property
     def mark(self) -> int:
-        """Return how much has happened so far, for `back_to`."""
+        """Return a position in the trial, for `back_to`."""
         return len(self._steps)
 
     def leave(self, gang: str) -> None:
-        """Let a gang leave all it has; one that is not there changes nothing."""
+        """Remove a gang from all its devices; an unknown gang changes nothing."""
         record = self._cluster.gangs.get(gang)
         if record is None:
             return
@@ -84,7 +84,7 @@ class Trial:
         return proposal
 
     def start_all(self, requests: Iterable[GangRequest]) -> bool:
-        """Let gangs start together; False, and no trace, if one of them has no place."""
+        """Start several gangs; False, without a trace, if one of them has no place."""
         mark = self.mark
         for request in requests:
             if self.start(request, None) is None:
@@ -93,13 +93,13 @@ class Trial:
         return True
 
     def suspend(self) -> None:
-        """Take everything out of the books for a moment."""
+        """Undo everything until `resume`."""
         for step in reversed(self._steps):
             self._forget(step)
             step.journal.suspend()
 
     def resume(self) -> None:
-        """Put everything back."""
+        """Apply everything again."""
         for step in self._steps:
             step.journal.resume()
             for record, _ in step.emptied:
@@ -108,19 +108,19 @@ class Trial:
                 self._remember(step.started)
 
     def keep(self) -> None:
-        """Keep what started, for the caller that commits the proposals."""
+        """Leave the changes in place, for the caller that commits the proposals."""
         while self._steps:
             self._forget(self._steps.pop())
 
     def back_to(self, mark: int) -> None:
-        """Take back everything that happened since `mark`."""
+        """Undo everything since `mark`."""
         while len(self._steps) > mark:
             step = self._steps.pop()
             self._forget(step)
             step.undo()
 
     def close(self) -> None:
-        """Take everything back."""
+        """Undo everything."""
         self.back_to(0)
 
     def _remember(self, record: GangRecord) -> None:

@@ -1,8 +1,8 @@
-"""Units sorted by how full they are at all times: this makes a decision cost the same in any cluster.
+"""Keeps units sorted by how full they are, so that a decision costs the same in a cluster of any size.
 
-An index holds units (nodes, or parts of nodes). Each unit has a key that says how full it is, and keys are numbered in
-the order in which they should be tried. One whole number says which keys have units, one whole number per key says
-which units: the best unit for a request is found with three operations on integers in a cluster of any size.
+An index holds units (nodes, or parts of nodes). The key of a unit encodes how full it is, and keys are numbered in the
+order in which they are tried. One integer has a bit for each key that has units, and one integer per key has a bit for
+each of its units: the best unit for a request is found with three operations on integers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FINE_UP_TO: Final = 16
 
 
 class Indexed(Protocol):
-    """What an index keeps: an item with a number, the bit of that number, and its current key (-1 for none)."""
+    """An item of an index: its number, the bit of that number, and its current key (-1 for none)."""
 
     index: int
     bit: int
@@ -29,7 +29,7 @@ U = TypeVar("U", bound=Indexed)
 
 
 class Tally:
-    """How many whole units each larger cell has, with the cells sorted by that number."""
+    """The number of whole units in each larger cell, with the cells sorted by that number."""
 
     __slots__ = ("by_count", "counts", "present", "units_per_cell")
 
@@ -41,7 +41,7 @@ class Tally:
         """Bit n is set when some cell has n whole units."""
 
     def change(self, cell: int, difference: int) -> None:
-        """Count a whole unit more or fewer in `cell`."""
+        """Add `difference` to the number of whole units in `cell`."""
         before = self.counts.get(cell, 0)
         after = before + difference
         bit = 1 << cell
@@ -61,7 +61,7 @@ class Tally:
             del self.counts[cell]
 
     def tightest(self, number: int) -> int | None:
-        """Return the cell with the fewest whole units that still has `number`, the first of those; None if none has."""
+        """Return the first cell with the fewest whole units, but at least `number`; None if there is none."""
         enough = self.present >> number
         if not enough:
             return None
@@ -158,7 +158,7 @@ class UnitIndex(Generic[U]):
 
 
 class Masks(dict[int, int]):
-    """Sets of keys by number of devices, made when first asked for."""
+    """Sets of keys by number of devices, computed on first use."""
 
     def __init__(self, make: Callable[[int], int]) -> None:
         super().__init__()
@@ -182,11 +182,11 @@ class GuaranteedKeys:
         self._row = size + 1
         self._plane = self._row * self.tenants
         self.fits = Masks(lambda number: self._mask(number, range(size + 1)))
-        """Keys of units that have so many devices without preempting a gang."""
+        """The keys of units that have a number of devices without preempting a gang."""
         self.whole = self.fits[size]
 
     def key(self, free: int, tenants: int, dirty: int) -> int:
-        """Return the key of a unit with `free` devices for its virtual cluster, `dirty` of them used by others."""
+        """Return the key of a unit with `free` devices for its virtual cluster, `dirty` of them borrowed."""
         rank = self.tenants - 1 - tenants if tenants < self.tenants else 0
         return free * self._plane + rank * self._row + dirty
 
@@ -199,7 +199,7 @@ class GuaranteedKeys:
         return key // self._plane
 
     def lacking(self, number: int, missing: int) -> int:
-        """Return the keys of units with room for `number` when `missing` of them are taken from others."""
+        """Return the keys of units with room for `number` when opportunistic gangs leave `missing` of them."""
         return self._mask(number - missing, (number - missing,), number)
 
     def _mask(self, least: int, clean: Iterable[int], free_least: int = 0) -> int:
@@ -215,7 +215,7 @@ class GuaranteedKeys:
 class OpportunisticKeys:
     """Numbers the states of a node in the order opportunistic gangs try nodes.
 
-    Nodes that no virtual cluster holds come first and the fullest of them, then nodes that one holds.
+    Nodes that no virtual cluster uses come first, the fullest of them first, then nodes that one uses.
     """
 
     def __init__(self, size: int) -> None:

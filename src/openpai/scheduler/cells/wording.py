@@ -1,4 +1,4 @@
-"""Devices as people know them: CPUs, memory and GPUs, in the words of a job file."""
+"""Describes devices in the words of a job file: CPUs, memory and GPUs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def ask_text(ask: Ask) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUnit:
-    """In what devices of a type are counted for people: GPUs, CPUs of machines without GPUs, or devices."""
+    """The unit in which messages count devices of a type: GPUs, CPUs of nodes without GPUs, or devices."""
 
     noun: str
     per_device: int = 1
     kind: str = ""
-    """Which GPUs; empty where it goes without saying."""
+    """The GPU type; empty for CPUs and unknown devices."""
 
     @classmethod
     def of(cls, kind: str, sku: SkuSpec | None) -> ResourceUnit:
-        """Return the unit for devices of a type, of which one brings along a SKU."""
+        """Return the unit for devices of a type with a SKU."""
         if sku is not None and sku.gpus:
             return cls("GPU", sku.gpus, kind)
         if sku is not None and sku.cpus:
@@ -57,7 +57,7 @@ class ResourceUnit:
 def share_text(asks: Iterable[Ask], devices: int, unit: ResourceUnit, sku: SkuSpec | None) -> str:
     """Return why tasks take more devices than they ask for by name; empty when they do not.
 
-    A device brings along its share of a node, and a task takes as many devices as its largest request needs.
+    A device has its share of a node, and a task takes as many devices as its largest request needs.
     """
     requested = list(asks)
     if sku is None or unit.count(devices) <= sum(map(unit.asked, requested)):

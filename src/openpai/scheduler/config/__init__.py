@@ -1,1 +1,1 @@
-"""What is promised: cluster configurations read, checked and planned."""
+"""Reads, checks and plans cluster configurations: what is promised to each virtual cluster."""

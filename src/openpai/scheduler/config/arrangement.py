@@ -1,4 +1,4 @@
-"""Makes the scheduler's configuration from what was promised and the nodes that exist.
+"""Derives the scheduler's configuration from the promises and the nodes that exist.
 
 Promises are planned over the nodes that the backend reports. If these are too few, absent nodes count too, as bad
 hardware: a promise survives a broken node. A promise that cannot be kept even so is dropped, the latest first, and
@@ -26,7 +26,7 @@ NAME_SHOWN_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """The configuration in force, and how far it keeps what was promised."""
+    """The configuration in force, and which promises it keeps."""
 
     config: HivedConfig | None = None
     """None while there is no node, so nothing can be promised."""

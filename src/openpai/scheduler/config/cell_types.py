@@ -1,4 +1,4 @@
-"""The cell types of a configuration: which kind of cell is made of how many of which other kind.
+"""Reads the cell types of a configuration: how many cells of which type a cell of each type contains.
 
 Together they form chains of types, from a top type down to the leaf type that stands for one device. Every chain
 that is used has exactly one node level.
@@ -85,7 +85,7 @@ def _is_in_circle(name: str, types: Mapping[str, CellType]) -> bool:
 
 
 def type_chain(name: str, types: Mapping[str, CellType]) -> TypeChain:
-    """Return what a cell of type `name` is made of."""
+    """Return the types inside a cell of type `name`."""
     names, numbers, flags = [name], [], []
     while names[-1] in types:
         entry = types[names[-1]]

@@ -1,4 +1,4 @@
-"""Changes what one virtual cluster is promised, in promises or in a configuration in HiveD's format."""
+"""Changes the promise to one virtual cluster, in a list of promises or in a configuration in HiveD's format."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _grant(document: Any, cells: list[dict[str, Any]], promise: Promise, config:
     chains = [chain for chain in config.chains.values() if promise.kind in (None, chain.leaf_type, chain.name)]
     if promise.is_rest or not chains:
         message = (
-            f"there is no kind of node {promise.kind!r}"
+            f"there is no node type {promise.kind!r}"
             if not chains
             else "a configuration in HiveD's format cannot promise `rest`"
         )

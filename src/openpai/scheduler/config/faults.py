@@ -1,4 +1,4 @@
-"""How the readers of a configuration look at values they cannot trust, and keep every fault they find."""
+"""Reads untrusted values of a configuration, and collects every fault in them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Faults:
-    """Keeps every fault found so far, so that a file can be corrected in one go."""
+    """Collects faults, so that a file can be corrected in one go."""
 
     def __init__(self) -> None:
         self.found: list[Fault] = []
         self.warnings: list[str] = []
 
     def add(self, path: str, message: str, allowed: str = "", suggestion: str = "") -> None:
-        """Keep a fault; raise InvalidConfig with all of them when there are too many to go on."""
+        """Add a fault; raise InvalidConfig with all of them when there are too many to go on."""
         self.found.append(
             Fault(
                 cut(path, _PATH_MAX),
@@ -40,7 +40,7 @@ class Faults:
             raise InvalidConfig((*self.found, Fault("", "and more faults, which are listed once these are corrected")))
 
     def known_keys(self, path: str, value: Mapping[str, Any], known: Iterable[str]) -> None:
-        """Keep a fault for every unknown key of `value`."""
+        """Add a fault for every unknown key of `value`."""
         names = list(known)
         for key in value:
             if key not in names:
@@ -49,7 +49,7 @@ class Faults:
                 self.add(where, message, ", ".join(names), nearest(key, names))
 
     def mapping(self, path: str, value: object) -> dict[str, Any]:
-        """Return `value` if it is a mapping, an empty one for nothing, and keep a fault for anything else."""
+        """Return `value` if it is a mapping, an empty one for nothing, and add a fault for anything else."""
         if isinstance(value, dict):
             return {str(key): item for key, item in value.items()}
         if not is_nothing(value):
@@ -59,7 +59,7 @@ class Faults:
         return {}
 
     def listing(self, path: str, value: object) -> list[Any]:
-        """Return `value` if it is a list, an empty one for nothing, and keep a fault for anything else."""
+        """Return `value` if it is a list, an empty one for nothing, and add a fault for anything else."""
         if isinstance(value, list):
             return value
         if not is_nothing(value):
@@ -67,7 +67,7 @@ class Faults:
         return []
 
     def text(self, path: str, value: object) -> str | None:
-        """Return `value` as text, None for nothing, and keep a fault for a list or a mapping."""
+        """Return `value` as text, None for nothing, and add a fault for a list or a mapping."""
         if is_nothing(value):
             return None
         if isinstance(value, (dict, list)):
@@ -79,7 +79,7 @@ class Faults:
         return str(value)
 
     def number(self, path: str, value: object, least: int) -> int | None:
-        """Return `value` as a whole number of at least `least`, or keep a fault and return None."""
+        """Return `value` as a whole number of at least `least`, or add a fault and return None."""
         if is_nothing(value):
             self.add(path, f"this number is missing; write a whole number, {least} or more")
             return None

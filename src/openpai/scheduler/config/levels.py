@@ -1,4 +1,4 @@
-"""Whether promised cells fit into free ones: the arithmetic behind the safety invariant.
+"""Checks whether promised cells fit into free ones: the arithmetic of the safety invariant.
 
 Cells of one chain split evenly, so a demand is servable exactly when, going from the top level down, the free cells
 of each level plus the pieces of the larger ones left over are at least as many as the cells asked for.
@@ -27,7 +27,7 @@ def level_short(free: Sequence[int], need: Sequence[int], children: Sequence[int
 
 
 def free_after_pins(chain: ChainSpec, pins: Sequence[PinnedSpec]) -> list[int]:
-    """Return how many cells of each level are whole and not inside a larger whole one once the pins are taken out."""
+    """Return, by level, how many cells are whole and in no larger whole cell after the pinned cells are taken."""
     free = [0] * chain.top
     free[-1] = chain.tops
     broken: set[tuple[int, int]] = set()
@@ -52,7 +52,7 @@ def check_promises(
     clusters: Mapping[str, VirtualSpec],
     pinned: Mapping[str, PinnedSpec],
 ) -> None:
-    """Keep a fault for each chain whose cells cannot serve all that was promised of it."""
+    """Add a fault for each chain whose cells cannot serve all that was promised of it."""
     owner = {pin: name for name, cluster in clusters.items() for pin in cluster.pinned}
     for name, chain in chains.items():
         pins = [pin for pin in pinned.values() if pin.chain == name and pin.id in owner]

@@ -1,7 +1,7 @@
-"""What a HiveD cluster configuration says, as plain values, and how its text becomes them.
+"""The values of a HiveD cluster configuration, and the parser of its text.
 
-The format is HiveD's own, read as it is. Whatever the original crashes on or silently ignores is refused here: all
-faults at once, each with the key it sits at and how to mend it. What is odd but harmless is a warning.
+The format is HiveD's own. What HiveD crashes on or silently ignores is refused here: all faults at once, each with its
+key and how to correct it. What is odd but harmless is a warning.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ChainSpec:
 
 @dataclass(frozen=True, slots=True)
 class QuotaSpec:
-    """Cells of one kind promised to a virtual cluster."""
+    """Cells of one type promised to a virtual cluster."""
 
     chain: str
     level: int
@@ -82,7 +82,7 @@ class QuotaSpec:
 
 @dataclass(frozen=True, slots=True)
 class VirtualSpec:
-    """What a virtual cluster was promised."""
+    """The cells promised to a virtual cluster."""
 
     name: str
     quota: tuple[QuotaSpec, ...] = ()
@@ -91,7 +91,7 @@ class VirtualSpec:
 
 @dataclass(frozen=True, slots=True)
 class SkuSpec:
-    """What one device brings along on its node: the unit in which jobs are sized."""
+    """One device with its share of the node: the unit in which jobs are sized."""
 
     gpus: int
     cpus: int
@@ -108,7 +108,7 @@ class HivedConfig:
     skus: Mapping[str, SkuSpec] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     text: str = field(default="", repr=False)
-    """What it was read from."""
+    """The text it was read from."""
 
 
 class InvalidConfig(Refused):
@@ -134,7 +134,7 @@ SETTINGS: Final = (
     "forcePodBindThreshold",
     "waitingPodSchedulingBlockMilliSec",
 )
-"""Keys with which the original reaches Kubernetes; known, and ignored here."""
+"""HiveD's settings for Kubernetes; accepted and ignored."""
 _DEPTH_MAX: Final = 200
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
 _TOO_DEEP: Final = "this is nested too deeply to be a configuration; correct its brackets and dashes"

@@ -1,7 +1,7 @@
-"""The physical cells of a configuration: every rack, node and device, with its address.
+"""Reads the physical cells of a configuration: every rack, node and device, with its address.
 
-Addresses follow the original: a cell's full address is its parent's, a slash, and its own; a cell without one takes
-the number it has among its like, which starts again at 0 inside each node and each top cell of its own number.
+Addresses are HiveD's: a cell's full address is its parent's, a slash, and its own. A cell without an address takes its
+number among cells of its type, which starts again at 0 inside each node and each numbered top cell.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from openpai.scheduler.config.model import ChainSpec, PinnedSpec
 
 LEVELS_MAX: Final = 32
 DEVICES_MAX: Final = 1024
-"""In one machine."""
+"""In one node."""
 CELLS_MAX: Final = 200_000
-"""Ten thousand machines of 8 GPUs have a third of that; a slip of the pen may ask for a billion."""
+"""Ten thousand nodes of 8 GPUs have a third of that; a typing error may ask for a billion."""
 _DIGITS_MAX: Final = 9
 _SHOWN_MAX: Final = 40
 _KEYS = ("cellType", "cellAddress", "pinnedCellId", "cellChildren")
@@ -111,7 +111,7 @@ class PhysicalReader:
         self._read_cell(draft, path, keys, (len(draft.shape.types), number, ""))
 
     def _fits(self, path: str, shape: TypeChain) -> bool:
-        """Count the cells of one more top cell; keep a fault where they are too many to be looked after."""
+        """Count the cells of one more top cell; add a fault if there are too many."""
         if len(shape.types) > LEVELS_MAX:
             text = f"there are {len(shape.types)} types of cells one inside another, more than {LEVELS_MAX}"
             self._faults.add(f"{path}.cellType", f"{text}; leave out types that hold one cell")
@@ -197,7 +197,7 @@ class PhysicalReader:
         return children or [None] * wanted
 
     def _look_at(self, draft: _Draft, path: str, keys: dict[str, Any], level: int, index: int) -> str | None:
-        """Check what any cell may say, remember its pin, and return its own address if it has one."""
+        """Check the keys of any cell, record its pin, and return its own address if it has one."""
         if not keys:
             return None
         self._faults.known_keys(path, keys, _KEYS)

@@ -1,7 +1,7 @@
-"""Plans a full configuration from the nodes and from what each virtual cluster is promised.
+"""Plans a configuration from the nodes and the promise to each virtual cluster.
 
-Equal machines form one chain. Inside a machine devices are paired again and again where their number allows, so that a
-team can be promised half a machine and a job's devices lie close together.
+Equal nodes form one chain. Inside a node devices are paired repeatedly where their number allows, so that a virtual
+cluster can be promised half a node and a job's devices are close together.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from openpai.scheduler.model import Node
 Nodes = Sequence[tuple[Node, str]]
 """Nodes, each with its GPU model."""
 CPU_DEVICES_MAX: Final = 64
-"""A machine without GPUs is shared out in at most so many parts."""
+"""The number of parts into which a node without GPUs is divided, at most."""
 CPUS_LOST_MAX: Final = 0.05
-"""How much of its CPUs may be left over by that."""
+"""The share of its CPUs that may be left over by that."""
 ALIKE: Final = 0.9
-"""Machines are alike if all that sets them apart is that little memory: no two report quite the same."""
+"""Nodes are equal if their memory differs by no more than this share, because no two report the same amount."""
 
 
 @dataclass(slots=True)
 class _Kind:
-    """Machines that are alike."""
+    """Equal nodes."""
 
     name: str
     devices: int
@@ -43,7 +43,7 @@ class _Kind:
     names: list[str] = field(default_factory=list)
     nodes_left: int = 0
     parts_left: dict[int, int] = field(default_factory=dict)
-    """Parts of machines that are cut already and not given away, by their number of devices."""
+    """Parts of divided nodes that are not promised yet, by their number of devices."""
 
 
 def plan(nodes: Nodes, promises: Iterable[Promise], empty: Iterable[str] = ()) -> HivedConfig:
@@ -54,7 +54,7 @@ def plan(nodes: Nodes, promises: Iterable[Promise], empty: Iterable[str] = ()) -
     kinds = _kinds(nodes)
     wanted = list(promises)
     granted: dict[str, dict[str, int]] = {promise.virtual_cluster: {} for promise in wanted}
-    # Whole nodes go first, so that none that is needed whole is split; then promises of one kind before those of any.
+    # Whole nodes go first, so that no node needed whole is split; then promises of one node type before those of any.
     ordered = sorted(wanted, key=lambda promise: (promise.is_rest, promise.kind is None, -promise.nodes))
     for place, promise in enumerate(ordered):
         cells = granted[promise.virtual_cluster]
@@ -79,7 +79,7 @@ def plan(nodes: Nodes, promises: Iterable[Promise], empty: Iterable[str] = ()) -
 
 
 def _kinds(nodes: Nodes) -> list[_Kind]:
-    """Return the kinds of machines, GPUs first. Their names follow from what they are, not from who was seen first."""
+    """Return the kinds of nodes, those with GPUs first. Names depend on the hardware, not on the order of the nodes."""
     found: dict[tuple[str, int, int], list[_Kind]] = {}
     for node, model in sorted(nodes, key=lambda item: -item[0].memory_mb):
         name = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-") or ("GPU" if node.gpus else "CPU")
@@ -88,7 +88,7 @@ def _kinds(nodes: Nodes) -> list[_Kind]:
             devices = node.gpus or _parts(node.cpus)
             alike.append(_Kind(name, devices, node, node.memory_mb))
         kind = alike[-1]
-        # The least of them says what a device of this kind surely brings along.
+        # The smallest node decides what a device of this kind has at least.
         kind.node = node
         kind.names.append(node.name)
         kind.nodes_left += 1
@@ -104,7 +104,7 @@ def _kinds(nodes: Nodes) -> list[_Kind]:
 
 
 def _free_name(kind: _Kind, taken: set[str]) -> str:
-    """Return the plain name of a kind, or one that says what sets it apart from its namesakes."""
+    """Return the plain name of a kind, or a longer one if the plain name is taken."""
     node, memory_gb = kind.node, round(kind.most_memory_mb / 1024)
     names = (kind.name, f"{kind.name}-{node.cpus}cpu", f"{kind.name}-{node.gpus}gpu-{node.cpus}cpu-{memory_gb}gb")
     number = sum(name.startswith(names[2]) for name in taken) + 1
@@ -112,7 +112,7 @@ def _free_name(kind: _Kind, taken: set[str]) -> str:
 
 
 def _parts(cpus: int) -> int:
-    """Return in how many equal parts a machine without GPUs is shared out: many, if hardly a CPU is left over."""
+    """Return into how many equal parts a node without GPUs is divided: as many as leave hardly a CPU over."""
     for parts in range(min(CPU_DEVICES_MAX, cpus), 1, -1):
         if cpus % parts <= cpus * CPUS_LOST_MAX:
             return parts
@@ -120,7 +120,7 @@ def _parts(cpus: int) -> int:
 
 
 def _sizes(kind: _Kind) -> list[int]:
-    """Return the sizes of the cells inside a machine, from the whole machine down to one device."""
+    """Return the sizes of the cells inside a node, from the whole node down to one device."""
     sizes = [kind.devices]
     while sizes[-1] % 2 == 0:
         sizes.append(sizes[-1] // 2)
@@ -154,7 +154,7 @@ def _sku(kind: _Kind) -> dict[str, Any]:
 
 
 def _grant(kinds: list[_Kind], promise: Promise, others: Sequence[Promise]) -> dict[str, int]:
-    """Return the cells that keep a promise, and remove them from what is left; `others` have theirs already."""
+    """Return the cells that keep a promise, and remove them from what is left; `others` are kept already."""
     candidates = [kind for kind in kinds if promise.kind in (None, kind.name) and _can_serve(kind, promise)]
     if not candidates:
         names = [kind.name for kind in kinds]
@@ -167,7 +167,7 @@ def _grant(kinds: list[_Kind], promise: Promise, others: Sequence[Promise]) -> d
         cells = _cells_of(kind, _devices(kind, promise))
         if cells is not None:
             return cells
-    # A team that wants nodes of any kind does not mean some with GPUs and some without.
+    # A promise of nodes of any kind does not mean some nodes with GPUs and some without.
     with_gpus = [kind for kind in candidates if kind.node.gpus]
     cells = _from_several(with_gpus or candidates, promise)
     if cells is not None:
@@ -197,7 +197,7 @@ def _devices(kind: _Kind, promise: Promise) -> int:
 
 
 def _from_several(kinds: list[_Kind], promise: Promise) -> dict[str, int] | None:
-    """Return cells of several kinds that keep a promise together; None, taking nothing, if too few are left."""
+    """Return cells of several kinds that keep a promise together; None, without a trace, if too few are left."""
     before = [(kind.nodes_left, dict(kind.parts_left)) for kind in kinds]
     cells: dict[str, int] = {}
     left = promise
@@ -220,7 +220,7 @@ def _from_several(kinds: list[_Kind], promise: Promise) -> dict[str, int] | None
 
 
 def _rest(kinds: list[_Kind], promise: Promise) -> dict[str, int]:
-    """Return every cell that is left, of one kind if the promise names one."""
+    """Return all cells that are left, of one kind if the promise names one."""
     cells: dict[str, int] = {}
     for kind in kinds:
         if promise.kind not in (None, kind.name):
@@ -237,7 +237,7 @@ def _path_of(kind: _Kind, size: int) -> str:
 
 
 def _cells_of(kind: _Kind, devices: int) -> dict[str, int] | None:
-    """Return cells of one kind with so many devices, the largest first; None, taking nothing, if too few are left."""
+    """Return cells of one kind with `devices` devices, the largest first; None, without a trace, if too few."""
     nodes, left = kind.nodes_left, dict(kind.parts_left)
     cells: dict[str, int] = {}
     for size in _sizes(kind):
@@ -266,7 +266,7 @@ def _cells_of(kind: _Kind, devices: int) -> dict[str, int] | None:
 
 
 def _cut(kind: _Kind, left: dict[int, int], larger: int, size: int) -> None:
-    """Keep what is left of a cell of `larger` devices when one of `size` is cut out of it."""
+    """Record the rest of a cell of `larger` devices after one of `size` is taken from it."""
     sizes = _sizes(kind)
     for above, below in pairwise(sizes):
         if size <= below < larger:

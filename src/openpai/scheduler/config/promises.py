@@ -1,4 +1,4 @@
-"""Promises as administrators write them: `vision: 3 nodes, speech: 8 GPUs of V100, default: rest`."""
+"""Reads promises as administrators write them: `vision: 3 nodes, speech: 8 GPUs of V100, default: rest`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _PROMISE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What one virtual cluster is promised: nodes, GPUs, CPUs of nodes without GPUs, or the rest."""
+    """The promise to one virtual cluster: nodes, GPUs, CPUs of nodes without GPUs, or the rest."""
 
     virtual_cluster: str
     nodes: int = 0
     gpus: int = 0
     kind: str | None = None
-    """The kind of node; None for any kind, or for several kinds if no single one has enough."""
+    """The node type; None for any type, or for several types if no single one has enough."""
     cpus: int = 0
     is_rest: bool = False
 

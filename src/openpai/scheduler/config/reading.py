@@ -1,7 +1,7 @@
-"""Reads a HiveD cluster configuration: text in, a configuration without faults out, or all of its faults.
+"""Reads a HiveD cluster configuration: returns a configuration without faults, or raises all of its faults.
 
-The last thing looked at is whether the promises fit: with every pinned cell taken out of the cluster, the cells that
-the virtual clusters were promised must be obtainable together, level by level, by splitting larger ones.
+The last check is whether the promises fit: after every pinned cell is taken out of the cluster, the cells promised to
+the virtual clusters must be obtainable together, level by level, by splitting larger cells.
 """
 
 from __future__ import annotations

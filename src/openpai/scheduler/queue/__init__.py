@@ -1,1 +1,1 @@
-"""The gangs that wait: in what order, how long, and why."""
+"""The gangs that wait: in what order, for how long, and why."""

@@ -1,8 +1,8 @@
-"""Starts gangs that may be interrupted on what others leave free, until their own virtual cluster has room for them.
+"""Starts interruptible gangs on idle devices of other virtual clusters, until their own has room for them.
 
-Such a gang runs like an opportunistic one: the virtual cluster that was promised its devices can take them back, and
-it waits again at its old place. As soon as its own virtual cluster has room that no gang waiting there could use,
-it is *promoted* where it is: nothing is restarted, and its devices count towards its own promise from then on.
+Such a gang runs like an opportunistic one: the virtual cluster that was promised the devices can take them back, and
+the gang waits again at its old place. As soon as its own virtual cluster has room that no gang waiting there can use,
+it is *promoted* where it runs: nothing is restarted, and its devices count towards its own promise from then on.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Waiting
 
 PROMOTIONS_MAX: Final = 8
-"""So many are tried in a virtual cluster each time something is freed there."""
+"""How many gangs are tried in a virtual cluster each time something is freed there."""
 
 
 def may_borrow(waiting: Waiting) -> bool:
-    """Return whether a gang may start on what others leave free."""
+    """Return whether a gang may start on idle devices of other virtual clusters."""
     gang = waiting.gang
     is_plain = len(waiting.requests) == 1 and waiting.requests[0].pinned_cell is None
     return gang.is_interruptible and gang.priority >= 0 and is_plain
 
 
 def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> GangRequest | None:
-    """Place a gang on free devices promised to others, preempting no gang; None if there are none for it."""
+    """Place a gang on idle devices promised to others, preempting no gang; None if there is no room."""
     (own,) = waiting.requests
     asked = replace(own, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
     shares = state.core.cluster.shares.get(asked.virtual_cluster, {}).values()
-    # How many devices it needs was worked out for the types that its virtual cluster has.
+    # The number of devices it needs was computed for the types that its virtual cluster has.
     for kind in dict.fromkeys(share.chain.spec.leaf_type for share in shares):
         if asked.leaf_type not in (None, kind):
             continue
@@ -48,7 +48,7 @@ def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> GangRequest 
 
 
 def promote(state: SchedulerState, name: str) -> None:
-    """Give gangs that borrow a guarantee for what they hold where their virtual cluster has room, oldest first."""
+    """Give borrowing gangs a guarantee for their devices where their virtual cluster has room, oldest first."""
     cluster = state.core.cluster
     lent = state.lent.get(name)
     if not lent or name not in cluster.shares or state.promoted_at.get(name) == cluster.freed.get(name):
@@ -72,7 +72,7 @@ def _promote(state: SchedulerState, held: RunningGang) -> bool:
     if record is None or record.state is not State.ALLOCATED:
         return False
     if any(part is not None and part.node_cell.claimed & part.mask for part in record.parts):
-        # Another gang has a claim on its devices, or they are kept for a gang that has waited long.
+        # Another gang has a claim on its devices, or they are kept for a gang that has waited for long.
         return False
     own = replace(lent, priority=held.gang.priority, is_lazily_preemptible=held.gang.is_lazily_preemptible)
     if not state.core.change(own):

@@ -1,4 +1,4 @@
-"""Why a gang waits: what holds it back, what would change that, which gangs go first, and when it may start."""
+"""Explains why a gang waits, what would change that, which gangs go first, and when it may start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ WHY_OF: Final = {
 }
 
 NEVER: Final = (Why.NO_NODE, Why.NO_VIRTUAL_CLUSTER)
-"""A gang that waits for one of these lets all others pass."""
+"""A gang that waits for one of these reasons is passed by all others."""
+
+SOON: Final = "nothing; the scheduler decides in a moment"
 
 Reason = tuple[Why, str, str]
 
@@ -46,14 +48,14 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     code, message, unblock = _reason(state, waiting)
     if code in NEVER:
         return Wait(gang, code, message, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
-    # A gang that never fits, or is at a limit, lets others pass and is not ahead of them.
+    # A gang that never fits, or exceeds a limit, is passed by others and does not count as ahead of them.
     ahead = GangsAhead(state, waiting)
     place = len(ahead) + 1
     return Wait(gang, code, message, unblock, _nearest(ahead), place, estimate(state, waiting, ahead, now_ms))
 
 
 def _nearest(ahead: GangsAhead) -> tuple[str, ...]:
-    """Return the names of the jobs right before, the nearest first."""
+    """Return the names of the jobs directly ahead, the nearest first."""
     names: dict[str, None] = {}
     for other in ahead.nearest_first():
         names[_name(other.gang)] = None
@@ -70,16 +72,16 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
     held = state.running.gangs
     names = sorted({_name(held[victim].gang) if victim in held else victim for victim in victims})
     if not names:
-        # The last of them has left since the scheduler looked.
+        # The last victim has left since the scheduler last decided.
         soon = Estimate(now_ms, None, "what is free now")
-        return Wait(gang, Why.NOT_YET_LOOKED_AT, "its devices are free now", "a moment's patience", (), 1, soon)
-    message = f"its devices are reserved; it waits for {_some(names)} to leave, with less right to them"
+        return Wait(gang, Why.NOT_YET_LOOKED_AT, "its devices are free now", SOON, (), 1, soon)
+    message = f"its devices are reserved; it waits for {_some(names)} to leave them"
     soon = Estimate(now_ms, None, "it starts as soon as they have left")
     return Wait(gang, Why.NOT_ENOUGH_FREE, message, "these jobs ending, as they were asked to", (), 1, soon)
 
 
 def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
-    """Return what is to be said if its virtual cluster is not there, or has nothing for gangs with a guarantee."""
+    """Return the reason if its virtual cluster does not exist, or was promised nothing; else None."""
     cluster, name = state.core.cluster, gang.virtual_cluster
     if name not in cluster.shares:
         there = ", ".join(sorted(cluster.shares)) or "none"
@@ -100,26 +102,26 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
         return _limit_reason(state, gang, limit)
     lane = state.queue.lane_of(gang.id)
     if lane.answer is None:
-        return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", "a moment's patience"
+        return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", SOON
     if lane.answer.code is Code.TOO_LARGE:
         return _too_large(state, gang, lane.answer.message)
     # The answer may be old: much may have been freed, and given to others, since the gang was looked at.
     answer = state.core.reason_now(waiting.requests)
     if answer is None:
         freed = "what it needs has become free; the scheduler has not looked at it since"
-        return _kept_from(state, waiting) or (Why.NOT_YET_LOOKED_AT, freed, "a moment's patience")
+        return _kept_from(state, waiting) or (Why.NOT_YET_LOOKED_AT, freed, SOON)
     message = answer.message + _share(state, waiting) + _out_of_service(state, answer.unhealthy_chain)
     return WHY_OF[answer.code], message, answer.unblock
 
 
 def _too_large(state: SchedulerState, gang: Gang, message: str) -> Reason:
     refused = capacity.refuse(state.core.cluster, state.machines.skus, gang)
-    message, remedy = refused if refused is not None else (message, "a smaller ask")
+    message, remedy = refused if refused is not None else (message, "smaller tasks")
     return Why.NO_NODE, message, remedy
 
 
 def _share(state: SchedulerState, waiting: Waiting) -> str:
-    """Return why a gang takes more than it asks for by name, where it does."""
+    """Return why a gang takes more than it asks for; empty when it does not."""
     skus, shares = state.machines.skus, state.core.cluster.shares[waiting.gang.virtual_cluster].values()
     message = []
     for request in waiting.requests:
@@ -133,18 +135,18 @@ def _share(state: SchedulerState, waiting: Waiting) -> str:
 
 
 def _kept_from(state: SchedulerState, waiting: Waiting) -> Reason | None:
-    """Return what is to be said if only the cells kept for another gang would have room."""
+    """Return the reason if only the cells kept for another gang have room; else None."""
     kept = state.kept.get(group_of(waiting.gang))
     other = state.queue.get(kept.gang) if kept is not None else None
     if other is None or other is waiting:
         return None
-    message = f"what is free is kept for {_name(other.gang)}, which has waited long in the same virtual cluster"
+    message = f"what is free is kept for {_name(other.gang)}, which has waited for long in the same virtual cluster"
     code = Why.BEHIND_HIGHER_PRIORITY if other.gang.priority > waiting.gang.priority else Why.BEHIND_OLDER_JOB
     return code, message, "that job starting or leaving"
 
 
 def _out_of_service(state: SchedulerState, chain: str) -> str:
-    """Return which nodes of a chain are bad or drained, each with why where that is known."""
+    """Return the nodes of a chain that are bad or drained, each with the reason if known."""
     message = []
     found = state.core.cluster.chains.get(chain)
     for name in [found.node_cells[index].name for index in sorted(found.bad_nodes)] if found is not None else ():

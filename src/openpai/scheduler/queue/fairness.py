@@ -1,7 +1,7 @@
-"""How much every user of a virtual cluster used, where what lies back counts less: it fades to a half in a fixed time.
+"""Counts how much each user of a virtual cluster used, where past use counts half after each half-life.
 
-What runs counts as it runs. Because all use fades alike, what nobody adds to never changes its order, and nothing has
-to be brought up to date until somebody asks.
+Running gangs count while they run. Because all use decays at the same rate, the order of users without new use never
+changes, and use is computed only when it is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 HALF_LIFE_MS: Final = 24 * 60 * 60 * 1000
 
 GRAIN_MS: Final = 60_000
-"""Users whose use differs by less than a device's minute are equal, so that age decides between them."""
+"""Users whose use differs by less than a device-minute are equal, so that age decides between them."""
 
 Owner = tuple[str, str]
 """A virtual cluster and a user of it."""
@@ -25,27 +25,27 @@ class Ledger:
     def __init__(self, half_life_ms: int | None = HALF_LIFE_MS) -> None:
         self.half_life_ms = half_life_ms
         self._used: dict[Owner, tuple[float, int]] = {}
-        """What was used, faded to a time."""
+        """Use, decayed to the given time."""
         self._held: dict[Owner, int] = {}
         """Devices held now."""
         self._coming: dict[Owner, int] = {}
-        """Devices held, those taken this very moment included."""
+        """Devices held, including those taken at this moment."""
         self._given = 0
         self._minutes: dict[Owner, int] = {}
-        """Faded use, worked out already for the time `_minutes_at`."""
+        """Decayed use, cached for the time `_minutes_at`."""
         self._minutes_at: int | None = None
 
     def set_half_life(self, half_life_ms: int | None, now_ms: int) -> None:
-        """Let use fade at another pace from now on; None compares no use."""
+        """Change the half-life from now on; None ignores use."""
         for owner in list(self._used):
             self._used[owner] = self._amount(owner, now_ms), now_ms
         self.half_life_ms = half_life_ms
         self._minutes_at = None
 
     def use(self, owner: Owner, now_ms: int) -> int:
-        """Return an owner's faded use in minutes of a device; 0 for everybody if use is not compared.
+        """Return an owner's decayed use in device-minutes; 0 for all owners if use is ignored.
 
-        Each device held counts as the minute to come, so that users who begin at one moment take turns.
+        Each device held counts a minute in advance, so that users who start at the same moment take turns.
         """
         if self.half_life_ms is None:
             return 0
@@ -66,23 +66,23 @@ class Ledger:
         self._given += 1
 
     def hold(self, owner: Owner, devices: int, now_ms: int) -> None:
-        """Let an owner hold so many devices more (fewer if negative) from now on."""
+        """Add devices to what an owner holds from now on (remove them if negative)."""
         self._used[owner] = self._amount(owner, now_ms), now_ms
         self._minutes.pop(owner, None)
         self._held[owner] = self._held.get(owner, 0) + devices
 
     def learn(self, owner: Owner, device_ms: float, at_ms: int) -> None:
-        """Add what was used before anyone counted here."""
+        """Add use from before this ledger was created."""
         self._used[owner] = self._amount(owner, at_ms) + device_ms, at_ms
         self._minutes.pop(owner, None)
 
     def dump(self, now_ms: int) -> list[list[object]]:
-        """Return everybody's use, faded to now, as plain data."""
+        """Return the use of all owners, decayed to now, as plain data."""
         amounts = [(owner, self._amount(owner, now_ms)) for owner in sorted(self._used)]
         return [[*owner, amount] for owner, amount in amounts if amount]
 
     def load(self, rows: Iterable[Iterable[object]], at_ms: int) -> None:
-        """Learn what was dumped at that time."""
+        """Add the use that was dumped at that time."""
         for name, user, used in rows:
             self.learn((str(name), str(user)), float(str(used)), at_ms)
 

@@ -1,4 +1,4 @@
-"""Keeps cells for gangs that have waited long: who gets cells kept, who may use them meanwhile, and when that ends."""
+"""Keeps cells for gangs that have waited for long: for one gang of each virtual cluster at a time."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class KeptCells:
         self._state = state
         self._now_ms = now_ms
         self.held: dict[str, Kept] = {}
-        """The kept cells that no other gang can be given at this moment, by virtual cluster."""
+        """The kept cells that are withheld from other gangs at this moment, by virtual cluster."""
         self._patient: dict[str, list[Waiting]] = {}
-        """The gangs that found no room and have waited long enough to have cells kept, by virtual cluster."""
+        """The gangs that found no room and have waited long enough for cells to be kept, by virtual cluster."""
 
     def review(self) -> None:
-        """Release the cells of gangs that no longer wait at the front; search again where that is due."""
+        """Release the cells of gangs that no longer wait at the front; touch the queues whose time to look has come."""
         state = self._state
         for name, kept in list(state.kept.items()):
             waiting = state.queue.get(kept.gang)
@@ -51,7 +51,7 @@ class KeptCells:
         return is_here and state.running.limits.exceeded(gang) is None
 
     def release_all(self) -> None:
-        """Offer all kept cells to other gangs again."""
+        """Offer all kept cells to other gangs."""
         for kept in self.held.values():
             kept.let_go()
         self.held.clear()
@@ -64,7 +64,7 @@ class KeptCells:
         kept.hold(self._state.core.cluster)
 
     def note_failure(self, group: str, waiting: Waiting) -> None:
-        """Note that a gang found no room: cells are kept for it when its patience ends."""
+        """Record that a gang found no room: cells are kept for it when its patience ends."""
         patient_ms = waiting.gang.submitted_at_ms + self._patience_ms(waiting)
         if self._now_ms >= patient_ms:
             self._patient.setdefault(group, []).append(waiting)
@@ -110,7 +110,7 @@ class KeptCells:
         if chosen is not None:
             chosen.closed_ms = closed_ms
         elif kept is not None and is_same and kept.closed_ms is not None:
-            # Closed cells will become free in any case; only other closed cells replace them.
+            # Closed cells will become free in any case and are replaced only by other closed cells.
             chosen = replace(kept, chosen_ms=self._now_ms)
         state.keep(name, chosen)
         state.look_again_at(name, state.retry_ms[name] if chosen is None else chosen.again_ms)
@@ -141,6 +141,6 @@ class KeptCells:
         return len(waiting.gang.asks) == 1 or self._waited_ms(waiting) >= CLOSED_AFTER * patience_ms
 
     def _is_cheap(self, kept: Kept, waiting: Waiting) -> bool:
-        """Return whether the idle time that keeping costs is small compared with how long the gang has waited."""
+        """Return whether keeping costs little idle time compared with how long the gang has waited."""
         idle_ms = kept.idle(self._state.core.cluster) * max(0, kept.free_ms - self._now_ms)
         return idle_ms <= IDLE_SHARE * waiting.devices * self._waited_ms(waiting)

@@ -1,4 +1,4 @@
-"""How many GPUs one user may run at a time, in a virtual cluster and over all, and whether another gang is too many."""
+"""Limits of how many GPUs one user may run at a time, in a virtual cluster and in all of them together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Limits:
         self._named = {(limit.virtual_cluster, limit.user): limit for limit in loosest_first}
 
     def run(self, owner: Owner, gpus: int) -> None:
-        """Count so many GPUs more (fewer if negative) as running."""
+        """Add GPUs to those that a user runs (remove them if negative)."""
         self._running[owner] = self._running.get(owner, 0) + gpus
         self._over_all[owner[1]] = self._over_all.get(owner[1], 0) + gpus
         self._is_eased |= gpus < 0
@@ -43,7 +43,7 @@ class Limits:
         return self._running.get(owner, 0) if limit.virtual_cluster else self._over_all.get(owner[1], 0)
 
     def trial_copy(self, user: str) -> Limits:
-        """Return the same limits with what a user runs now, to try out what may come."""
+        """Return a copy of the limits with what a user runs now, for estimates."""
         copy = Limits()
         copy.limits, copy._named, copy._known = self.limits, self._named, self._known
         copy._running = {owner: gpus for owner, gpus in self._running.items() if owner[1] == user}
@@ -51,7 +51,7 @@ class Limits:
         return copy
 
     def of(self, owner: Owner) -> tuple[Limit, ...]:
-        """Return the limits that hold for a user in a virtual cluster: one of it, and one over all of them together."""
+        """Return the limits of a user in a virtual cluster: its own, and the one over all virtual clusters."""
         if not self.limits:
             return ()
         if owner not in self._known:
@@ -61,7 +61,7 @@ class Limits:
         return self._known[owner]
 
     def exceeded(self, gang: Gang) -> Limit | None:
-        """Return the limit by which a gang would be more than its user may run, None if there is none."""
+        """Return the limit that starting a gang would exceed, None if there is none."""
         owner = gang.virtual_cluster, gang.user
         limits = self.of(owner)
         gpus = gpus_of(gang) if limits else 0
@@ -71,10 +71,10 @@ class Limits:
         return next((limit for limit in beyond if gpus > (limit.gpus or 0)), beyond[0] if beyond else None)
 
     def may_ever_run(self, gang: Gang) -> bool:
-        """Return whether the limits let a gang run once its user runs nothing else."""
+        """Return whether the limits allow a gang when its user runs nothing else."""
         return all(gpus_of(gang) <= (limit.gpus or 0) for limit in self.of((gang.virtual_cluster, gang.user)))
 
     def take_eased(self) -> bool:
-        """Return, once, whether a user may run more now in other virtual clusters than the one that a gang left."""
+        """Return, once, whether a user may run more in other virtual clusters because a gang left."""
         is_eased, self._is_eased = self._is_eased, False
         return is_eased and any(not limit.virtual_cluster for limit in self.limits)

@@ -1,7 +1,7 @@
 """The nodes as the platform reports them, and what the core needs to know of them.
 
-A configured node that was not reported yet counts as absent; a reported one that is not
-configured is remembered for the day it will be.
+A configured node that was not reported yet counts as absent; a reported node that is not configured is remembered in
+case it will be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ABSENT: Final = NodeHealth(is_healthy=False)
 
 
 class Machines:
-    """Nodes, their SKUs, and the changes of them that the core does not know yet."""
+    """Nodes, their SKUs, and the changes that the core does not know yet."""
 
     def __init__(self, cluster: Cluster, nodes: dict[str, Node] | None = None) -> None:
         self.nodes: dict[str, Node] = {}
@@ -28,7 +28,7 @@ class Machines:
             self.set(node)
 
     def set(self, node: Node) -> None:
-        """Learn of a node, or that it changed."""
+        """Add or change a node."""
         if self.nodes.get(node.name) == node:
             return
         self.nodes[node.name] = node
@@ -41,7 +41,7 @@ class Machines:
             self._changes[node.name] = NodeHealth(node.is_schedulable, False, frozenset(bad))
 
     def remove(self, name: str) -> None:
-        """Learn that a node is gone for good."""
+        """Remove a node for good."""
         self.nodes.pop(name, None)
         if name in self._cluster.node_cells:
             self._changes[name] = ABSENT

@@ -1,4 +1,4 @@
-"""What people see of the scheduler: virtual clusters with what they have and use, SKU types, cells and gangs."""
+"""Shows the scheduler's state: virtual clusters with what they have and use, SKU types, cells and gangs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openpai.wire.scheduler import Gang, GangStatus
 T = TypeVar("T")
 
 UNKNOWN: Final = SkuSpec(1, 0, 0)
-"""What a device brings along before any node is reported."""
+"""The SKU of a device before any node is reported."""
 
 
 def virtual_clusters(state: SchedulerState) -> tuple[VcView, ...]:
@@ -61,7 +61,7 @@ def _amount(skus: Skus, devices: Mapping[str, int]) -> Amount:
 
 
 def sku_types(state: SchedulerState, virtual_cluster: str | None) -> dict[str, Amount]:
-    """Return what one device of each type brings along; only of types a virtual cluster was promised if named."""
+    """Return the SKU of each device type, or only of the types that one virtual cluster was promised."""
     cluster = state.core.cluster
     chains = list(cluster.chains.values())
     if virtual_cluster is not None:
@@ -82,7 +82,7 @@ def inspect(state: SchedulerState) -> Inspection:
 
 
 def _joined(one: Gang, other: Gang) -> Gang:
-    """Return two portions of a gang as one affinity group."""
+    """Return two requests of a gang as one affinity group."""
     first, second = one["status"], other["status"]
     status: GangStatus = {**second, **first}
     status["physicalPlacement"] = _merged(first["physicalPlacement"], second["physicalPlacement"])

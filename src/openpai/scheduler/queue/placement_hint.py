@@ -1,8 +1,8 @@
-"""Converts the core's devices to spots with the GPUs that were asked for, and spots to devices.
+"""Writes where the members of a gang run as placement hints, and finds their devices again after a restart.
 
-A placement hint is `CHAIN:DEVICES@LEVEL`: the chain, its devices, also those that were taken only for their CPUs or
-memory, and the level of the promised cell that serves them, so that a restart gives every member back exactly what it
-had. The level is 0 for a gang that lost its guarantee, and missing for one that never had any.
+A placement hint is `CHAIN:DEVICES@LEVEL`: the chain, its devices, including those taken only for their CPUs or memory,
+and the level of the promised cell that serves them, so that a restart returns to every member exactly what it had. The
+level is 0 for a gang that lost its guarantee, and missing for one that never had one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def hint_of(chain: str, devices: tuple[int, ...], level: int | None = None) -> s
 
 
 def _ranges(devices: tuple[int, ...]) -> str:
-    """Return device numbers in short: 0-3,6."""
+    """Return device numbers as ranges, such as 0-3,6."""
     found: list[list[int]] = []
     for device in devices:
         if found and device == found[-1][1] + 1:
@@ -40,7 +40,7 @@ def _ranges(devices: tuple[int, ...]) -> str:
 
 
 def current_hints(record: GangRecord) -> tuple[str, ...]:
-    """Return the present placement hints of a gang, by member; empty for members that are over or nowhere."""
+    """Return the current placement hints of a gang, by member; empty for members that are over or have no devices."""
     placement_hints = []
     for part in record.parts:
         if part is None:
@@ -52,7 +52,7 @@ def current_hints(record: GangRecord) -> tuple[str, ...]:
 
 
 def read_hint(cluster: Cluster, spot: Spot) -> tuple[NodeCell, tuple[int, ...]] | None:
-    """Return the node and the devices that a hint names, None if the configuration has them no more."""
+    """Return the node and the devices that a hint names, None if the configuration no longer has them."""
     chain, devices, _ = _parts_of(spot.placement_hint)
     for node_cell in cluster.node_cells.get(spot.node, ()):
         if node_cell.chain.spec.name == chain and devices and set(devices) <= set(node_cell.devices):
@@ -82,7 +82,7 @@ def type_served(node_cell: NodeCell, placement_hint: str) -> str | None:
 
 
 class HintedSpots:
-    """Finds the devices of gangs that run already, one member after the other, giving none of them out twice."""
+    """Finds the devices of gangs that run already, one member after the other, none of them twice."""
 
     def __init__(self, cluster: Cluster, skus: Skus) -> None:
         self._cluster = cluster
@@ -92,7 +92,7 @@ class HintedSpots:
     def request(
         self, request: GangRequest, spots: list[Spot | None]
     ) -> tuple[GangRequest, list[Spot | None], list[str | None]]:
-        """Return what to restore: the request with its type of device made plain, the members' devices and cells."""
+        """Return what to restore: the request with its device type, and the devices and cell types of its members."""
         found: list[Spot | None] = []
         types: list[str | None] = []
         for spot, need in zip(spots, request.sizes(), strict=True):
@@ -122,7 +122,7 @@ class HintedSpots:
             if spot.devices and not (devices and set(devices) <= set(node_cell.devices)):
                 continue
             mask = node_cell.mask_of(devices)
-            # Devices taken only for their CPUs have no GPU to be known by: any free ones stand for them.
+            # Devices taken only for their CPUs have no GPU numbers to find them by: any free ones stand for them.
             missing = need - mask.bit_count()
             free = node_cell.full & ~(self._busy(node_cell) | mask)
             if missing > 0 and free.bit_count() >= missing:

@@ -1,6 +1,6 @@
-"""Looks at a decision later and elsewhere: a scheduler goes on from a snapshot and works out one answer again.
+"""Repeats a decision later and elsewhere: loads a scheduler from a snapshot and decides again about one gang.
 
-What a scheduler would do with a gang now, and why, comes back as plain data. Nothing real hears of it.
+The decision and its reasons are returned as plain data; no running scheduler is affected.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ DECISIONS_MAX: Final = 100_000
 
 
 def resume(data: Mapping[str, Any]) -> HivedScheduler:
-    """Return a scheduler that goes on where the snapshot was taken; Refused if it is none."""
+    """Return a scheduler with the state of a snapshot; Refused if the data is no snapshot."""
     if data.get("format") != FORMAT or "core" not in data:
-        message = f"this is no scheduler snapshot of format {FORMAT}"
+        message = f"this is not a scheduler snapshot of format {FORMAT}"
         raise Refused("InvalidParametersError", message, "take one with `pai scheduler snapshot` from this version")
     return HivedScheduler.over(load(data))
 
 
 def answer(data: Mapping[str, Any], gang_id: str, now_ms: int | None = None) -> dict[str, Any]:
-    """Return what becomes of one waiting gang when the scheduler decides next, with the reasons, as plain data."""
+    """Return the next decision about one waiting gang, with the reasons, as plain data."""
     scheduler = resume(data)
     at_ms = data["now_ms"] if now_ms is None else now_ms
     before = scheduler.why(gang_id, at_ms)

@@ -1,4 +1,4 @@
-"""What a gang asks of the core: one request, or one for each of its groups that want different hardware.
+"""Turns a gang into requests for the core: one, or one for each of its groups that need different hardware.
 
 The parts of such a gang are called `gang#0`, `gang#1` and so on inside the scheduler only.
 """
@@ -13,7 +13,7 @@ GangRequests = tuple[GangRequest, ...]
 
 
 def requests_of(gang: Gang, skus: Skus) -> GangRequests | str:
-    """Return what a gang asks of the core, or why it cannot be said."""
+    """Return the requests of a gang, or why they cannot be counted in devices."""
     groups = _groups(gang)
     if isinstance(groups, str):
         return groups
@@ -28,7 +28,7 @@ def requests_of(gang: Gang, skus: Skus) -> GangRequests | str:
 
 
 def rough_requests_of(gang: Gang) -> GangRequests:
-    """Return what a gang probably asked for when that is unknown: a device for each GPU."""
+    """Return a guess at the requests of a gang where they cannot be counted: a device for each GPU."""
     members = tuple([(1, max(1, ask.gpus)) for ask in gang.asks])
     positions = tuple(range(len(gang.asks)))
     return (GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type, positions=positions),)
@@ -42,7 +42,7 @@ def _groups(gang: Gang) -> list[Group] | str:
     for group in gang.groups:
         for member in group.members:
             if member in named or member not in all_members:
-                return f"member {member} is in two of its groups, or is not there; let each be in one group"
+                return f"member {member} is in two of its groups, or does not exist; put each member in one group"
             named.add(member)
     rest = tuple([member for member in all_members if member not in named])
     groups = [group for group in gang.groups if group.members]

@@ -1,6 +1,6 @@
-"""The gangs that run: since when, for which user, and what of it counts towards limits and fairness.
+"""The gangs that run: since when, for which user, and what counts towards limits and fairness.
 
-Facts reach the scheduler without a time of their own; they count from the moment it decides next.
+Facts reach the scheduler without a time; they count from the moment of the next decision.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from openpai.scheduler.queue.run_times import RunTimes
 
 
 class MemberPlace(NamedTuple):
-    """Where a member of a gang stands in its portions, and how many devices it has."""
+    """The request and position of a member of a gang, and how many devices it has."""
 
     part: int
     place: int
@@ -26,23 +26,23 @@ class MemberPlace(NamedTuple):
 
 @dataclass(slots=True)
 class RunningGang:
-    """A gang that has its spots, or for which they are set aside."""
+    """A gang that has its spots, at first only as a proposal."""
 
     gang: Gang
     requests: GangRequests
     number: int
     since_ms: int | None = None
-    """When it was placed; None until the next decision if unknown."""
+    """When it was placed; None, if unknown, until the next decision."""
     is_proposed: bool = False
     left: set[int] = field(default_factory=set)
     """Members that are over."""
     is_lent: bool = False
-    """Whether it runs on what others leave free, until its own virtual cluster has room."""
+    """Whether it borrows its devices until its own virtual cluster has room."""
     _places: dict[int, MemberPlace] = field(default_factory=dict)
 
     @property
     def places(self) -> Mapping[int, MemberPlace]:
-        """Return the placement hint of every member, computed once: thousands may leave one by one."""
+        """Return the place of every member, computed once because thousands may leave one by one."""
         if not self._places:
             self._places = {
                 member: MemberPlace(number, place, devices)
@@ -53,17 +53,17 @@ class RunningGang:
 
     @property
     def owner(self) -> Owner:
-        """Return the virtual cluster and user it counts for."""
+        """Return the virtual cluster and user that it counts for."""
         return self.gang.virtual_cluster, self.gang.user
 
     @property
     def ends_ms(self) -> int | None:
-        """Return when it must have ended, None if it may run for as long as it likes."""
+        """Return when its time limit ends it, None if it has none."""
         limit = self.gang.time_limit_ms
         return None if limit is None or self.since_ms is None else self.since_ms + limit
 
     def devices(self) -> int:
-        """Return how many devices its members hold that are not over."""
+        """Return how many devices the members that are not over hold."""
         return self.devices_of(member for member in self.places if member not in self.left)
 
     def devices_of(self, members: Iterable[int]) -> int:
@@ -72,7 +72,7 @@ class RunningGang:
         return sum(places[member].devices for member in members)
 
     def gpus(self) -> int:
-        """Return how many GPUs its members have that are not over."""
+        """Return how many GPUs the members that are not over have."""
         return self.gpus_of(member for member in self.places if member not in self.left)
 
     def gpus_of(self, members: Iterable[int]) -> int:
@@ -81,7 +81,7 @@ class RunningGang:
         return sum(asks[member].gpus for member in members)
 
     def by_request(self, members: Iterable[int]) -> dict[int, list[int]]:
-        """Return the places of these members in each portion that has some of them."""
+        """Return the positions of these members in each request that has some of them."""
         inside: dict[int, list[int]] = {}
         for member in members:
             where = self.places[member]
@@ -89,12 +89,12 @@ class RunningGang:
         return inside
 
     def restate(self, gang: Gang, requests: GangRequests) -> None:
-        """Go on under another description of the same members."""
+        """Replace the description of the same members."""
         self.gang, self.requests, self._places = gang, requests, {}
 
 
 class RunningGangs:
-    """All gangs that hold something."""
+    """All gangs that hold devices."""
 
     def __init__(self) -> None:
         self.gangs: dict[str, RunningGang] = {}
@@ -106,7 +106,7 @@ class RunningGangs:
         self._timeless: list[RunningGang] = []
 
     def take(self, held: RunningGang) -> None:
-        """A gang holds what it was given."""
+        """Add a gang that holds devices."""
         self.gangs[held.gang.id] = held
         if held.since_ms is None:
             self._timeless.append(held)
@@ -115,12 +115,12 @@ class RunningGangs:
         self._count(held, held.gpus(), held.devices())
 
     def leave(self, held: RunningGang, members: Collection[int]) -> None:
-        """Members of a gang that were there hold nothing any more. Costs what they are, however many stay."""
+        """Remove members that left. The cost depends on how many leave, not on how many stay."""
         self._count(held, -held.gpus_of(members), -held.devices_of(members))
         held.left.update(members)
 
     def forget(self, gang: str, *, is_finished: bool = False) -> None:
-        """A gang holds nothing any more; how long it ran is remembered if it finished."""
+        """Remove a gang; its run time is recorded if it finished."""
         held = self.gangs.pop(gang, None)
         if held is not None:
             self._count(held, -held.gpus(), -held.devices())
@@ -130,7 +130,7 @@ class RunningGangs:
                 self._ended.append((held.gang, held.since_ms))
 
     def restate(self, held: RunningGang, gang: Gang, requests: GangRequests) -> None:
-        """A gang runs on under another description."""
+        """Replace the description of a running gang."""
         self._count(held, -held.gpus(), -held.devices())
         if held.since_ms is not None:
             self.run_times.end(held.gang, held.since_ms)
@@ -139,7 +139,7 @@ class RunningGangs:
         self._count(held, held.gpus(), held.devices())
 
     def settle(self, now_ms: int) -> None:
-        """Let everything that happened since the last time have happened now."""
+        """Date everything that happened since the last call to now."""
         self.settle_use(now_ms)
         for gang, since_ms in self._ended:
             self.run_times.note(gang, max(0, now_ms - since_ms), now_ms)
@@ -150,7 +150,7 @@ class RunningGangs:
         self._ended, self._timeless = [], []
 
     def settle_use(self, now_ms: int) -> None:
-        """Let what was taken and left since the last time count from now on."""
+        """Count what was taken and left since the last call from now on."""
         for owner, devices in self._changes:
             self.ledger.hold(owner, devices, now_ms)
         self._changes = []

@@ -1,8 +1,8 @@
-"""The HiveD core behind the platform's entrance to scheduling: asks become devices, and waiting gangs get a queue.
+"""Implements the platform's scheduler interface with the HiveD core: counts requests in devices and adds a queue.
 
-Within a virtual cluster higher priorities go first, then higher ranks, then users who used less, then older gangs; a
-gang that fits may pass one that does not; for one that has waited long, cells are kept. Virtual clusters never wait for
-each other. Gangs without a guarantee take turns by how much their virtual cluster borrows already, measured against
+Within a virtual cluster higher priorities go first, then higher ranks, then users who used less, then older gangs. A
+gang that fits may pass one that does not; cells are kept for a gang that has waited for long. Virtual clusters never
+wait for each other. Opportunistic gangs take turns by how much their virtual cluster borrows already in proportion to
 what it was promised.
 """
 
@@ -28,42 +28,42 @@ from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 
 PATIENCE_MS: Final = 30 * 60 * 1000
-"""A gang waits at least this long before cells are kept for it, where nothing is known of how long gangs run."""
+"""How long a gang waits before cells are kept for it, where no run times are known."""
 
 NOTHING: Final = HivedConfig({}, {})
 """The configuration before any was set."""
 
 
 class HivedScheduler(Scheduler):
-    """Schedules a platform's gangs with HiveD."""
+    """Schedules the platform's gangs with HiveD."""
 
     def __init__(self, config: HivedConfig = NOTHING, patience_ms: int = PATIENCE_MS) -> None:
         self.state = SchedulerState(Hived.from_config(config), patience_ms)
 
     @classmethod
     def over(cls, state: SchedulerState) -> HivedScheduler:
-        """Return a scheduler that goes on from a state."""
+        """Return a scheduler with a given state."""
         made = cls()
         made.state = state
         return made
 
     @property
     def core(self) -> Hived:
-        """Return the core, for those who look into it."""
+        """Return the core, for inspection."""
         return self.state.core
 
     @property
     def cluster(self) -> Cluster:
-        """Return what the core knows, for those who show it."""
+        """Return the core's state, for inspection."""
         self.state.sync_nodes()
         return self.state.core.cluster
 
     def set_node(self, node: Node) -> None:
-        """Learn of a node, or that it changed. Gangs that run on it keep their spots."""
+        """Add or change a node. Gangs that run on it keep their spots."""
         self.state.machines.set(node)
 
     def remove_node(self, name: str) -> None:
-        """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
+        """Remove a node for good. Gangs that run on it keep their spots until released."""
         self.state.machines.remove(name)
 
     def reconfigure(self, config: HivedConfig) -> Reconfigured:
@@ -75,14 +75,14 @@ class HivedScheduler(Scheduler):
         return capacity.refuse(self.core.cluster, self.state.machines.skus, gang, usable)
 
     def add(self, gang: Gang) -> None:
-        """Let a gang wait. Adding one that waits or runs changes nothing."""
+        """Add a gang to the queue. Adding one that waits or runs changes nothing."""
         state = self.state
         is_known = gang.id in state.queue or gang.id in state.reserving or gang.id in state.running.gangs
         if not is_known and gang.id not in state.uncountable:
             state.enqueue(gang, state.next_number())
 
     def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
-        """Learn that a gang already runs there since then, as after a restart; None for members that are over."""
+        """Add a gang that already runs, as after a restart; a spot is None for a member that is over."""
         state = self.state
         if gang.id in state.running.gangs:
             return
@@ -141,7 +141,7 @@ class HivedScheduler(Scheduler):
         return tuple(placement_hints)
 
     def restored(self) -> None:
-        """Everything that runs was restored: gangs that had no guarantee before get what the others leave."""
+        """End a restore: gangs that had no guarantee before get one from what the others leave."""
         self.core.restored()
 
     def changed_hints(self) -> Mapping[str, tuple[str, ...]]:
@@ -151,13 +151,13 @@ class HivedScheduler(Scheduler):
         return {name: self._hints(held[name]) for name in names if name in held}
 
     def commit(self, gang: str) -> None:
-        """The placement proposed for `gang` became a fact."""
+        """Commit the placement proposed for `gang`."""
         held = self.state.running.gangs.get(gang)
         if held is not None:
             held.is_proposed = False
 
     def reject(self, gang: str) -> None:
-        """The placement proposed for `gang` did not become a fact: it waits again, where it was in the queue."""
+        """Drop the placement proposed for `gang`, which waits again at its place in the queue."""
         state = self.state
         held = state.running.gangs.get(gang)
         waiting = state.reserving.get(gang)
@@ -169,7 +169,7 @@ class HivedScheduler(Scheduler):
             state.enqueue(waiting.gang, waiting.number)
 
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
-        """These members (all when None) hold their spots no longer. A gang without spots is forgotten."""
+        """Free the spots of these members (all when None). A gang without spots is forgotten."""
         state = self.state
         held = state.running.gangs.get(gang)
         if held is None:
@@ -187,7 +187,7 @@ class HivedScheduler(Scheduler):
             state.drop(held, is_finished=not was_sent_away and not held.is_proposed)
 
     def cancel(self, gang: str) -> None:
-        """A waiting gang wants nothing any more. Unknown gangs are ignored."""
+        """Remove a waiting gang. Unknown gangs are ignored."""
         state = self.state
         state.dequeue(gang)
         if gang in state.reserving:
@@ -201,7 +201,7 @@ class HivedScheduler(Scheduler):
         return explaining.explain(self.state, gang, self.state.now_ms if now_ms is None else now_ms)
 
     def change(self, gang: Gang) -> None:
-        """Priority, rank, virtual cluster or time limit of a gang changed; where it runs, it runs on."""
+        """Change the priority, rank, virtual cluster or time limit of a gang; if it runs, it runs on."""
         state = self.state
         held = state.running.gangs.get(gang.id)
         reserving = state.reserving.get(gang.id)
@@ -235,34 +235,34 @@ class HivedScheduler(Scheduler):
             self.state.start_borrowing(held)
 
     def checkpointed(self, gang: str, at_ms: int) -> None:
-        """The gang saved its work: what it did before is not lost if it must leave."""
+        """Record that a gang saved its work: what it did before is not lost if it must leave."""
         held = self.state.running.gangs.get(gang)
         for request in held.requests if held is not None else ():
             self.core.checkpointed(request.id, at_ms)
 
     def set_limits(self, limits: Sequence[Limit]) -> None:
-        """Replace the limits of what one user may run at a time."""
+        """Replace the limits on what one user may run at a time."""
         self.state.running.limits.set(limits)
         self.state.queue.touch()
 
     def set_fairness(self, half_life_ms: int | None) -> None:
-        """Let use fade to a half in this time when users of a virtual cluster are compared; None compares no use."""
+        """Set the half-life of use when users of a virtual cluster are compared; None ignores use."""
         self.state.running.ledger.set_half_life(half_life_ms, self.state.now_ms)
 
     def set_orders(self, orders: Mapping[str, Order]) -> None:
-        """Replace who goes first in which virtual cluster; those that are not named have `Order.FAIR`."""
+        """Replace the order of gangs in each virtual cluster; `Order.FAIR` where none is named."""
         self.state.set_orders(orders)
 
     def learn_run_time(self, gang: Gang, ran_ms: int) -> None:
-        """Learn how long a gang ran that finished before this scheduler began; the latest last."""
+        """Add the run time of a gang that finished before this scheduler was created; the latest last."""
         self.state.running.run_times.note(gang, ran_ms)
 
     def learn_use(self, virtual_cluster: str, user: str, device_ms: float, at_ms: int) -> None:
-        """Learn what a user used before this scheduler began, faded to `at_ms` already."""
+        """Add a user's use from before this scheduler was created, decayed to `at_ms`."""
         self.state.running.ledger.learn((virtual_cluster, user), device_ms, at_ms)
 
     def borrowers(self) -> frozenset[str]:
-        """Return the gangs that run on what others leave free though they have a guarantee to wait for."""
+        """Return the gangs that run on borrowed devices until their own virtual cluster has room."""
         return frozenset(name for lent in self.state.lent.values() for name in lent)
 
     def virtual_clusters(self) -> tuple[VcView, ...]:
@@ -270,13 +270,13 @@ class HivedScheduler(Scheduler):
         return overview.virtual_clusters(self.state)
 
     def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
-        """Return what one device of each type brings along; only of types a virtual cluster was promised if named."""
+        """Return the SKU of each device type, or only of the types that one virtual cluster was promised."""
         return overview.sku_types(self.state, virtual_cluster)
 
     def inspect(self) -> Inspection:
-        """Return the cells and gangs in HiveD's own shapes: physicalCluster, virtualClusters, affinityGroups."""
+        """Return the cells and gangs in HiveD's shapes: physicalCluster, virtualClusters, affinityGroups."""
         return overview.inspect(self.state)
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return the whole state, queue included, as plain data that JSON can hold; `replaying` can go on from it."""
+        """Return the whole state, queue included, as plain data that JSON can hold and `replay` can load."""
         return snapshot.dump(self.state)

@@ -1,7 +1,7 @@
-"""How many devices an ask comes to, and which GPUs those devices are.
+"""Converts what tasks ask for to devices, and devices to GPUs.
 
-A SKU says what one device brings along: an ask takes as many devices as its scarcest resource needs. Where the
-configuration names no SKU for a type of device, the nodes themselves say what an equal share of them is.
+A SKU is one device with its share of the node: a task takes as many devices as its scarcest resource needs. Where the
+configuration has no SKU for a device type, it is an equal share of the nodes that are reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from openpai.scheduler.model import Ask, Gang, Group, Node
 
 
 class Skus:
-    """The SKUs of a cluster, given or found out."""
+    """The SKUs of a cluster, configured or derived from nodes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -25,10 +25,10 @@ class Skus:
         self._found: dict[str, SkuSpec] = {}
         cluster.skus = ChainMap(dict(self._given), self._found)
         self.version = 0
-        """Counts how often something was found out."""
+        """Incremented when a derived SKU changes."""
 
     def learn(self, node: Node) -> None:
-        """Learn what a node has, for the types of device no SKU is given for."""
+        """Derive SKUs from a node, for the device types without a configured SKU."""
         for node_cell in self._cluster.node_cells.get(node.name, ()):
             kind = node_cell.chain.spec.leaf_type
             if kind in self._given:
@@ -45,18 +45,18 @@ class Skus:
                 self.version += 1
 
     def of(self, kind: str) -> SkuSpec | None:
-        """Return the SKU of a type of device, None if nothing is known of it yet."""
+        """Return the SKU of a device type, None if it is not known yet."""
         return self._given.get(kind) or self._found.get(kind)
 
     def known(self) -> Mapping[str, SkuSpec]:
-        """Return all SKUs by type of device."""
+        """Return all SKUs by device type."""
         kinds = dict.fromkeys(chain.spec.leaf_type for chain in self._cluster.chains.values())
         return {kind: sku for kind in kinds if (sku := self.of(kind)) is not None}
 
     def choose(self, gang: Gang, asks: Sequence[Ask]) -> tuple[str | None, SkuSpec | None]:
-        """Return the type and SKU for members that name none: what their virtual cluster has and what can serve them.
+        """Return the device type and SKU for members that name none: what their virtual cluster has and can serve them.
 
-        If all of them can, the type stays open and each resource counts as the smallest amount of it.
+        If all types can, the type stays open and the SKU has the smallest amount of each resource.
         """
         cluster = self._cluster
         chains = list(cluster.chains.values())
@@ -82,13 +82,13 @@ class Skus:
         return tuple([device * per + at for device in part.node_cell.numbers(part.mask) for at in range(per)])
 
     def devices_of(self, kind: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the devices that some GPUs belong to; none for a type that has no GPUs."""
+        """Return the devices that some GPUs belong to; none for a type without GPUs."""
         sku = self.of(kind)
         per = 1 if sku is None else sku.gpus
         return tuple(sorted({gpu // per for gpu in gpus})) if per else ()
 
     def request(self, gang: Gang, name: str, group: Group) -> GangRequest | str:
-        """Return what some members of a gang ask of the core under that name, or why it cannot be said."""
+        """Return the request of some members of a gang, under that name, or why it cannot be counted in devices."""
         kind, pin = group.sku_type, group.pinned_cell
         if pin is not None and kind is not None:
             return "it names both a SKU and a pinned cell; name one of the two"
@@ -116,7 +116,7 @@ class Skus:
 
 
 def _cell_groups(group: Group) -> tuple[CellGroup, ...]:
-    """Return which members of a group must lie inside one cell, each for itself or all together."""
+    """Return which members of a group must run inside one cell, each for itself or all together."""
     own = tuple([CellGroup(kind, (at,)) for at, kind in enumerate(group.cell_types) if kind is not None])
     if group.cell_type is None:
         return own
@@ -130,7 +130,7 @@ def _can_serve(ask: Ask, sku: SkuSpec) -> bool:
 
 
 def devices_for(ask: Ask, sku: SkuSpec | None) -> int | str:
-    """Return how many devices an ask comes to, or why no number of them would do."""
+    """Return how many devices a task needs, or why no number of them is enough."""
     if sku is None:
         return max(1, ask.gpus)
     most = 1

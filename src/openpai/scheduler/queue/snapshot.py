@@ -1,4 +1,4 @@
-"""The whole scheduler as plain data, queue, limits, use and machines included, and back."""
+"""Writes the whole scheduler as plain data, with queue, limits, use and nodes, and reads it again."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
 
 
 def gang_in(row: Mapping[str, Any]) -> Gang:
-    """Return the gang that was written down as plain data."""
+    """Return the gang from plain data."""
     topology = row["topology"]
     groups = tuple([_group_in(group) for group in row["groups"]])
     asks = tuple([Ask(**ask) for ask in row["asks"]])

@@ -1,7 +1,7 @@
-"""All that the platform's scheduler remembers around the core, and the few steps by which a gang moves through it.
+"""The state of the platform's scheduler around the core, and the steps by which a gang moves through it.
 
-A gang is in one of four places: it waits in the queue; its request cannot be counted in devices (unclear); its devices
-are reserved while others leave them; or it holds its spots, at first only as a proposal.
+A gang is in one of four places: it waits in the queue; its request cannot be counted in devices (uncountable); its
+devices are reserved while its victims leave; or it holds its spots, at first only as a proposal.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from openpai.scheduler.queue.running import RunningGang, RunningGangs
 from openpai.scheduler.queue.waiting_queue import OrderKey, Queue, Waiting
 
 TURNS_MS: Final = 15 * 60 * 1000
-"""Where the shortest go first, turns are renewed at most so often."""
+"""With `Order.SHORTEST`, turns are updated at most this often."""
 
 TURNS_MAX_MS: Final = 6 * 60 * 60 * 1000
-"""And at least so often."""
+"""And at least this often."""
 
 TURNS_A_FINISH: Final = 16
-"""In between, for each gang that has finished so many are sorted again: a long queue is not sorted all the time."""
+"""In between, once for this many waiting gangs per finished gang, so that a long queue is not sorted all the time."""
 
 
 class SchedulerState:
-    """The core, the queue, who holds what, and the machines."""
+    """The core, the queue, the running gangs and the nodes."""
 
     def __init__(self, core: Hived, patience_ms: int, nodes: dict[str, Node] | None = None) -> None:
         self.core = core
@@ -41,38 +41,38 @@ class SchedulerState:
         self.orders: dict[str, Order] = {}
         """The order of gangs, by virtual cluster; `Order.FAIR` by default."""
         self.turns_given: dict[str, tuple[int, int]] = {}
-        """When the gangs of a virtual cluster got their turns, and how many had finished then."""
+        """By virtual cluster, when turns were last updated, and how many gangs had finished then."""
         self.feasibility = FeasibilityCache()
         self.reserving: dict[str, Waiting] = {}
-        """Gangs whose devices are reserved and who wait for others to leave them."""
+        """Gangs whose devices are reserved while their victims leave."""
         self.uncountable: dict[str, tuple[Gang, int, str]] = {}
-        """Gangs whose request cannot be counted in devices, their numbers, and why."""
+        """Gangs whose request cannot be counted in devices, with their numbers and the reason."""
         self.kept: dict[str, Kept] = {}
-        """The cells kept for a gang that has waited long, by virtual cluster."""
+        """The cells kept for a gang that has waited for long, by virtual cluster."""
         self.lent: dict[str, dict[str, RunningGang]] = {}
-        """Gangs that run on what others leave free, by virtual cluster."""
+        """Gangs that run on borrowed devices, by virtual cluster."""
         self.promoted_at: dict[str, int] = {}
-        """What a virtual cluster's count of things freed was when it was last tried to promote them."""
+        """The value of `Cluster.freed` when promotion was last tried, by virtual cluster."""
         self.retry_ms: dict[str, int] = {}
-        """When cells may next be looked for in a virtual cluster where none are kept."""
+        """When cells to keep may next be searched for, by virtual cluster."""
         self.again_ms: dict[str, int] = {}
-        """When a virtual cluster is to be looked through though nothing is freed there."""
+        """When the queue of a virtual cluster must be looked through even if nothing is freed there."""
         self.number = 0
         self.now_ms = 0
         self.patience_ms = patience_ms
         self.health = 0
-        """Counts how often hardware changed."""
+        """Incremented when the health of nodes changes."""
         self._whole: dict[str, str] = {}
-        """Gangs of several portions, by the names of these in the core."""
+        """The gangs with several requests, by the names of these requests in the core."""
         self._skus_seen = self.machines.skus.version
 
     def next_number(self) -> int:
-        """Return the number of a gang that comes."""
+        """Return the number of a new gang."""
         self.number += 1
         return self.number
 
     def gang_name(self, name: str) -> str:
-        """Return the gang that something in the core belongs to."""
+        """Return the name of the gang that a name in the core belongs to."""
         return self._whole.get(name, name)
 
     def reconfigure(self, config: HivedConfig) -> Reconfigured:
@@ -106,7 +106,7 @@ class SchedulerState:
                 self.enqueue(gang, number)
 
     def enqueue(self, gang: Gang, number: int, turn: int | None = None) -> None:
-        """Let a gang wait in its place; `turn` is the one it had in a snapshot."""
+        """Add a gang to the queue at its place; `turn` is the one it had in a snapshot."""
         requests = requests_of(gang, self.machines.skus)
         if isinstance(requests, str):
             self.uncountable[gang.id] = gang, number, requests
@@ -118,7 +118,7 @@ class SchedulerState:
             self.queue.add(waiting)
 
     def set_orders(self, orders: Mapping[str, Order]) -> None:
-        """Let gangs go first in another order from now on."""
+        """Replace the order of gangs in each virtual cluster."""
         changed = {name for name in {*orders, *self.orders} if orders.get(name) != self.orders.get(name)}
         self.orders = dict(orders)
         for name in sorted(changed):
@@ -126,27 +126,27 @@ class SchedulerState:
             self.queue.update_turns(name, self.turn if is_shortest else lambda _: 0)
 
     def order_of(self, gang: Gang) -> Order:
-        """Return the order in which a gang and others like it go; those without a guarantee go by use."""
+        """Return the order that applies to a gang; `Order.FAIR` for opportunistic ones."""
         return self.orders.get(gang.virtual_cluster, Order.FAIR) if gang.priority >= 0 else Order.FAIR
 
     def turn(self, waiting: Waiting) -> int:
-        """Return a gang's turn where the shortest go first: by how long it should run, until it has waited long."""
+        """Return a gang's turn with `Order.SHORTEST`: its expected run time, or 0 once it has waited for long."""
         gang = waiting.gang
         if self.now_ms - gang.submitted_at_ms >= self.passed_max_ms(gang.virtual_cluster):
             return 0
         expected_ms = self.running.run_times.expected(gang, self.now_ms)
         limit_ms = gang.time_limit_ms
         if expected_ms is None:
-            # Of a gang unlike any other nothing is known; running it is how it becomes known.
+            # Nothing is known about a gang unlike any other before it runs.
             expected_ms = 0 if limit_ms is None else limit_ms
         return 1 + (expected_ms if limit_ms is None else min(expected_ms, limit_ms))
 
     def passed_max_ms(self, virtual_cluster: str) -> int:
-        """Return after how long no younger gang passes a gang where the shortest go first."""
+        """Return how long a gang can be passed by younger ones with `Order.SHORTEST`."""
         return min(PATIENCE_MAX_MS, ALONE_AFTER * self.patience_of(virtual_cluster))
 
     def update_turns(self) -> None:
-        """Bring up to date whose turn it is where the shortest go first, as far as more is known than the last time."""
+        """Update turns with `Order.SHORTEST`, where enough gangs have finished since the last update."""
         for name, order in self.orders.items():
             if order is Order.SHORTEST:
                 given_ms, finished = self.turns_given.get(name, (-TURNS_MAX_MS, 0))
@@ -157,7 +157,7 @@ class SchedulerState:
                     self.queue.update_turns(name, self.turn)
 
     def dequeue(self, gang: str) -> Waiting | None:
-        """Let a gang wait in the queue no longer; what was kept for it others may have."""
+        """Remove a gang from the queue, and release the cells kept for it."""
         self.uncountable.pop(gang, None)
         waiting = self.queue.remove(gang)
         if waiting is not None and self.is_kept_for(gang, waiting.gang.virtual_cluster):
@@ -170,7 +170,7 @@ class SchedulerState:
         return kept is not None and kept.gang == gang
 
     def keep(self, virtual_cluster: str, kept: Kept | None) -> None:
-        """Keep these cells from now on, None for none: what found no room before may find some now."""
+        """Replace the kept cells of a virtual cluster; gangs that found no room before are tried again."""
         if self.kept.pop(virtual_cluster, None) is not None:
             cluster = self.core.cluster
             shares = cluster.shares_of(virtual_cluster) if virtual_cluster in cluster.shares else ()
@@ -179,48 +179,48 @@ class SchedulerState:
             self.kept[virtual_cluster] = kept
 
     def reserve(self, waiting: Waiting) -> None:
-        """A gang's devices are reserved until others have left them."""
+        """Record that a gang's devices are reserved until its victims have left."""
         gang = waiting.gang
         self.reserving[gang.id] = waiting
         self.running.limits.run((gang.virtual_cluster, gang.user), gpus_of(gang))
 
     def unreserve(self, waiting: Waiting) -> None:
-        """The opposite of `reserve`; what the core has reserved is another matter."""
+        """Undo `reserve`, but not the reservation in the core."""
         gang = waiting.gang
         if self.reserving.pop(gang.id, None) is not None:
             self.running.limits.run((gang.virtual_cluster, gang.user), -gpus_of(gang))
 
     def give_up(self, waiting: Waiting) -> None:
-        """Release what is reserved for a gang; its victims may stay."""
+        """Cancel the reservation of a gang; its victims may stay."""
         self.unreserve(waiting)
         for request in waiting.requests:
             self.core.cancel(request.id)
             self._whole.pop(request.id, None)
 
     def hold(self, held: RunningGang) -> None:
-        """A gang has its spots, or they are set aside for it."""
+        """Record that a gang has its spots, or that they are proposed."""
         self.running.take(held)
         if held.is_lent:
             self.start_borrowing(held)
         self.link_parts(held.gang.id, held.requests)
 
     def start_borrowing(self, held: RunningGang) -> None:
-        """A gang runs on what others leave free."""
+        """Record that a gang runs on borrowed devices."""
         held.is_lent = True
         self.lent.setdefault(held.gang.virtual_cluster, {})[held.gang.id] = held
 
     def stop_borrowing(self, held: RunningGang) -> None:
-        """A gang borrows nothing any more."""
+        """Record that a gang no longer borrows its devices."""
         held.is_lent = False
         self.lent.get(held.gang.virtual_cluster, {}).pop(held.gang.id, None)
 
     def link_parts(self, gang: str, requests: GangRequests) -> None:
-        """Remember that these requests to the core are one gang."""
+        """Record that these requests to the core belong to one gang."""
         if len(requests) > 1:
             self._whole |= {request.id: gang for request in requests}
 
     def drop(self, held: RunningGang, *, is_finished: bool = False) -> None:
-        """A gang holds nothing any more."""
+        """Remove a gang and free its devices."""
         self.running.forget(held.gang.id, is_finished=is_finished)
         self.stop_borrowing(held)
         for request in held.requests:
@@ -228,35 +228,35 @@ class SchedulerState:
             self._whole.pop(request.id, None)
 
     def look_again_at(self, virtual_cluster: str, at_ms: int) -> None:
-        """Look through a virtual cluster at that time even if nothing is freed there."""
+        """Look through the queue of a virtual cluster at that time even if nothing is freed there."""
         self.again_ms[virtual_cluster] = min(at_ms, self.again_ms.get(virtual_cluster, at_ms))
 
     def patience_of(self, virtual_cluster: str) -> int:
-        """Return how long a gang of several members waits before cells are kept for it: as long as the longest ran."""
+        """Return how long a gang of several members waits before cells are kept for it: the longest run time so far."""
         longest_ms = self.running.run_times.longest(virtual_cluster)
         return max(self.patience_ms, min(PATIENCE_MAX_MS, longest_ms))
 
     def left_ms(self, held: RunningGang) -> int:
-        """Return how long a gang probably runs on: as long as half of those like it did that ran so long already."""
+        """Return how long a gang probably runs on: the median of gangs like it that ran at least as long already."""
         ran_ms = 0 if held.since_ms is None else max(0, self.now_ms - held.since_ms)
         length_ms = self.running.run_times.guess(held.gang, 0.5, ran_ms)
-        # Of one that is unknown, the best guess is that half of its time is over.
+        # Without a guess, half of its run time is assumed to be over.
         left_ms = ran_ms if length_ms is None else length_ms - ran_ms
         limit_ms = held.gang.time_limit_ms
         return left_ms if limit_ms is None else max(0, min(left_ms, limit_ms - ran_ms))
 
     def order_key(self, waiting: Waiting) -> OrderKey:
-        """Return what decides who goes first; smaller is better."""
+        """Return the sort key of a waiting gang; smaller goes first."""
         gang = waiting.gang
         share = 0.0
         if gang.priority < 0:
-            # What is left over is shared in proportion to what was promised.
+            # Idle devices are shared in proportion to promises.
             cluster = self.core.cluster
             name = gang.virtual_cluster
             shares = cluster.shares_of(name) if name in cluster.shares else ()
             share = cluster.borrowed.get(name, 0) / max(1, sum(each.size for each in shares))
         if gang.priority >= 0 and self.is_kept_for(gang.id, gang.virtual_cluster):
-            use = -1  # before everybody of its priority and rank, however much its user used
+            use = -1  # before all others of its priority and rank, however much its user used
         elif (order := self.order_of(gang)) is not Order.FAIR:
             use = waiting.turn if order is Order.SHORTEST else 0
         else:

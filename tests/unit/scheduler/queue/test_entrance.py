@@ -217,7 +217,7 @@ def test_a_snapshot_goes_on_and_one_decision_can_be_looked_at_again(scheduler: H
     assert resume(data).decide(10, 100) == scheduler.decide(10, 100)
     with pytest.raises(Refused, match="does not wait"):
         answer(data, "runs")
-    with pytest.raises(Refused, match="no scheduler snapshot"):
+    with pytest.raises(Refused, match="not a scheduler snapshot"):
         resume({"format": 0})
 
 
