@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.decision import Proposal, decide, lacks_devices
+from openpai.scheduler.cells.decision import Proposal, decide, missing_devices
 from openpai.scheduler.cells.feasibility import broken_rule, refusal, too_large
 from openpai.scheduler.cells.guarantees import settle_guarantees
 from openpai.scheduler.cells.journal import remove
@@ -175,7 +175,7 @@ class Hived:
     def still_lacks_devices(self, requests: Sequence[GangRequest]) -> bool:
         """Return whether gangs that found no room together find none now for sure; much quicker than `schedule`."""
         cluster = self.cluster
-        if not any(lacks_devices(cluster, request) for request in requests):
+        if not any(missing_devices(cluster, request) for request in requests):
             return False
         if len(requests) == 1:
             self._note_failure(requests[0], shape_of(requests[0]), cluster.freed[requests[0].virtual_cluster])

@@ -88,16 +88,19 @@ def candidate_chains(cluster: Cluster, request: GangRequest) -> list[Chain]:
     return sorted(chains, key=lambda chain: -len(chain.node_cells)) if len(chains) > 1 else chains
 
 
-def lacks_devices(cluster: Cluster, request: GangRequest) -> bool:
-    """Return whether a gang with a guarantee finds no place for sure, by counting devices alone."""
+def missing_devices(cluster: Cluster, request: GangRequest) -> int:
+    """Return how many devices its virtual cluster lacks for a gang at least, wherever they are; 0 for none."""
     if request.priority == OPPORTUNISTIC:
-        return False
-    need = request.devices
+        return 0
+    need, least = request.devices, 0
     for share in candidate_shares(cluster, request):
         missing = need - share.size + share.claimed
-        if missing <= 0 or missing <= share.claimed_below(request.priority):
-            return False
-    return True
+        if missing > 0:
+            missing -= share.claimed_below(request.priority)
+        if missing <= 0:
+            return 0
+        least = min(least, missing) if least else missing
+    return least or need
 
 
 def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Proposal | None:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Shape, shape_of
+from openpai.scheduler.cells.decision import missing_devices
 from openpai.scheduler.cells.journal import Journal
 from openpai.scheduler.cells.node_search import bind_clean_unit, clean_of
 from openpai.scheduler.cells.trial import Trial
@@ -150,13 +152,21 @@ def kept_in(row: dict[str, Any]) -> Kept:
 def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_ms: int) -> Kept | None:
     """Return the cells that will be free for a gang soonest if others leave when they should; None if none ever are."""
     ends = sorted(leaving, key=lambda end: end.at_ms)
+    missing = max([missing_devices(cluster, request) for request in waiting.requests])
+    devices = (sum([request.devices for request in end.requests]) for end in ends)
+    freed = list(accumulate(devices, initial=0))
     with Trial(cluster) as trial:
+        marks = [trial.mark]  # after so many have left
 
         def fits(count: int) -> bool:
-            trial.back_to(0)
-            for end in ends[:count]:
+            if freed[count] < missing:
+                return False
+            trial.back_to(marks[min(count, len(marks) - 1)])
+            del marks[count + 1 :]
+            for end in ends[len(marks) - 1 : count]:
                 for request in end.requests:
                     trial.leave(request.id)
+                marks.append(trial.mark)
             return trial.start_all(waiting.requests)
 
         least, most = 0, len(ends)

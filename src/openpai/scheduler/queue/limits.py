@@ -10,7 +10,7 @@ from openpai.scheduler.queue.fairness import Owner
 
 def gpus_of(gang: Gang) -> int:
     """Return how many GPUs a gang asks for."""
-    return sum(ask.gpus for ask in gang.asks)
+    return sum([ask.gpus for ask in gang.asks])
 
 
 class Limits:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -61,16 +61,17 @@ def name_pattern(job: str) -> str:
     return _NUMBERS.sub("#", job.rsplit("~", maxsplit=1)[-1])
 
 
-def kinds_of(gang: Gang) -> Iterator[Kind]:
-    """Yield the kinds a gang belongs to, narrowest first."""
-    name, user, gpus = gang.virtual_cluster, gang.user or None, gpus_of(gang)
-    if gang.job:
-        yield Kind(name, user, gpus, name_pattern(gang.job))
-    if user is not None:
-        yield Kind(name, user, gpus)
-        yield Kind(name, user)
-    yield Kind(name, None, gpus)
-    yield Kind(name)
+def kinds_of(gang: Gang) -> tuple[Kind, ...]:
+    """Return the kinds a gang belongs to, narrowest first."""
+    pattern = name_pattern(gang.job) if gang.job else None
+    return _kinds(gang.virtual_cluster, gang.user or None, gpus_of(gang), pattern)
+
+
+@lru_cache(maxsize=KINDS_MAX // 4)
+def _kinds(name: str, user: str | None, gpus: int, pattern: str | None) -> tuple[Kind, ...]:
+    named = () if pattern is None else (Kind(name, user, gpus, pattern),)
+    own = () if user is None else (Kind(name, user, gpus), Kind(name, user))
+    return (*named, *own, Kind(name, None, gpus), Kind(name))
 
 
 @dataclass(slots=True)

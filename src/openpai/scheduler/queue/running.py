@@ -156,6 +156,8 @@ class RunningGangs:
         self._changes = []
 
     def _count(self, held: RunningGang, gpus: int, devices: int) -> None:
+        if not gpus and not devices:
+            return  # its members left one after the other
         self.limits.run(held.owner, gpus)
         self.ledger.expect(held.owner, devices)
         self._changes.append((held.owner, devices))

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import CellGroup, GangRequest
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.model import Ask, Gang, Group, Node
+
+COUNTED_MAX: Final = 1_000
+"""Cached answers; the cache is cleared when it is full."""
+
+Counted = tuple[str | None, Mapping[Ask, int]] | str
+"""The type of device and the devices for each ask, or why no number of them would do."""
 
 
 class Skus:
@@ -24,6 +31,8 @@ class Skus:
         self._given = cluster.config.skus
         self._found: dict[str, SkuSpec] = {}
         cluster.skus = ChainMap(dict(self._given), self._found)
+        self._counted: dict[tuple[object, ...], Counted] = {}
+        """What asks come to that were counted before: most gangs ask for what others asked for."""
         self.version = 0
         """Incremented when a derived SKU changes."""
 
@@ -42,6 +51,7 @@ class Skus:
             )
             if smallest != self._found.get(kind):
                 self._found[kind] = smallest
+                self._counted.clear()
                 self.version += 1
 
     def of(self, kind: str) -> SkuSpec | None:
@@ -93,18 +103,19 @@ class Skus:
         if pin is not None and kind is not None:
             return "it names both a SKU and a pinned cell; name one of the two"
         asks = [gang.asks[member] for member in group.members]
-        config = self._cluster.config
-        if pin is not None and pin in config.pinned:
-            sku = self.of(config.chains[config.pinned[pin].chain].leaf_type)
-        elif kind is not None:
-            sku = self.of(kind)
-        else:
-            kind, sku = self.choose(gang, asks)
+        distinct = tuple(dict.fromkeys(asks))
+        key = (gang.virtual_cluster, gang.priority >= 0, kind, pin, distinct)
+        counted = self._counted.get(key)
+        if counted is None:
+            if len(self._counted) >= COUNTED_MAX:
+                self._counted.clear()
+            counted = self._counted[key] = self._count(gang, kind, pin, distinct)
+        if isinstance(counted, str):
+            return counted
+        kind, devices_by_ask = counted
         members: list[tuple[int, int]] = []
         for ask in asks:
-            devices = devices_for(ask, sku)
-            if isinstance(devices, str):
-                return devices
+            devices = devices_by_ask[ask]
             if members and members[-1][1] == devices:
                 members[-1] = (members[-1][0] + 1, devices)
             else:
@@ -113,6 +124,23 @@ class Skus:
             name, gang.virtual_cluster, tuple(members), gang.priority, kind, pin,
             gang.is_lazily_preemptible, gang.topology, groups=_cell_groups(group), positions=group.members,
         )  # fmt: skip
+
+    def _count(self, gang: Gang, kind: str | None, pin: str | None, asks: Sequence[Ask]) -> Counted:
+        """Return the type of device and the devices for each of these asks, or why no number of them would do."""
+        config = self._cluster.config
+        if pin is not None and pin in config.pinned:
+            sku = self.of(config.chains[config.pinned[pin].chain].leaf_type)
+        elif kind is not None:
+            sku = self.of(kind)
+        else:
+            kind, sku = self.choose(gang, asks)
+        found: dict[Ask, int] = {}
+        for ask in asks:
+            devices = devices_for(ask, sku)
+            if isinstance(devices, str):
+                return devices
+            found[ask] = devices
+        return kind, found
 
 
 def _cell_groups(group: Group) -> tuple[CellGroup, ...]:
