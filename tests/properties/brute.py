@@ -11,7 +11,7 @@ from itertools import product
 from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.journal import Part
-from openpai.scheduler.cells.model import GangRequest
+from openpai.scheduler.cells.model import CellGroup, GangRequest
 
 Cell = tuple[int, int]
 """Level and index."""
@@ -113,14 +113,14 @@ class Books:
             held |= leaves_of(self.chain, cell)
         return everything(self.chain) & ~held
 
-    def rooms(self, cells: Mapping[Cell, int], inside: int) -> list[int]:
-        """Return how many members' devices there are on each node, cell by cell."""
+    def areas(self, cells: Mapping[Cell, int], inside: int) -> list[int]:
+        """Return the devices that members may have on each node, cell by cell."""
         found = []
         size = self.chain.shape.leaves
         for cell, taken in cells.items():
             usable = leaves_of(self.chain, cell) & ~taken & ~self.bad & inside
             for at in range(len(self.chain.node_cells)):
-                room = (usable >> (at * size) & ((1 << size) - 1)).bit_count()
+                room = usable & ((1 << size) - 1) << (at * size)
                 if room:
                     found.append(room)
         return found
@@ -176,10 +176,10 @@ def is_owed(cluster: Cluster, request: GangRequest) -> bool:
     sizes = sorted(request.sizes(), reverse=True)
     if request.priority < 0:
         return any(
-            fits(sizes, _leftovers(chain, inside))
+            fits(sizes, [area.bit_count() for area in areas]) and fits_in_groups(chain, request, areas)
             for chain in cluster.chains.values()
             if request.leaf_type in (None, chain.spec.leaf_type)
-            for inside in insides(chain, request)
+            for areas in (_leftovers(chain, inside) for inside in insides(chain, request))
         )
     if request.pinned_cell is not None:
         shares = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
@@ -197,24 +197,65 @@ def is_owed(cluster: Cluster, request: GangRequest) -> bool:
                 continue
             seen: set[tuple[int, ...]] = set()
             for chosen in books.choices(inside):
-                rooms = tuple(sorted(books.rooms({**books.mine, **chosen}, inside)))
+                areas = books.areas({**books.mine, **chosen}, inside)
+                rooms = tuple(sorted(areas if request.groups else [area.bit_count() for area in areas]))
                 if rooms not in seen:
                     seen.add(rooms)
-                    if sum(rooms) >= sum(sizes) and fits(sizes, rooms):
+                    numbers = [area.bit_count() for area in areas]
+                    has_room = sum(numbers) >= sum(sizes) and fits(sizes, numbers)
+                    if has_room and fits_in_groups(share.chain, request, areas):
                         return True
     return False
 
 
 def _leftovers(chain: Chain, inside: int) -> list[int]:
     size = chain.shape.leaves
-    return [
-        (
-            node_cell.full
-            & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)
-            & (inside >> (node_cell.index * size))
-        ).bit_count()
+    idle = [
+        (node_cell.full & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)) << (node_cell.index * size)
         for node_cell in chain.node_cells
     ]
+    return [area & inside for area in idle if area & inside]
+
+
+def fits_in_groups(chain: Chain, request: GangRequest, areas: Sequence[int]) -> bool:
+    """Return whether the members fit into these areas, each group inside one cell of its type."""
+    if not all(group.fits_types(chain.spec.types) for group in request.groups):
+        return False
+    sizes = request.sizes()
+    limits = dict.fromkeys(range(len(sizes)), everything(chain))
+
+    def choose(groups: Sequence[tuple[CellGroup, int]]) -> bool:
+        if not groups:
+            order = sorted(limits, key=lambda member: (limits[member].bit_count(), -sizes[member]))
+            return fits_in_places([(limits[member], sizes[member]) for member in order], areas, [])
+        (group, around), rest = groups[0], groups[1:]
+        level = chain.spec.types.index(group.cell_type) + 1
+        need = sum(sizes[member] for member in group.all_members())
+        for cell in {leaves_of(chain, (level, index)) & around for index in range(chain.spec.count(level))}:
+            if (cell & sum(areas)).bit_count() >= need:
+                limits.update(dict.fromkeys(group.members, cell))
+                if choose([*((inner, cell) for inner in group.groups), *rest]):
+                    return True
+        limits.update(dict.fromkeys(group.members, everything(chain)))
+        return False
+
+    return choose([(group, everything(chain)) for group in request.groups])
+
+
+def fits_in_places(wanted: list[tuple[int, int]], areas: Sequence[int], taken: list[tuple[int, int]]) -> bool:
+    """Return whether members fit into areas: each is allowed some devices and needs a number of them in one area."""
+    if not wanted:
+        return True
+    (allowed, size), rest = wanted[0], wanted[1:]
+    for where in {area & allowed for area in areas if area & allowed}:
+        placed = [*taken, (where, size)]
+        # The places are cells of one tree: all get their devices if no place contains more members than devices.
+        is_possible = all(
+            sum(need for inner, need in placed if inner & ~outer == 0) <= outer.bit_count() for outer, _ in placed
+        )
+        if is_possible and fits_in_places(rest, areas, placed):
+            return True
+    return False
 
 
 def could_have_right(cluster: Cluster, gang: str) -> bool:

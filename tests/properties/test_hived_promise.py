@@ -1,9 +1,9 @@
 """The promise holds in every case: laws over random histories on small clusters, held against a placer that tries all.
 
 (a) A virtual cluster gets whatever it is still owed: a gang waits only if no choice of cells has room for it, with bad
-hardware, drains, preemption, mixed promises and wishes for topology and nodes. (b) Nothing waits that a scheduler
-freshly loaded from the snapshot would start. (c) A restart, from a snapshot or gang by gang from records, and a new
-configuration with the same promises change nobody's right. (d) Rights follow priority.
+hardware, drains, preemption, mixed promises, groups in groups and requests for topology and nodes. (b) Nothing waits
+that a scheduler freshly loaded from the snapshot would start. (c) A restart, from a snapshot or gang by gang from
+records, and a new configuration with the same promises change nobody's right. (d) Rights follow priority.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.core import Hived
-from openpai.scheduler.cells.model import Bind, Decision, GangRequest, NodeHealth, Preempt, State, Wait
+from openpai.scheduler.cells.model import Bind, CellGroup, Decision, GangRequest, NodeHealth, Preempt, State, Wait
 from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Topology
@@ -127,7 +127,26 @@ class History:
         if dice.random() < 0.2:
             leaf_type = dice.choice([chain.spec.leaf_type for chain in cluster.chains.values()])
         is_lazy = dice.random() < 0.4
-        return GangRequest(f"g{self.count}", owner, members, priority, leaf_type, pin, is_lazy, promise, nodes)
+        groups: tuple[CellGroup, ...] = ()
+        if dice.random() < 0.3:
+            members = tuple((1, dice.choice([1, 1, 2, 2, 3])) for _ in range(dice.randint(1, 4)))
+            groups = self.some_groups(list(range(len(members))), 2)
+        return GangRequest(f"g{self.count}", owner, members, priority, leaf_type, pin, is_lazy, promise, nodes, groups)
+
+    def some_groups(self, members: list[int], deep: int) -> tuple[CellGroup, ...]:
+        """Return groups of some of the members, with groups in them, inside cells of types of one chain."""
+        dice = self.dice
+        types = dice.choice(list(self.core.cluster.chains.values())).spec.types[1:]
+        dice.shuffle(members)
+        found = []
+        while members and len(found) < 2:
+            number = dice.randint(1, len(members))
+            mine, members = members[:number], members[number:]
+            inner = self.some_groups(mine, deep - 1) if deep and dice.random() < 0.4 else ()
+            named = {member for group in inner for member in group.all_members()}
+            loose = tuple(sorted(member for member in mine if member not in named))
+            found.append(CellGroup(dice.choice(types), loose, inner))
+        return tuple(found)
 
     def submit(self) -> None:
         request = self.some_request()

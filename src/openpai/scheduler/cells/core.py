@@ -32,6 +32,7 @@ from openpai.scheduler.cells.restoring import (
     Reconfigured,
     binding,
     moved_to,
+    of_its_type,
     restore,
     set_health,
     type_served,
@@ -361,6 +362,7 @@ class Hived:
         if record.state is not State.ALLOCATED:
             return record.lazily_preempted_by is None
         types = [type_served(record, member) for member in range(len(record.parts))]
+        request = of_its_type(request, record.parts)
         self.release(request.id)
         restore(self.cluster, request, record.spots, record.since_ms, types)
         self.cluster.gangs[request.id].checkpoint_ms = record.checkpoint_ms

@@ -102,6 +102,8 @@ class Solver:
         for level in levels:
             number = self._share.unserved[level - 1].bit_count()
             for candidate in self._candidates(level, number):
+                if self._steps <= 0:
+                    return None
                 cover = free_cells.cover(level, candidate.cell)
                 if not cover or not free_cells.is_safe(level, cover):
                     continue

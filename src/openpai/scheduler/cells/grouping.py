@@ -11,6 +11,7 @@ from typing import Final
 
 from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.constraints import cells_within, idle_cells_within
+from openpai.scheduler.cells.group_fitting import place_exactly, place_on_idle_exactly
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import CellGroup, GangRequest
 from openpai.scheduler.cells.node_search import Price, Within
@@ -26,18 +27,23 @@ Cells = Callable[[int, int, Within | None], Iterator[Within]]
 """Yields the cells of a level, inside a set of nodes, that may have room for a number of devices."""
 Put = Callable[[Sequence[int], Within | None], Sequence[Part] | None]
 """Places members inside a set of nodes; None, without a trace, if there is no room."""
+PlaceAll = Callable[[Within | None], list[Part] | None]
+"""Places the whole gang inside a set of nodes by trying everything, or leaves no trace."""
 
 
 class Grouped:
     """The placement of one gang with groups onto a chain."""
 
-    def __init__(self, request: GangRequest, chain: Chain, journal: Journal, cells: Cells, put: Put) -> None:
+    def __init__(
+        self, request: GangRequest, chain: Chain, journal: Journal, cells: Cells, put: Put, place_all: PlaceAll
+    ) -> None:
         self._sizes = request.sizes()
         self._request = request
         self._chain = chain
         self._journal = journal
         self._cells = cells
         self._put = put
+        self._place_all = place_all
         self._parts: dict[int, Part] = {}
         self._tries = TRIES_MAX
 
@@ -52,7 +58,7 @@ class Grouped:
         if self._inside(groups, loose, within, lambda: True):
             return [self._parts[member] for member in range(len(self._sizes))]
         self._journal.undo(mark)
-        return None
+        return self._place_all(within)
 
     def _inside(
         self, groups: Sequence[CellGroup], members: Sequence[int], within: Within | None, rest: Callable[[], bool]
@@ -144,7 +150,13 @@ def in_share(request: GangRequest, share: VcShare, journal: Journal, price: Pric
     def cells(level: int, need: int, within: Within | None) -> Iterator[Within]:
         return cells_within(share, level, need, within)
 
-    return Grouped(request, share.chain, journal, cells, put)
+    def place_all(within: Within | None) -> list[Part] | None:
+        placed = place_exactly(request, share, within, journal, price, may_cost=False)
+        return (
+            place_exactly(request, share, within, journal, price, may_cost=True) if not placed and may_cost else placed
+        )
+
+    return Grouped(request, share.chain, journal, cells, put, place_all)
 
 
 def on_idle_devices(request: GangRequest, chain: Chain, journal: Journal) -> Grouped:
@@ -157,4 +169,7 @@ def on_idle_devices(request: GangRequest, chain: Chain, journal: Journal) -> Gro
     def cells(level: int, need: int, within: Within | None) -> Iterator[Within]:
         return idle_cells_within(chain, level, need, within)
 
-    return Grouped(request, chain, journal, cells, put)
+    def place_all(within: Within | None) -> list[Part] | None:
+        return place_on_idle_exactly(request, chain, within, journal)
+
+    return Grouped(request, chain, journal, cells, put, place_all)

@@ -123,7 +123,14 @@ def _find_part(cluster: Cluster, request: GangRequest, spot: Spot | None) -> Par
     """Return the devices of a spot that the configuration has, None if it has none of them."""
     if spot is None:
         return None
-    node_cells = cluster.node_cells.get(spot.node, ())
+    node_cells: Sequence[NodeCell] = cluster.node_cells.get(spot.node, ())
+    if request.pinned_cell is not None:
+        # A pinned cell decides the type of device, whatever type was asked for.
+        pin = cluster.pins.get((request.virtual_cluster, request.pinned_cell))
+        pinned = [node_cell for node_cell in node_cells if pin is not None and node_cell.chain is pin.chain]
+        found = _largest_part(pinned, spot)
+        if found is not None:
+            return found
     of_its_type = [node_cell for node_cell in node_cells if request.leaf_type in (None, node_cell.chain.spec.leaf_type)]
     found = _largest_part(of_its_type, spot)
     if found is not None or any(chain.spec.leaf_type == request.leaf_type for chain in cluster.chains.values()):
@@ -176,11 +183,15 @@ def _moved(new: Cluster, old: Cluster, record: GangRecord) -> GangRecord:
         parts.append(None if is_taken else found)
     _drop_doubles(parts)
     types = [type_served(record, member) for member in range(len(record.parts))]
-    kinds = (part.node_cell.chain.spec.leaf_type for part in parts if part is not None)
-    # Device numbers alone are ambiguous: the gang stays on the type of device it has.
-    request = replace(record.request, leaf_type=next(kinds, record.request.leaf_type))
+    request = of_its_type(record.request, parts)
     moved = GangRecord(request, parts, since_ms=record.since_ms, checkpoint_ms=record.checkpoint_ms, spots=record.spots)
     return take_up(new, moved, types)
+
+
+def of_its_type(request: GangRequest, parts: Sequence[Part | None]) -> GangRequest:
+    """Return a request for the type of device that a gang has: the numbers of its devices alone may mean several."""
+    kinds = (part.node_cell.chain.spec.leaf_type for part in parts if part is not None)
+    return replace(request, leaf_type=next(kinds, request.leaf_type))
 
 
 def _drop_doubles(parts: list[Part | None]) -> None:

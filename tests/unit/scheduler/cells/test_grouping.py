@@ -113,6 +113,19 @@ def test_a_gang_with_groups_survives_a_snapshot(racks: Make) -> None:
     assert again.cluster.gangs["gang"].request == driver.core.cluster.gangs["gang"].request
 
 
+def test_a_group_leaves_the_larger_promised_cell_to_those_who_need_it(racks: Make) -> None:
+    driver = racks(2, {"a": {"RACK.NODE.SWITCH": 1, "RACK.NODE": 1}})
+    spots = driver.run("gang", "a", 2, 3, groups=in_switches(0)).spots
+    assert spots[0].node != spots[1].node
+
+
+def test_a_group_goes_around_bad_hardware_that_its_gang_needs(racks: Make) -> None:
+    driver = racks(1, {"a": {"RACK.NODE": 1, "RACK.NODE.SWITCH": 1}})
+    driver.core.set_node("r0n1", bad_devices=[1])
+    spots = driver.run("gang", "a", 1, 2, 2, groups=(CellGroup("RACK", (0,)),)).spots
+    assert [spot.node for spot in spots] == ["r0n1", "r0n0", "r0n0"]
+
+
 @pytest.mark.parametrize("priority", [0, -1])
 def test_members_each_in_a_switch_cost_at_most_a_look_at_each_cell(text_of_racks: Make, priority: int) -> None:
     def work(members: int) -> Callable[[], None]:

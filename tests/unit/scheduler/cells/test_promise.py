@@ -116,6 +116,35 @@ def test_rights_come_back_by_priority_when_anybody_makes_room(racks: Make) -> No
     )
 
 
+@pytest.mark.parametrize("how", ["left", "reconfigured"])
+def test_a_guarantee_lost_to_a_smaller_promise_comes_back_by_priority(
+    racks: Make, text_of_racks: Make, how: str
+) -> None:
+    two, one = (text_of_racks(1, {"a": {"RACK.NODE": number}}) for number in (2, 1))
+    driver = racks(1, {"a": {"RACK.NODE": 2}})
+    driver.run("low", "a", 4, priority=1)
+    driver.run("high", "a", 4, priority=2)
+    assert driver.core.reconfigure(read_config(one)).demoted == ("low",)
+    assert driver.core.change(GangRequest("high", "a", ((1, 4),), 0)) is False
+    gangs = driver.core.cluster.gangs
+    assert gangs["low"].lazily_preempted_by is None
+    if how == "left":
+        driver.end("low")
+    else:
+        driver.core.reconfigure(read_config(two))
+    driver.look()
+    assert driver.core.cluster.gangs["high"].lazily_preempted_by is None
+
+
+def test_a_guarantee_comes_back_when_another_virtual_cluster_leaves(text_of_racks: Make) -> None:
+    core = Hived.from_text(text_of_racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}}))
+    core.restore(GangRequest("other", "b", ((1, 2),)), [Spot("r0n0", (0, 1))])
+    core.restore(GangRequest("same", "b", ((1, 2),), -1), [Spot("r0n1", (0, 1))])
+    assert not core.restore(GangRequest("stray", "a", ((1, 2),)), [Spot("r0n0", (2, 3))])
+    core.release("other")
+    assert core.cluster.gangs["stray"].lazily_preempted_by is None
+
+
 TWO_CHAINS = """
 physicalCluster:
   cellTypes:
@@ -144,6 +173,18 @@ def test_a_machine_in_two_chains_may_leave_one(racks: Make) -> None:
     assert core.spots_held("gpu") == (Spot("m0", (0, 1)),)
     core.release("gpu")
     core.release("cpu")
+    assert audit(core.cluster) == []
+
+
+def test_a_new_priority_leaves_a_gang_on_the_device_it_has() -> None:
+    core = Hived.from_text(TWO_CHAINS)
+    for name, leaf_type in (("gpu", "K80"), ("any", None)):
+        core.schedule(GangRequest(name, "a", ((1, 2),), leaf_type=leaf_type, nodes=frozenset({"m0"})))
+        core.commit(name)
+    assert core.change(GangRequest("any", "a", ((1, 2),), 5))
+    part = core.cluster.gangs["any"].parts[0]
+    assert part is not None
+    assert part.node_cell.chain.spec.leaf_type == "CPU"
     assert audit(core.cluster) == []
 
 
