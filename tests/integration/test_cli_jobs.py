@@ -165,7 +165,7 @@ def test_a_clone_keeps_its_secrets_and_has_a_name_of_its_own(pai):
     assert "opensesame" not in pai("job", "config", "second", user="ann").out
     refused = pai("job", "clone", "ann~first", user="bob")
     assert refused.code == 3
-    assert "only one's own jobs" in refused.err
+    assert "your own jobs only" in refused.err
 
 
 def test_an_unknown_job_is_not_cloned(pai):

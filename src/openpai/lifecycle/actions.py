@@ -1,6 +1,6 @@
-"""What ought to exist in the world for a job to be as its record says. Asking twice is harmless.
+"""Which task attempts to launch or kill so that the world agrees with a job's record. Repeating them is harmless.
 
-Launches, endings and nothing else: what is left of a task after its end is forgotten by the code that recorded the end.
+Removing what is left of an ended task is the business of the code that records the end.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from openpai.lifecycle.model import AttemptKey, Job, JobPhase, Task, TaskId, Tas
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Task attempts that should be made to run, and those that should be made to end."""
+    """Task attempts to launch, and those to kill."""
 
     launch: tuple[Task, ...] = ()
     kill: tuple[AttemptKey, ...] = ()
 
 
 def wanted(job: Job, among: Iterable[TaskId] | None = None) -> Wanted:
-    """Return the actions that make the world agree with `job`; only for these tasks if some are named."""
+    """Return the actions that make the world agree with `job`; only for these tasks if `among` is given."""
     if job.phase not in (JobPhase.STARTING, JobPhase.RUNNING, JobPhase.ENDING):
         return Wanted()
     if among is None:
@@ -33,6 +33,6 @@ def wanted(job: Job, among: Iterable[TaskId] | None = None) -> Wanted:
 
 
 def is_current(job: Job, key: AttemptKey) -> bool:
-    """Return whether a task attempt may be alive: if so its end is awaited, if not nothing of it should be there."""
+    """Return whether a task attempt may be alive; anything left of one that is not current can be removed."""
     task = job.tasks.get(key.task)
     return task is not None and task.is_alive and job.key(task) == key

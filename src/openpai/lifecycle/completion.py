@@ -29,9 +29,9 @@ def plan_of(spec: JobSpec) -> Plan:
 
 
 def verdict(plan: Plan, tasks: Mapping[TaskId, Task]) -> Outcome | None:
-    """Return the outcome of an attempt whose tasks stand like this, or None while it is undecided.
+    """Return the outcome of an attempt whose tasks are in these phases, None while it is undecided.
 
-    When several rules fired, the one whose last task ended first wins; ties go to the role declared first.
+    When several rules apply, the one that applied first wins; ties go to the role declared first.
     """
     if _is_undecided(plan, Tasks.counted(tasks)):
         return None
@@ -48,12 +48,12 @@ def verdict(plan: Plan, tasks: Mapping[TaskId, Task]) -> Outcome | None:
         return min(fired, key=lambda rule: rule[:2])[2]
     if sum(map(len, over.values())) == plan.tasks_total:
         last = max(tasks.values(), key=_ending)
-        return Outcome(Verdict.SUCCEEDED, 0, trigger=last.id, message="every task is over and no rule says it failed")
+        return Outcome(Verdict.SUCCEEDED, 0, trigger=last.id, message="every task ended and none failed the job")
     return None
 
 
 def _is_undecided(plan: Plan, tasks: Tasks) -> bool:
-    """Return whether the numbers of tasks that ended say that no rule fired: asked after each of thousands of ends."""
+    """Return whether no rule applies, by counts alone: this runs after each of thousands of ends."""
     over = 0
     for role in plan.roles:
         failed, succeeded = tasks.count(TaskPhase.FAILED, role.name), tasks.count(TaskPhase.SUCCEEDED, role.name)

@@ -1,7 +1,7 @@
-"""Why a task attempt ended, whose fault that was, and what to do: pure reasoning over what was seen.
+"""Diagnoses why a task attempt ended, what caused it, and what to do.
 
-The exit code, how the backend saw it end, and the tail of its log meet the exit-code table and the log rules.
-The task's own exit code stays what it was; the diagnosis is a row of the table beside it.
+The exit code, the backend's report and the tail of the log are looked up in the exit-code table and the log rules.
+The task's own exit code is not changed: the diagnosis is a row of the table beside it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ TIME_LIMIT_REACHED: Final = -1004
 UNCAUGHT_EXCEPTION: Final = 236
 ERROR_REPORTED: Final = 237
 UNKNOWN_FAILURE: Final = 255
-# SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: the program's own log may say what it did.
+# SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: the program's log may hold the cause.
 _OWN_SIGNALS: Final = frozenset({132, 133, 134, 135, 136, 139})
 
-# What a backend saw, when it was not simply the program's own exit.
+# Ends that a backend reports beside the program's own exit.
 _CODE_OF: Final = {
     ExitReason.OOM_KILLED: -1200,
     ExitReason.DISK_EXCEEDED: -1206,
@@ -66,7 +66,7 @@ def diagnose(report: ExitReport, tail: str = "", rules: Sequence[LogRule] = LOG_
 
 
 def without_retry_advice(diagnosis: Diagnosis) -> Diagnosis:
-    """Return the diagnosis of a task whose job is tried again, or was as often as it may be, without that advice."""
+    """Return the diagnosis without the advice to set jobRetryCount, for a job that retries already."""
     if RETRY_ADVICE not in diagnosis.advice:
         return diagnosis
     return replace(diagnosis, advice=tuple(line for line in diagnosis.advice if line != RETRY_ADVICE))
@@ -78,12 +78,12 @@ def needs_log(report: ExitReport) -> bool:
 
 
 def stop_requested(message: str) -> Diagnosis:
-    """Return the diagnosis of a job that ended because somebody wanted it to, as a sentence says."""
+    """Return the diagnosis of a job that ended on request, with a sentence that says whose."""
     return replace(_row(STOP_REQUESTED), reason=f"{message}." if message[-1:].isalnum() else message)
 
 
 def time_limit_reached() -> Diagnosis:
-    """Return the diagnosis of a job whose attempt ran for as long as it may."""
+    """Return the diagnosis of a job whose attempt reached its time limit."""
     return _row(TIME_LIMIT_REACHED)
 
 

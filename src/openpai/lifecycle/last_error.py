@@ -19,7 +19,7 @@ _SHOWN_MAX: Final = 300
 _ROOT_MAX: Final = 120
 _CAUSES_MAX: Final = 8
 _WRAPPED_WITHIN: Final = 25
-"""So many lines after an exception, an error line is taken for a consequence of it."""
+"""An error line within so many lines after an exception counts as a consequence of it."""
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -34,7 +34,7 @@ _IN_A_CHAIN: Final = (
 )
 _GROUP: Final = re.compile(r"(?:Base)?ExceptionGroup: ")
 _EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}[.$]){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt)(?:: |:?$)")
-# What reports that another process failed or lost its peer: the cause is in what that process wrote.
+# Reports that another process failed or lost its peer: the cause is in the log of that process.
 _PASSED_ON: Final = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|BrokenProcessPool"
     r"|torch[./]distributed[./]elastic|Connection (?:reset|closed) by peer|Broken ?[Pp]ipe|\bSIGTERM\b"
@@ -61,7 +61,7 @@ _MESSAGE: Final = re.compile(
 
 
 class ErrorKind(StrEnum):
-    """What sort of line was found."""
+    """The sort of line that was found."""
 
     EXCEPTION = "exception"
     """An exception or a panic that nothing handled, or an abort by the language's runtime."""
@@ -77,9 +77,9 @@ class LastError:
 
     kind: ErrorKind
     line: str
-    """As the program wrote it; in brackets the exception that this one was raised from."""
+    """The line as the program wrote it, and in brackets the exception that it was raised from."""
     exceptions: str = ""
-    """The exception that ended the program and those it was raised from, a line each; empty without any."""
+    """The exception that ended the program and those it was raised from, a line each; empty if there is none."""
 
 
 class _Line(NamedTuple):
@@ -103,7 +103,7 @@ class _Found:
 
 
 def last_error(tail: str) -> LastError | None:
-    """Return what the end of a log says about a failure; None for a log without a word."""
+    """Return what the end of a log says about a failure; None for an empty log."""
     lines = _lines(tail)
     tracebacks = _tracebacks(lines)
     found = [*filter(lambda each: each.counts, tracebacks), *_others(lines, tracebacks)]
@@ -127,7 +127,7 @@ def _shown(found: _Found) -> str:
 
 def _lines(tail: str) -> list[_Line]:
     """Return the last lines as a terminal would show them, without what launchers put before them."""
-    # A progress bar writes over its line, so that what follows it begins in the middle of one.
+    # A progress bar overwrites its line, so a message after it begins in the middle of a line.
     last = tail.replace("\r", "\n").rstrip("\n").rsplit("\n", LINES_READ)[-LINES_READ:]
     text = "\n".join(line[:_LINE_MAX] for line in last)
     text = _CONTROLS.sub("", _ESCAPES.sub("", text) if "\x1b" in text else text)
@@ -189,7 +189,7 @@ def _whole(lines: Sequence[_Line], at: int) -> str:
 
 
 def _others(lines: Sequence[_Line], tracebacks: Sequence[_Found]) -> list[_Found]:
-    """Return what reports a failure outside of Python tracebacks."""
+    """Return the lines that report a failure outside of Python tracebacks."""
     taken = {at for each in tracebacks for at in range(each.begin, each.end + 1)}
     found: list[_Found] = []
     for at, (line, _) in enumerate(lines):
@@ -209,5 +209,5 @@ def _others(lines: Sequence[_Line], tracebacks: Sequence[_Found]) -> list[_Found
 
 
 def _speaker(line: str) -> str:
-    """Return the program that wrote a line: of several lines in a row the first says what happened."""
+    """Return which program wrote a line: of several lines of one program in a row, the first names the cause."""
     return line.partition(":")[0]

@@ -1,7 +1,7 @@
-"""The words of a job's life: phases, keys, facts, and the job as the core sees it.
+"""The values of the lifecycle: phases, keys, facts, and the job as this core sees it.
 
-Plain values only. A task's grant is an opaque number here: what was granted (which node, which devices) is the
-scheduler's and the orchestrator's knowledge. Times are milliseconds since the epoch and always come from outside.
+A task's grant is an opaque number here: which node and devices it stands for, only the scheduler and the orchestrator
+know. Times are milliseconds since the epoch and always come from outside.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class JobPhase(StrEnum):
-    """Where a job stands. The last three are final until somebody starts the job again."""
+    """The phase of a job. The last three are final until the job is started again."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -27,7 +27,7 @@ class JobPhase(StrEnum):
 
 
 class TaskPhase(StrEnum):
-    """Where a task of the current job attempt stands."""
+    """The phase of a task of the current job attempt."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -44,7 +44,7 @@ TASK_FINAL = frozenset({TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.STOPPED
 
 @dataclass(frozen=True, slots=True, order=True)
 class TaskId:
-    """A task within its job: stays the same over every retry."""
+    """Names a task within its job, the same for every attempt."""
 
     role: str
     index: int
@@ -52,7 +52,7 @@ class TaskId:
 
 @dataclass(frozen=True, slots=True, order=True)
 class AttemptKey:
-    """One try at running one task; the name under which backends and logs know it."""
+    """Names one attempt of one task, for backends and logs."""
 
     job: str
     job_attempt: int
@@ -62,13 +62,13 @@ class AttemptKey:
 
     @property
     def task(self) -> TaskId:
-        """Return which task of the job this is a try of."""
+        """Return the task of which this is an attempt."""
         return TaskId(self.role, self.index)
 
     def path(self) -> str:
         """Return a name that is unique to this attempt and safe in a file system, without directories in it.
 
-        A directory for each level would be most of what a short task costs.
+        Creating a directory for each level would be most of the cost of a short task.
         """
         return f"{self.job}.{self.job_attempt}.{self.role}.{self.index}.{self.task_attempt}"
 
@@ -80,33 +80,33 @@ class AttemptKey:
 
 
 class ExitReason(StrEnum):
-    """How a backend saw a task attempt end, before anyone asks why."""
+    """How a task attempt ended, as a backend reports it, without a diagnosis."""
 
     EXITED = "exited"
     """The task's own process ended; `code` is its real exit code, 128+n when signal n ended it."""
     OOM_KILLED = "oom_killed"
-    """The system killed it for memory beyond its limit."""
+    """The system killed it because it used more memory than its limit."""
     DISK_EXCEEDED = "disk_exceeded"
-    """It put more into its working directory than a task may, and was ended for that."""
+    """Its working directory grew beyond the limit, so it was killed."""
     LOST = "lost"
-    """It vanished and left no report: the node died, or somebody removed it."""
+    """It vanished and left no report: the node failed, or it was removed from outside."""
     LAUNCH_FAILED = "launch_failed"
-    """It never ran and trying again may help (daemon busy, disk full, ...)."""
+    """It never ran, and a retry may help (daemon busy, disk full, ...)."""
     LAUNCH_REFUSED = "launch_refused"
-    """It never ran and trying again will not help (the container cannot be made as asked)."""
+    """It never ran, and a retry will not help (the container cannot be created as requested)."""
     IMAGE_MISSING = "image_missing"
-    """The image does not exist or its registry refuses us."""
+    """The image does not exist, or its registry refused to serve it."""
     PORT_TAKEN = "port_taken"
-    """A port that was allocated to it is used by a stranger."""
+    """Another program uses a port that was allocated to it."""
     STALE_GRANT = "stale_grant"
     """A newer grant holds one of its devices, so it was not started."""
     ABSENT = "absent"
-    """It was to be ended, and there was nothing to end."""
+    """It was killed, but there was nothing to kill."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExitReport:
-    """What a backend knows about the end of one task attempt."""
+    """A backend's report of how a task attempt ended."""
 
     code: int
     reason: ExitReason = ExitReason.EXITED
@@ -121,21 +121,21 @@ class ExitReport:
 
 
 class Behavior(StrEnum):
-    """What a diagnosed cause means for trying again."""
+    """What a diagnosed cause means for retries."""
 
     TRANSIENT = "TRANSIENT"
-    """The platform's fault, likely gone next time: retried without being counted, with back-off, up to a ceiling."""
+    """The platform's fault, likely gone soon: retried without being counted, with back-off, up to a ceiling."""
     TRANSIENT_CONFLICT = "TRANSIENT_CONFLICT"
-    """Like transient, but jobs got into each other's way: retried after a longer, spread-out delay."""
+    """Like transient, but caused by a conflict between jobs: retried after a longer, spread-out delay."""
     PERMANENT = "PERMANENT"
     """Will happen again: not retried."""
     UNKNOWN = "UNKNOWN"
-    """Nobody knows: retried while the owner's retry count lasts."""
+    """An unknown cause: retried while the owner's retry count lasts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a task attempt ended, whose fault it was, and what to do about it."""
+    """Why a task attempt ended, what caused it, and what to do about it."""
 
     code: int
     """Code of the row in the exit-code table; equals the task's own exit code only where the table says so."""
@@ -146,11 +146,11 @@ class Diagnosis:
     reason: str = ""
     advice: tuple[str, ...] = ()
     matched: str = ""
-    """The line of the log that gave it away, when a rule matched one."""
+    """The line of the log that a rule matched, if any."""
 
 
 class Retries(NamedTuple):
-    """Retries made so far: those the owner pays for and those the platform owes."""
+    """Retries so far: those counted against the owner's retry count, and free ones that the platform caused."""
 
     counted: int = 0
     free: int = 0
@@ -161,7 +161,7 @@ NO_RETRIES = Retries()
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """What the core needs to know of a task role. -1 in either minimum: never by this rule."""
+    """What the core needs to know of a task role. -1 in either minimum switches that rule off."""
 
     name: str
     instances: int
@@ -204,14 +204,14 @@ class Task:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether something of this attempt may exist in the world."""
+        """Return whether anything of this attempt may exist on a node."""
         return self.phase in (TaskPhase.STARTING, TaskPhase.RUNNING)
 
 
 class Tasks(dict[TaskId, Task]):
-    """The tasks of a job attempt, which knows how many of each role are in each phase.
+    """The tasks of a job attempt, with counts of each role's tasks by phase.
 
-    A job may have thousands of tasks, of which a step changes a few. Only who makes a copy changes it, by `put`.
+    A job may have thousands of tasks, of which a step changes a few. Only the code that made a copy may change it.
     """
 
     __slots__ = ("counts",)
@@ -226,11 +226,11 @@ class Tasks(dict[TaskId, Task]):
 
     @classmethod
     def counted(cls, tasks: Mapping[TaskId, Task]) -> Tasks:
-        """Return the same tasks, counted if nobody did."""
+        """Return the same tasks with their counts."""
         return tasks if isinstance(tasks, Tasks) else cls(tasks)
 
     def put(self, task: Task) -> None:
-        """Let a task be as it is now."""
+        """Replace a task, and update the counts."""
         before = self.get(task.id)
         if before is not None:
             self.counts[task.id.role, before.phase] -= 1
@@ -255,7 +255,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The verdict on a job attempt and what brought it about."""
+    """The verdict on a job attempt, with its cause."""
 
     verdict: Verdict
     code: int
@@ -286,11 +286,11 @@ class Job:
     ended_at_ms: int | None = None
     retry_at_ms: int | None = None
     outcome: Outcome | None = None
-    """Verdict on the current attempt; set once and then final for that attempt."""
+    """The outcome of the current attempt; never changed once it is set."""
 
     @property
     def is_final(self) -> bool:
-        """Return whether nothing more happens until somebody starts the job again."""
+        """Return whether nothing more happens until the job is started again."""
         return self.phase in JOB_FINAL
 
     def key(self, task: Task) -> AttemptKey:
@@ -298,12 +298,12 @@ class Job:
         return AttemptKey(self.id, self.attempt, task.id.role, task.id.index, task.attempt)
 
 
-# Facts: what happened, in the past tense, stamped with the attempt they speak of.
+# Facts: what happened, in the past tense, each with the attempt it is about.
 
 
 @dataclass(frozen=True, slots=True)
 class TasksGranted:
-    """Devices were granted to these tasks of a job attempt; the numbers say which grant."""
+    """Devices were granted to these tasks of a job attempt, each under the number of its grant."""
 
     job_attempt: int
     grants: Mapping[TaskId, int]
@@ -320,7 +320,7 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class TaskExited:
-    """A task attempt is over and nothing of it is left in the world."""
+    """A task attempt ended, and nothing of it runs any more."""
 
     key: AttemptKey
     report: ExitReport
@@ -330,18 +330,18 @@ class TaskExited:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """Its owner or an admin wants the job to end. Lasts over attempts, so it carries none."""
+    """Its owner or an administrator asked for the job to end. It holds for all attempts, so it names none."""
 
     at_ms: int
     by: str
     reason: str = ""
     is_restart: bool = False
-    """The job ends only to begin again."""
+    """Whether the job starts again after it ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartRequested:
-    """Its owner or an admin wants a finished job to run again, or one that is being stopped to begin again."""
+    """Its owner or an administrator asked for a finished job, or one that is being stopped, to run again."""
 
     at_ms: int
     by: str
@@ -350,7 +350,7 @@ class StartRequested:
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """The scheduler takes back the grants of a job attempt for a job with more right to them."""
+    """The scheduler took the grants of a job attempt back for a job that goes before it."""
 
     job_attempt: int
     at_ms: int
@@ -359,7 +359,7 @@ class Preempted:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimitReached:
-    """An attempt ran for as long as its job's time limit allows."""
+    """An attempt reached the time limit of its job."""
 
     job_attempt: int
     at_ms: int
@@ -368,9 +368,9 @@ class TimeLimitReached:
 
 @dataclass(frozen=True, slots=True)
 class RetryDue:
-    """The time to try again has come for what backs off until one of the times `due`.
+    """A job, or tasks of it, that back off until one of the times `due` may be tried again.
 
-    Whoever waited for them waited by a clock that is never set, so they may lie before or after `at_ms`. None: for
+    The times are waited for by a clock that is never set, so they may lie before or after `at_ms`. None means
     everything that backs off until `at_ms`.
     """
 
@@ -378,7 +378,7 @@ class RetryDue:
     due: frozenset[int] | None = None
 
     def is_for(self, retry_at_ms: int | None) -> bool:
-        """Return whether what backs off until then is due."""
+        """Return whether a retry at this time is due."""
         return (retry_at_ms or 0) <= self.at_ms if self.due is None else retry_at_ms in self.due
 
 

@@ -1,7 +1,7 @@
-"""A job's history in sentences: what changed between two states, for the event log.
+"""Events of a job: what changed between two states, in sentences.
 
-Reasons are CamelCase words for programs; messages are for people. Comparing states, not facts, tells the same
-story for the same change whichever way it came about.
+Reasons are CamelCase words for programs; messages are for people. Events follow from states, not from facts, so the
+same change has the same events whatever caused it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from openpai.lifecycle.stepping import Stepped
 
 NAMED_MAX: Final = 10
 TOLD_MAX: Final = 400
-"""How much of a backend's message an event repeats, in characters."""
+"""Characters of a backend's message that an event repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a job's history; `key` says which task attempt it is about, None for the job itself."""
+    """One line of a job's history; `key` is the task attempt it is about, None for the job itself."""
 
     reason: str
     message: str
@@ -30,7 +30,7 @@ class Line:
 
 
 def narrate(before: Job, stepped: Stepped) -> tuple[Line, ...]:
-    """Return what happened between `before` and `stepped.job`, in the order it makes sense to read."""
+    """Return what happened between `before` and `stepped.job`, in the order to read it."""
     last = stepped.last
     changed = [last.tasks[id_] for id_ in stepped.changed] if before.attempt == last.attempt else []
     return (
@@ -90,12 +90,12 @@ def _attempt_end(before: Job, stepped: Stepped) -> Iterator[Line]:
 
 
 def _cut_short(last: Job) -> str:
-    """Return which tasks still ran or waited when their attempt got its verdict; empty for none."""
+    """Return a clause that names the tasks that still ran or waited at the verdict; empty if there are none."""
     if last.outcome is None or last.outcome.verdict in (Verdict.STOPPED, Verdict.PREEMPTED):
         return ""
     alive = [_name(task) for task in last.tasks.values() if task.is_alive]
     named = ", ".join(alive[:NAMED_MAX]) + (f" and {len(alive) - NAMED_MAX} more" if len(alive) > NAMED_MAX else "")
-    return f"; this ends what still runs: {named}" if alive else ""
+    return f"; this ends the tasks that still run: {named}" if alive else ""
 
 
 def _job_moves(before: Job, stepped: Stepped) -> Iterator[Line]:
@@ -129,7 +129,7 @@ def _was(before: Job, task: Task) -> Task:
 
 
 def _number(job: Job) -> int:
-    """Return the number of the attempt as people count: from 1. Programs count from 0."""
+    """Return the number of the attempt for people, who count from 1; programs count from 0."""
     return job.attempt + 1
 
 
@@ -148,7 +148,7 @@ def _cause(task: Task) -> str:
     message = f"{task.diagnosis.phrase}{code}: {task.diagnosis.reason}".rstrip(": ")
     if task.report is None or task.report.reason is ExitReason.EXITED or not task.report.message:
         return message
-    # What kept it from running or took it away, in the backend's words: which image, and what its registry answered.
+    # The backend's own message says why it did not run: which image, and what its registry answered.
     return f"{message} {_one_line(task.report.message)}"
 
 

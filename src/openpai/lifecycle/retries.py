@@ -15,10 +15,10 @@ from openpai.lifecycle.model import Behavior, Diagnosis, Retries
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How patiently the platform repeats what was not the user's fault. Delays in milliseconds."""
+    """How often and after which delays (in milliseconds) the platform repeats what was not the user's fault."""
 
     free_max: int = 10
-    """Ceiling on uncounted retries of one job, and of one task of a job that is no gang."""
+    """Ceiling on uncounted retries of one job, and of one task of a job without gang allocation."""
     delay_first_ms: int = 1_000
     delay_max_ms: int = 300_000
     conflict_delay_min_ms: int = 60_000
@@ -39,9 +39,9 @@ class Again:
 def again(
     diagnosis: Diagnosis | None, made: Retries, counted_max: int, who: str, policy: RetryPolicy = RETRY_POLICY
 ) -> Again | None:
-    """Return when to try again after a failure, or None when that was the last time.
+    """Return when to try again after a failure, or None for no retry.
 
-    `who` spreads the delays of jobs that got into each other's way.
+    `who` names the job, to spread the delays of jobs with a conflict.
     """
     behavior = diagnosis.behavior if diagnosis else Behavior.UNKNOWN
     if behavior is Behavior.UNKNOWN and made.counted < counted_max:

@@ -1,7 +1,7 @@
 """The state in which people see each phase of a job or task, as tables.
 
 Each phase has exactly one state, so that a list of jobs in a state and the state of a job in the list always agree.
-What holds devices only because it is being ended is STOPPING, and what waits for its next attempt is WAITING.
+A job or task that is being ended and still holds devices is STOPPING; one that waits for its next attempt is WAITING.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from openpai.wire.states import State as StateName
 
 
 class State(NamedTuple):
-    """The state of a phase, and `sub_state`, as OpenPAI's controller named the phase."""
+    """The state of a phase, and `sub_state`, the name of the phase in OpenPAI's controller."""
 
     state: StateName
     sub_state: str

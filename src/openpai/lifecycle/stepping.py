@@ -1,8 +1,8 @@
-"""Facts in, the job's next state out. The only code that changes a phase, and it asks the tables first.
+"""Derives a job's next state from facts. The only code that changes a phase, always as the tables allow.
 
-Facts carry the attempt they speak of. One about an earlier attempt, or one that was already heard, is old news
-and changes nothing; one about something that was never granted cannot have happened and raises ImpossibleFact.
-Several facts may be given at once: they are heard in order and the verdict is taken after the last.
+Facts name the attempt they are about. One about an earlier attempt, or one that is repeated, changes nothing. One about
+something that was never granted cannot have happened and raises ImpossibleFact. Of several facts at once, each is
+applied in order, and the verdict is taken after the last.
 """
 
 from __future__ import annotations
@@ -50,33 +50,33 @@ from openpai.lifecycle.table import ImpossibleFact, JobEvent, TaskEvent, job_goa
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """A job after some facts, and how its last attempt looked at its end if they ended one."""
+    """A job after some facts, and the job at the end of its attempt if they ended one."""
 
     job: Job
     ended: Job | None = None
     retried: tuple[Task, ...] = ()
-    """Task attempts, as they ended, that were followed by another attempt within the same job attempt."""
+    """Ended task attempts that another attempt of the task, within the same job attempt, replaced."""
     changed: tuple[TaskId, ...] = ()
-    """Which tasks changed, of the attempt that the job was in before; in the order in which that was heard."""
+    """Tasks that changed, of the attempt that the job was in before, in the order of the facts."""
     stopped: str = ""
-    """Who asked for the job to be stopped, and why, if somebody just did."""
+    """By whom and why the job is stopped, if these facts request it."""
     restarted: str = ""
-    """Who restarted the job, and why, if these facts begin an attempt for that."""
+    """By whom and why the job was restarted, if these facts begin an attempt for that."""
 
     @property
     def last(self) -> Job:
-        """Return the job at the end of the attempt it was in, or as it is now while it is still in it."""
+        """Return the job at the end of the attempt it was in, or the current job if that attempt goes on."""
         return self.ended or self.job
 
 
 def new_job(id_: str, plan: Plan, at_ms: int) -> Job:
-    """Return a job as it is right after its submission."""
+    """Return a job that was just submitted."""
     job = Job(id=id_, plan=plan, phase=JobPhase.QUEUED, submitted_at_ms=at_ms, attempt_at_ms=at_ms)
     return replace(job, tasks=_fresh_tasks(plan))
 
 
 def step(job: Job, facts: Sequence[Fact], policy: RetryPolicy = RETRY_POLICY) -> Stepped:
-    """Return the job as it is after `facts`. Old news changes nothing: the very same job comes back."""
+    """Return the job after `facts`; the very same object if they change nothing."""
     draft = _Draft(job, policy)
     for fact in facts:
         draft.hear(fact)
@@ -85,7 +85,7 @@ def step(job: Job, facts: Sequence[Fact], policy: RetryPolicy = RETRY_POLICY) ->
 
 
 class _Draft:
-    """A job being changed: copies the task map once per step, however many facts there are."""
+    """A job during a step: copies the task map once, however many facts there are."""
 
     def __init__(self, job: Job, policy: RetryPolicy) -> None:
         self.job = job
@@ -182,7 +182,7 @@ class _Draft:
     def _failed(self, task: Task) -> None:
         role = self._role_of(task)
         is_unknown = task.diagnosis is None or task.diagnosis.behavior is Behavior.UNKNOWN
-        # A gang whose member the platform lost starts again as a whole: its peers know the address of that member.
+        # If the platform loses one task of a gang, the whole gang restarts: its peers know the address of that task.
         may_retry = is_unknown or not self.job.plan.is_gang
         who = f"{self.job.id}/{task.id.role}/{task.id.index}"
         retry = again(task.diagnosis, task.retries, role.task_retry_count, who, self.policy) if may_retry else None
@@ -218,7 +218,7 @@ class _Draft:
             self.job = replace(self.job, is_stop_requested=False, retries=NO_RETRIES, ended_at_ms=None)
             self._new_attempt(JobEvent.STARTED_AGAIN)
         elif self.job.is_stop_requested:
-            # The attempt does not end because somebody stopped the job: it ends because the job begins again.
+            # The attempt does not end because the job was stopped: it ends because the job starts again.
             if outcome is not None and outcome.verdict is Verdict.STOPPED:
                 outcome = _stopped(message)
             self.job = replace(self.job, is_stop_requested=False, outcome=outcome)
@@ -235,7 +235,7 @@ class _Draft:
                 (fact.limit_ms / 60_000, "minute") if fact.limit_ms >= 60_000 else (fact.limit_ms / 1000, "second")
             )
             length = f"{limit:g} {unit}{'' if limit == 1 else 's'}"
-            message = f"it ran for {length}, as long as its time limit allows"
+            message = f"it reached its time limit of {length}"
             self._conclude(Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, time_limit_reached(), message=message))
 
     def _retry_due(self, fact: RetryDue) -> None:
@@ -250,7 +250,7 @@ class _Draft:
     # What follows from them.
 
     def judge(self) -> None:
-        """Take the verdict once all facts are heard, and end the attempt when nothing of it is alive."""
+        """Take the verdict after all facts, and end the attempt when none of its tasks is alive."""
         if not self.may_be_decided or self.job.is_final:
             return
         self.may_be_decided = False
@@ -314,7 +314,7 @@ class _Draft:
     def _finish(self, phase: JobPhase) -> None:
         outcome = self.job.outcome
         if phase is JobPhase.STOPPED and outcome and outcome.verdict is not Verdict.STOPPED:
-            # It was stopped when the attempt had failed already, and only kept from being tried again.
+            # The stop came after the attempt had failed, and only prevents a retry.
             outcome = _stopped(f"a stop was requested while the attempt ended ({outcome.message})")
         self._move(JobEvent.OVER, phase)
         self.job = replace(self.job, ended_at_ms=self.now_ms, retry_at_ms=None, outcome=outcome)
@@ -348,7 +348,7 @@ class _Draft:
         return bool(tasks.count(TaskPhase.STARTING) or tasks.count(TaskPhase.RUNNING))
 
     def _current(self, key: AttemptKey) -> Task | None:
-        """Return the task a fact speaks of, None for old news; raise for what was never started."""
+        """Return the task of a fact, None for an earlier attempt; raise ImpossibleFact if it was never started."""
         if key.job_attempt < self.job.attempt or self.job.is_final:
             return None
         task = self.tasks.get(key.task)
@@ -370,7 +370,7 @@ def _stopped(message: str) -> Outcome:
 
 
 def _with_retries_used_up(outcome: Outcome, job: Job) -> Outcome:
-    """Return how a job's last attempt ended, with a word about its retries if there were any."""
+    """Return how a job's last attempt ended, with its used-up retries if there were any."""
     is_counted = outcome.diagnosis is None or outcome.diagnosis.behavior is Behavior.UNKNOWN
     if not is_counted or job.retries.counted == 0:
         return outcome

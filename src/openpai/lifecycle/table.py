@@ -1,7 +1,7 @@
 """What may happen to a job and to a task, as two tables. Nothing else in the platform assigns a phase.
 
-Each row says: in this phase, when this happens, go there. Where the next phase depends on the verdict, the row
-lists every phase it may lead to and `lifecycle.stepping` chooses among them; a move that no row lists is a bug
+Each row names a phase, an event and the next phase. Where the next phase depends on the verdict, the row
+lists every phase it may lead to, and `lifecycle.stepping` chooses among them; a move that no row lists is a bug
 and raises. The page docs/job-states.md, the database's check constraints and the portal's types come from here.
 """
 
@@ -19,11 +19,11 @@ class JobEvent(StrEnum):
     """What can happen to a job as a whole."""
 
     GRANTED = "tasks were granted their devices"
-    TASK_RAN = "a first task was seen running"
-    VERDICT = "the attempt got its verdict while tasks are alive"
-    OVER = "the attempt has its verdict and nothing of it is alive"
+    TASK_RAN = "the first task runs"
+    VERDICT = "the attempt has its verdict while tasks are alive"
+    OVER = "the attempt has its verdict and no task is alive"
     RETRY_DUE = "the time to try again has come"
-    STARTED_AGAIN = "somebody started the finished job again"
+    STARTED_AGAIN = "the finished job was started again"
 
 
 class TaskEvent(StrEnum):
@@ -84,19 +84,19 @@ TASK_MOVES: Final[Mapping[tuple[TaskPhase, TaskEvent], TaskPhase]] = {
 
 
 class ImpossibleFact(Broken):
-    """Something was reported that cannot have happened."""
+    """A fact that cannot have happened was reported."""
 
 
 def job_goal(phase: JobPhase, event: JobEvent, goal: JobPhase) -> JobPhase:
-    """Return `goal` if the table lets a job go there; raise ImpossibleFact otherwise."""
+    """Return `goal` if the table allows it; raise ImpossibleFact otherwise."""
     if goal not in JOB_MOVES.get((phase, event), frozenset()):
         raise ImpossibleFact(f"a job that is {phase} cannot become {goal} because {event}")
     return goal
 
 
 def task_goal(phase: TaskPhase, event: TaskEvent) -> TaskPhase:
-    """Return where a task goes; raise ImpossibleFact when the table has no such row."""
+    """Return the next phase of a task; raise ImpossibleFact when the table has no such row."""
     goal = TASK_MOVES.get((phase, event))
     if goal is None:
-        raise ImpossibleFact(f"a task that is {phase} cannot hear that {event}")
+        raise ImpossibleFact(f"a task that is {phase} cannot have the event: {event}")
     return goal

@@ -1,4 +1,4 @@
-"""Accounts in the store: finding users, and creating or updating those whom an identity provider vouches for."""
+"""Accounts in the store: finds users, and creates or updates those that an identity provider reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EMAIL: Final = re.compile(r"[^\x00-\x20]{0,254}")
 
 async def find_user(accounts: AccountStore, name: str) -> User:
     """Return a user; raise NoUserError."""
-    # No name has a NUL, and PostgreSQL refuses to look for one.
+    # No user name has a NUL, and PostgreSQL refuses a query with one.
     user = await accounts.user(name) if "\x00" not in name else None
     if user is None:
         raise no_user(name)
@@ -37,9 +37,9 @@ async def change_user(accounts: AccountStore, name: str, change: UserChange) -> 
 
 
 async def welcome(accounts: AccountStore, person: Vouched, now_ms: int) -> User:
-    """Return the user whom an identity provider vouches for: created at the first login, updated at every later one.
+    """Return the user that an identity provider reports: created at the first login, updated at every later one.
 
-    Raises ConflictUserError where the name belongs to another account. Accounts are never merged: a person who may
+    Raises ConflictUserError where the name belongs to another account. Accounts are never merged: a user who may
     choose a name at the provider could take an account over.
     """
     groups = await all_groups(accounts)
@@ -71,7 +71,7 @@ async def _first_login(accounts: AccountStore, person: Vouched, groups: Groups, 
         message = f"the identity provider names this user {person.name!r}, which cannot be a user name here"
         raise Refused("ForbiddenUserError", message, "a user name has up to 128 letters, digits, dots, dashes or _")
     if not person.subject:
-        raise Refused("ForbiddenUserError", "the identity provider did not say who logs in")
+        raise Refused("ForbiddenUserError", "the identity provider named no user for this login")
     joined = with_external(groups, groups_named(groups, ()), person.groups)
     user = User(person.name, "", now_ms, _email_of(person), joined, source=person.source, subject=person.subject)
     try:

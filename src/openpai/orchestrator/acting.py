@@ -1,7 +1,7 @@
 """The pass that gives the backend its actions: which attempts to launch, kill and forget.
 
-It remembers the actions it sent and does not repeat them without need. After a restart it sends all of them again,
-which is harmless. A later pass sends an action that failed. A pass is bounded by tasks, and jobs share it.
+It remembers which actions it sent. After a restart it sends all of them again, which is harmless. An action that failed
+is sent by a later pass. A pass is bounded by tasks, and jobs share it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def act(leader: Leader) -> bool:
 
 
 def _take(active: ActiveJobs) -> dict[str, list[TaskId]]:
-    """Take the tasks of one round; a job with more of them goes behind the other jobs."""
+    """Take the tasks of one round; a job with more of them queues behind the other jobs."""
     taken: dict[str, list[TaskId]] = {}
     left = TASKS_PER_PASS
     for id_ in list(islice(active.to_act, TASKS_PER_PASS)):

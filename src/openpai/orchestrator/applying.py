@@ -1,6 +1,6 @@
 """Applies saved changes of jobs to the leader's memory: active jobs, scheduler, port book, and work for the next turn.
 
-All of this is derived from what was saved. A server that dies first loses nothing: the next one derives it again.
+All of this is derived from saved changes. If a server dies before it applies them, the next one derives it again.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def release(
     freed: set[tuple[str, int]],
     changed: Collection[TaskId] | None = None,
 ) -> None:
-    """Give back what a job no longer holds, once, however often the change that frees it has to be saved.
+    """Give back what a job no longer holds, once, even if the change that frees it is saved repeatedly.
 
-    A task that has exited holds nothing, so this need not wait for the save. Looks only at the tasks in `changed`, at
-    all of them when it is None.
+    A task that has exited holds nothing, so this need not wait for the save. Checks only the tasks in `changed`, or all
+    of them if it is None.
     """
     job_id = before.job.id
     leaving: dict[str, list[int]] = {}
@@ -51,7 +51,7 @@ def release(
         leaving.setdefault(gang, []).append(place)
         leader.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])
     for gang, places in leaving.items():
-        # At once: members of a gang of thousands often end in the same moment.
+        # In one call: members of a gang of thousands often end at the same moment.
         leader.scheduler.release(gang, places)
         leader.nudges.work.set()
 
@@ -59,7 +59,7 @@ def release(
 def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None = None) -> None:
     """Bring the active jobs and the scheduler up to date with a saved change.
 
-    Looks only at the tasks in `changed`, at all of them when it is None: a job may have thousands.
+    Checks only the tasks in `changed`, or all of them if it is None: a job may have thousands.
     """
     active = leader.active
     id_ = after.job.id

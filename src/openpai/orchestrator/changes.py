@@ -1,4 +1,4 @@
-"""From an update of a job to the change that the store saves: pure, without the store, the scheduler or the backend."""
+"""Derives from an update of a job the change that the store saves, without store, scheduler or backend."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log: Final = structlog.get_logger(__name__)
 
 
 class Remark(NamedTuple):
-    """An event that precedes those of the facts: who caused them, and why."""
+    """An event that precedes those of the facts and says who caused them, and why."""
 
     reason: str
     message: str
@@ -29,20 +29,20 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobUpdate:
-    """What to change about one job, and which events to write beside that."""
+    """What to change about one job, and which events to write."""
 
     facts: tuple[Fact, ...] = ()
     """In the order in which they happened."""
     slots: Mapping[TaskId, Slot] | None = None
     """The slots of tasks that the facts grant."""
     amend: Callable[[JobRecord], JobRecord] | None = None
-    """Changes what is no step of the job's life, such as its priority; raises Refused for a job that forbids it."""
+    """Changes something other than the phase, such as the priority; raises Refused where the job forbids it."""
     remark: Remark | None = None
     """Written only if the job changes."""
     notes: tuple[Event, ...] = ()
     """Written also if the job does not change."""
     quotas: tuple[Quota, ...] = ()
-    """What the store checks when the facts let a final job run again."""
+    """Quotas that the store checks when the facts start a finished job again."""
 
 
 def change_of(before: JobRecord, update: JobUpdate, now_ms: int, policy: RetryPolicy = RETRY_POLICY) -> Change | None:
@@ -66,7 +66,7 @@ def change_of(before: JobRecord, update: JobUpdate, now_ms: int, policy: RetryPo
 
 
 def build_change(before: JobRecord, stepped: Stepped, granted: Mapping[TaskId, Slot], now_ms: int) -> Change:
-    """Return the change that takes a record to its next state, with everything that has to be saved beside it."""
+    """Return the change that takes a record to its next state, with everything to save in the same transaction."""
     is_same_attempt = stepped.last.attempt == before.job.attempt
     changed = stepped.changed if is_same_attempt else ()
     last = stepped.last.tasks
@@ -91,7 +91,7 @@ def build_change(before: JobRecord, stepped: Stepped, granted: Mapping[TaskId, S
 
 
 def tasks_of(change: Change) -> Collection[TaskId] | None:
-    """Return the tasks that a change touches; None, which means all, when it begins another attempt."""
+    """Return the tasks of a change, or None for all when it starts another attempt."""
     if change.before.job.attempt != change.after.job.attempt:
         return None
     return dict.fromkeys(task.id for task, _ in change.tasks)

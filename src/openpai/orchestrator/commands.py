@@ -50,11 +50,11 @@ from openpai.protocol.writing import dump_masked
 from openpai.scheduler.model import Wait, Why
 
 WAITS_OF_A_ROLE: Final = 20
-"""Give the reason to wait for so many tasks of a role; the others wait behind them for the same."""
+"""Report the reason to wait for so many tasks of a role; the others wait for the same behind them."""
 
 
 class PlatformCommands(NodeCommands, VirtualClusterCommands):
-    """`ports.platform.Platform`: the same on a server that leads and on one that does not."""
+    """`ports.platform.Platform`, on the leader and on every other server."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         self._check_room = check_room
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
-        """Check a job file and remember the job; see `Platform.submit`."""
+        """Check a job file and store the job; see `Platform.submit`."""
         if by.idempotency_key:
             known = await self._store.submitted(by.user, by.idempotency_key)
             if known is not None:
                 return await self._again(by, text, *known)
         self._check_room()
-        taken = await self._hidden_in(by) if by.clone_of else None
+        taken = await self._secrets_of_clone(by) if by.clone_of else None
         is_long = len(text) > LONG_JOB_BYTES
         read = await asyncio.to_thread(read_job, text, taken) if is_long else read_job(text, taken)
         spec = await with_storages(read.spec, by, self._storages)
@@ -96,7 +96,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         config = dump_masked(spec)
         new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas)
         try:
-            await self._remember(new)
+            await self._store_new(new)
         except AlreadySubmitted as already:
             return await self._again(by, text, already.job, already.name)
         except BeyondQuota as beyond:
@@ -109,21 +109,21 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
             check_repeated(by, text, first, self._secrets)
         return Submitted(job, by.user, name)
 
-    async def _hidden_in(self, by: Submitter) -> dict[str, Any]:
-        """Return what is hidden in the job to clone, an archived one by its id. Nobody clones secrets of others."""
+    async def _secrets_of_clone(self, by: Submitter) -> dict[str, Any]:
+        """Return the secrets of the job to clone, an archived one by its id. It must belong to the submitter."""
         found = await self._store.load(await self._store.find(by.user, by.clone_of) or by.clone_of)
-        # Who had the same name before is somebody else.
+        # An older job belongs to another user who had the same name before.
         if found is None or found.user != by.user or found.job.submitted_at_ms < by.since_ms:
             message = f"{by.user} has no job named {by.clone_of!r}"
-            raise Refused("NoJobError", message, "only one's own jobs can be cloned")
+            raise Refused("NoJobError", message, "you can clone your own jobs only")
         return self._secrets.open(found.sealed)
 
     async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Let a job end; see `Platform.stop`."""
+        """Stop a job; see `Platform.stop`."""
         await self._change(user, name, JobUpdate((StopRequested(self._clock.now_ms(), by, reason),)))
 
     async def start(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Let a finished job run again; see `Platform.start`."""
+        """Start a finished job again; see `Platform.start`."""
         found = await self._store.load(await self._find(user, name))
         if found is not None and not found.job.is_final and not found.job.is_stop_requested:
             does = "waits to run" if found.job.phase in (JobPhase.QUEUED, JobPhase.BACKING_OFF) else "runs"
@@ -137,7 +137,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
             raise no_room(user, beyond) from beyond
 
     async def restart(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Let a job run again from its beginning; see `Platform.restart`."""
+        """Run a job again from its beginning; see `Platform.restart`."""
         found = await self._store.load(await self._find(user, name))
         if found is None or found.job.is_final:
             await self.start(user, name, by, reason)
@@ -145,7 +145,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         outcome = found.job.outcome
         if found.job.phase is JobPhase.QUEUED:
             message = f"job {found.full_name} waits to run already"
-            raise Refused("ConflictJobError", message, f"pai job why {found.name} says what it waits for")
+            raise Refused("ConflictJobError", message, f"to see what it waits for: pai job why {found.name}")
         if found.job.phase is JobPhase.ENDING and outcome is not None and outcome.verdict is not Verdict.STOPPED:
             raise Unavailable(f"job {found.full_name} is just ending", "restart it in a moment, once it is over")
         now_ms = self._clock.now_ms()
@@ -154,7 +154,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         await self._change(user, name, JobUpdate(facts, remark=Remark("RestartRequested", remark)))
 
     async def kill(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Let the job end without time to save its work; see `Platform.kill`."""
+        """Stop a job without a grace period; see `Platform.kill`."""
         leader = await self._leading()
         id_ = await self._find(user, name)
         fact = StopRequested(self._clock.now_ms(), by, reason)
@@ -162,7 +162,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         await self._change(user, name, JobUpdate((fact,), remark=remark))
         found = leader.active.records.get(id_)
         keys = wanted(found.job).kill if found is not None else ()
-        # Should this server die before it is done, the next one stops the tasks in the usual way.
+        # If this server dies first, the next one stops the tasks in the usual way.
         await leader.backend.apply([KillTask(key, 0.0) for key in keys])
         leader.active.killed.update(keys)
 
@@ -175,7 +175,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         def change(found: JobRecord) -> JobRecord:
             _refuse_over(found)
             if priority_class == "oppo" and any(w.pinned_cell for w in placement_of(found.spec).roles.values()):
-                message = f"job {found.full_name} asks for a pinned cell, in which an opportunistic job has no part"
+                message = f"job {found.full_name} asks for a pinned cell, which an opportunistic job cannot use"
                 raise Refused("InvalidParametersError", message, "use another priority class")
             return replace(found, priority=PRIORITY_OF[priority_class], priority_class=priority_class)
 
@@ -183,7 +183,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         await self._change(user, name, JobUpdate(amend=change, remark=remark))
 
     async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
-        """Change a job's place in its queue; see `Platform.set_rank`."""
+        """Change a job's rank in its queue; see `Platform.set_rank`."""
 
         def change(found: JobRecord) -> JobRecord:
             _refuse_over(found)
@@ -193,7 +193,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         await self._change(user, name, JobUpdate(amend=change, remark=remark))
 
     async def checkpointed(self, user: str, name: str) -> None:
-        """Learn that a job saved its work; see `Platform.checkpointed`."""
+        """Record that a job saved its work; see `Platform.checkpointed`."""
         now_ms = self._clock.now_ms()
 
         def change(found: JobRecord) -> JobRecord:
@@ -214,18 +214,18 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         return (*_waits(leader, found.job), *await _starting(found, leader.backend))
 
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
-        """Return who holds the room a job waits for; see `Platform.in_the_way`."""
+        """Return the jobs that hold what a job waits for; see `Platform.in_the_way`."""
         id_ = await self._find(user, name)
         leader = await self._leading()
         found = leader.active.records.get(id_)
         return () if found is None or not any(gangs.waiting(found.job)) else in_the_way(leader, found)
 
-    async def _remember(self, new: NewJob) -> None:
+    async def _store_new(self, new: NewJob) -> None:
         leader = self.leader
         try:
             await self._store.add_job(new, leader.epoch if leader is not None else None)
         except Unavailable:
-            # Perhaps it was remembered and only the answer was lost.
+            # Perhaps it was stored and only the answer was lost.
             if leader is not None:
                 leader.must_resync = True
             raise
@@ -234,7 +234,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
             adopt(leader, new.record)
 
     def _new_record(self, by: Submitter, spec: JobSpec) -> JobRecord:
-        # Another server may have made the account by a clock that is ahead of ours.
+        # The clock of another server, which created the account, may be ahead of ours.
         now_ms = max(self._clock.now_ms(), by.since_ms)
         bare, taken = hidden(spec)
         return JobRecord(
@@ -261,7 +261,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
 
 
 def _waits(leader: Leader, job: Job) -> Iterator[Wait]:
-    """Yield why the gangs of a job wait; of thousands of tasks that ask for the same, the first of each role."""
+    """Yield why the gangs of a job wait; without gang allocation, for the first tasks of each role."""
     by_role: dict[str, list[str]] = {}
     for members in gangs.waiting(job):
         by_role.setdefault("" if job.plan.is_gang else members.tasks[0].role, []).append(members.gang)
@@ -280,7 +280,7 @@ def _refuse_over(found: JobRecord) -> None:
 
 
 async def _starting(found: JobRecord, backend: Backend) -> tuple[Wait, ...]:
-    """Return what keeps the tasks that were granted a place from running there, each reason once."""
+    """Return why granted tasks do not run yet, each reason once."""
     job = found.job
     starting = {job.key(task): task for task in job.tasks.values() if task.phase is TaskPhase.STARTING}
     if not starting:

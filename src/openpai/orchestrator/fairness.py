@@ -1,4 +1,4 @@
-"""What the scheduler must know of people: how much each may run at a time, and what they used lately."""
+"""Reports users to the scheduler: how much each may run at a time, and how much each used lately."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from openpai.scheduler.model import Ask, Gang, Limit, Order
 from openpai.scheduler.queue.fairness import HALF_LIFE_MS
 
 HALF_LIVES: Final = 4
-"""What lies back further counts for less than a sixteenth."""
+"""Older use would count for less than a sixteenth."""
 RUN_TIMES: Final = 5_000
-"""From so many of the newest jobs that are over run times are learnt; many more would not be remembered."""
+"""The number of newest finished jobs whose run times are read; the scheduler keeps few more."""
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 
 
 async def learn_limits(leader: Leader) -> None:
-    """Tell the scheduler limits and fairness that changed."""
+    """Report changed limits, orders and fairness to the scheduler."""
     sharing = leader.sharing
     limits = limits_of(await leader.usage.quotas()) if leader.usage is not None else ()
     setting = await leader.settings.setting(FAIRNESS)
@@ -45,13 +45,13 @@ async def learn_limits(leader: Leader) -> None:
 
 
 def orders_of(setting: Setting | None) -> dict[str, Order]:
-    """Return who goes first in which virtual cluster, as far as it was set."""
+    """Return the order of each virtual cluster that has one set."""
     return {name: Order(order) for name, order in setting.body["orders"].items()} if setting is not None else {}
 
 
 def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:
-    """Return what quotas say about GPUs at a time."""
-    # A user's own quota takes the place of the one for everybody also where it limits nothing.
+    """Return the limits on GPUs at a time that quotas set."""
+    # A user's own quota replaces the one for all users even where it sets no limit.
     return tuple(
         Limit(quota.gpus_running, quota.virtual_cluster, quota.user)
         for quota in quotas
@@ -60,7 +60,7 @@ def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:
 
 
 async def learn_use(leader: Leader) -> None:
-    """Tell the scheduler what people used before this server led, faded to now."""
+    """Report to the scheduler what users used before this server led, faded to now."""
     half_life_ms = leader.sharing.half_life_ms
     if leader.usage is None or half_life_ms is None:
         return
@@ -76,7 +76,7 @@ async def learn_use(leader: Leader) -> None:
 
 
 async def learn_run_times(leader: Leader) -> None:
-    """Tell the scheduler how long jobs ran that were over before this server led."""
+    """Report to the scheduler how long jobs ran that finished before this server led."""
     if leader.usage is None:
         return
     for row in await leader.usage.run_times(RUN_TIMES):

@@ -1,8 +1,8 @@
-"""Between jobs and the scheduler's gangs: which tasks are placed together, under which name.
+"""Translates jobs to the scheduler's gangs: which tasks are placed together, under which name.
 
 All tasks of a gang job form one gang per job attempt; without gang allocation each task attempt is a gang of one.
-Affinity groups of a gang job say which of its tasks want what hardware and lie close together; all of them still start
-together or not at all.
+Affinity groups of a gang job say which of its tasks need which hardware and are placed close together; all of them
+still start together or not at all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Members:
 
 
 def gang_of(job: Job, task: Task) -> tuple[str, int]:
-    """Return the name of the gang a task belongs to, and its place in it."""
+    """Return the name of the gang a task belongs to, and the task's index in it."""
     if not job.plan.is_gang:
         return f"{job.id}/{job.attempt}/{task.id.role}/{task.id.index}/{task.attempt}", 0
     place = 0
@@ -42,7 +42,7 @@ def job_of(gang: str) -> str:
 
 
 def waiting(job: Job, among: Iterable[TaskId] | None = None) -> Iterator[Members]:
-    """Yield every gang of a job that waits for a placement; only those of these tasks if some are named."""
+    """Yield every gang of a job that waits for a placement; only those of these tasks if given."""
     if job.is_final or job.outcome is not None:
         return
     if job.plan.is_gang:
@@ -59,17 +59,17 @@ def waiting(job: Job, among: Iterable[TaskId] | None = None) -> Iterator[Members
 
 
 def waiting_as(job: Job, gang: str) -> Members | None:
-    """Return the tasks of a job that wait under this gang's name, None when none do."""
+    """Return the tasks of a job that wait under this gang's name, None if there are none."""
     if job.plan.is_gang:
         return next((members for members in waiting(job) if members.gang == gang), None)
-    # Its name says which task it is: there may be thousands that wait.
+    # The task follows from the name: a search could pass over thousands that wait.
     role, index, _ = gang.rsplit("/", 3)[-3:]
     members = next(waiting(job, [TaskId(role, int(index))]), None)
     return members if members is not None and members.gang == gang else None
 
 
 def holding(record: JobRecord) -> dict[Members, list[Spot | None]]:
-    """Return every gang that holds something, with a spot or None for each of its members."""
+    """Return every gang that holds resources, with a spot or None for each of its members."""
     job = record.job
     spots = {id_: Spot(slot.node, slot.devices, slot.placement_hint) for id_, slot in record.slots.items()}
     if not spots:
@@ -86,7 +86,7 @@ def describe(record: JobRecord, several: Iterable[Members], submitted_at_ms: int
     placement = ANYWHERE
     for members in several:
         if not asks:
-            # Once for all of them, and only if there is one: a job may have thousands.
+            # Worked out once for all gangs, and only if there is one: a job may have thousands.
             roles = ((role.name, role.resources) for role in record.spec.task_roles)
             asks = {name: Ask(need.cpus, need.memory_mb, need.gpus) for name, need in roles}
             placement = placement_of(record.spec)
@@ -118,13 +118,13 @@ def _gang(
 
 
 def has_changed(before: JobRecord, after: JobRecord) -> bool:
-    """Return whether the scheduler has to see the gangs of a job in another way."""
+    """Return whether the gangs of a job changed for the scheduler."""
     was = before.priority, before.rank, before.virtual_cluster, before.time_limit_ms
     return was != (after.priority, after.rank, after.virtual_cluster, after.time_limit_ms)
 
 
 def _groups(placement: Placement, tasks: tuple[TaskId, ...]) -> tuple[Group, ...]:
-    """Return the tasks that want the same hardware and belong together; one group when all of them do."""
+    """Return the groups of tasks that need the same hardware and are placed close together."""
     if not placement.roles:
         return ()
     members: dict[RolePlacement, list[int]] = {}
@@ -142,5 +142,5 @@ def _groups(placement: Placement, tasks: tuple[TaskId, ...]) -> tuple[Group, ...
 
 
 def _cell_types(roles: Sequence[str], types: Mapping[str, str]) -> tuple[str | None, ...]:
-    """Return the type of cell each member of a group must be inside of; nothing if no role asks for one."""
+    """Return the cell type that each member of a group must be inside of; empty if no role asks for one."""
     return tuple([types.get(role) for role in roles]) if any(role in types for role in roles) else ()

@@ -1,4 +1,4 @@
-"""Which jobs hold what, for people: on one node, or the room that another job waits for."""
+"""Which jobs hold resources on a node, or hold the resources that a waiting job needs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def held_on(leader: Leader, node: str) -> tuple[Holding, ...]:
 
 
 def in_the_way(leader: Leader, waiting: JobRecord) -> tuple[Holding, ...]:
-    """Return what jobs hold in the virtual cluster of a waiting job; where that is nothing, what others hold.
+    """Return what jobs hold in the virtual cluster of a waiting job, or in all of them if that is nothing.
 
-    An opportunistic job waits for room anywhere, so all jobs hold it. A job with a guarantee does not wait for those
-    that must leave for it, less urgent ones and borrowers, unless they are leaving already.
+    An opportunistic job waits for free devices anywhere, so every job is in its way. A job with a guarantee preempts
+    less urgent jobs and borrowers, so only those of them that are ending already are in its way.
     """
     if waiting.priority < 0:
         return _sorted(_holdings(leader, lambda found, slot: True))
@@ -39,9 +39,9 @@ def _sorted(found: Iterator[Holding]) -> tuple[Holding, ...]:
     return tuple(sorted(found, key=lambda one: (-one.gpus, -one.cpus, one.user, one.name)))
 
 
-def _holdings(leader: Leader, is_meant: Callable[[JobRecord, Slot], bool]) -> Iterator[Holding]:
+def _holdings(leader: Leader, is_included: Callable[[JobRecord, Slot], bool]) -> Iterator[Holding]:
     for found in leader.active.records.values():
-        slots = [slot for slot in found.slots.values() if is_meant(found, slot)]
+        slots = [slot for slot in found.slots.values() if is_included(found, slot)]
         if slots:
             yield _holding(found, slots)
 

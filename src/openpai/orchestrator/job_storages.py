@@ -1,7 +1,7 @@
-"""Which storages a job asks for, whether it may have them, and how its tasks get to see them.
+"""The storages that a job asks for: whether they are granted, and how its tasks mount them.
 
 A submission completes the job's list of storages: default storages by name, each with the path it is mounted at.
-Credentials are opened when a task is launched, and a storage that changed meanwhile is mounted as it is then.
+Credentials are opened when a task is launched; a storage that changed since the submission is mounted as it is then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from openpai.protocol.job import PLUGIN_PREFIX, JobSpec
 from openpai.runtime.plugins import STORAGE_PLUGIN
 
 _MOUNTABLE: Final = ("local", "nfs", "smb")
-_TAKEN: Final = ("/", "/proc", "/sys", "/dev", "/etc", "/bin", "/usr", "/lib", "/usr/local/pai")
+_RESERVED: Final = ("/", "/proc", "/sys", "/dev", "/etc", "/bin", "/usr", "/lib", "/usr/local/pai")
 _PATH: Final = re.compile(r"/[^\x00-\x1f\x7f:]{1,1023}")
 
 
@@ -33,7 +33,7 @@ class Use:
     name: str
     mount_path: str
     where: str
-    """Where in the job file that is said."""
+    """Its place in the job file."""
 
 
 def uses(spec: JobSpec, defaults: Sequence[str] = ()) -> tuple[Use, ...]:
@@ -49,16 +49,16 @@ def uses(spec: JobSpec, defaults: Sequence[str] = ()) -> tuple[Use, ...]:
         names = _old_names(spec.extras)
         asked = [(name, None) for name in (() if names is None else names or defaults)]
     return tuple(
-        # Two slashes at the beginning stay two, and would hide what is mounted at.
+        # `normpath` keeps two leading slashes, which would hide that two mount paths are the same.
         Use(name, posixpath.normpath(path).replace("//", "/") if path else f"/mnt/{name}", f"{where}.{number}")
         for number, (name, path) in enumerate(asked)
     )
 
 
 async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None) -> JobSpec:
-    """Return the job with its storages complete, each known, granted and fit to be mounted.
+    """Return the job with a complete list of storages, each of them granted and mountable.
 
-    Raises NoStorageError, and InvalidProtocol for what cannot be mounted, or not there.
+    Raises NoStorageError, and InvalidProtocol for a storage that cannot be mounted, or not at that path.
     """
     if not uses(spec, by.default_storages):
         return spec
@@ -76,14 +76,14 @@ async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None
 
 
 async def known_storages(store: StorageStore | None, records: Iterable[JobRecord]) -> Mapping[str, Storage]:
-    """Return every storage if one of these jobs uses any, else nothing."""
+    """Return all storages if one of these jobs uses any."""
     if store is None or not any(uses(record.spec) for record in records):
         return {}
     return {storage.name: storage for storage in await store.storages()}
 
 
 def mounts(spec: JobSpec, user: str, known: Mapping[str, Storage], secrets: Secrets) -> tuple[Mount, ...]:
-    """Return how a user's job gets to see its storages. Raises NoStorageError for one that was removed."""
+    """Return the mounts of a job's storages. Raises NoStorageError for one that was removed."""
     found = []
     for use in uses(spec):
         storage = known.get(use.name)
@@ -105,19 +105,19 @@ def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets
     mode = "ro" if storage.is_read_only else "rw"
     if storage.kind == "nfs":
         options = [f"addr={data['server']}", mode, *filter(None, [data.get("mountOptions", "")])]
-        return _from_afar(storage, use, "nfs", f":{data['path']}", options)
-    # The kernel reads two commas as one that does not end the password.
+        return _network_mount(storage, use, "nfs", f":{data['path']}", options)
+    # The kernel reads two commas as one comma inside the password.
     password = str(secrets.open(sealed).get("password", "")).replace(",", ",,")
     options = [f"addr={data['server']}", mode, f"port={data['port']}"]
     if data.get("domain"):
         options.append(f"domain={data['domain']}")
-    # The password comes last, so that a backend can tell where it ends.
+    # The password comes last, so that a backend can find its end.
     options += [f"username={data['username']}", f"password={password}"] if data.get("username") else ["guest"]
     below = f"/{data['path'].strip('/')}" if data.get("path", "").strip("/") else ""
-    return _from_afar(storage, use, "cifs", f"//{data['server']}/{data['share']}{below}", options)
+    return _network_mount(storage, use, "cifs", f"//{data['server']}/{data['share']}{below}", options)
 
 
-def _from_afar(storage: Storage, use: Use, filesystem: str, source: str, options: Sequence[str]) -> Mount:
+def _network_mount(storage: Storage, use: Use, filesystem: str, source: str, options: Sequence[str]) -> Mount:
     return Mount(
         storage.name,
         source,
@@ -131,10 +131,10 @@ def _from_afar(storage: Storage, use: Use, filesystem: str, source: str, options
 def _check_mountable(use: Use, storage: Storage) -> None:
     if storage.kind not in _MOUNTABLE:
         message = f"the storage {use.name!r} is of type {storage.kind} and cannot be mounted"
-        advice = f"let the job's commands fetch what it needs: pai storage download {use.name} PATH"
+        advice = f"download the data in the job's commands: pai storage download {use.name} PATH"
     elif not storage.is_shared and storage.kind != "local" and not storage.data.get("mountedAt"):
         message = f"the storage {use.name!r} has a folder for each user, which can be mounted only from a directory"
-        advice = "an administrator can mount it on the machines and say where with data.mountedAt"
+        advice = "an administrator can mount it on the nodes and name the directory in data.mountedAt"
     else:
         return
     raise InvalidProtocol((Fault(use.where, f"{message}; {advice}"),))
@@ -145,7 +145,7 @@ def _check_paths(asked: Sequence[Use]) -> None:
     for number, use in enumerate(asked):
         where = f"{use.where}.mountPath"
         path = use.mount_path
-        if not _PATH.fullmatch(path) or path in _TAKEN or path.startswith(("/proc/", "/sys/", "/usr/local/pai/")):
+        if not _PATH.fullmatch(path) or path in _RESERVED or path.startswith(("/proc/", "/sys/", "/usr/local/pai/")):
             faults.append(Fault(where, f"nothing can be mounted at {path!r}", allowed="a path such as /mnt/data"))
         if any(other.mount_path == path for other in asked[:number]):
             faults.append(Fault(where, f"another storage is mounted at {path!r} already"))
@@ -156,7 +156,7 @@ def _check_paths(asked: Sequence[Use]) -> None:
 
 
 def _old_names(extras: Mapping[str, Any]) -> list[str] | None:
-    """Return what OpenPAI's old storage plugin asks for: None without it, nothing for the default storages."""
+    """Return the storages that OpenPAI's old storage plugin names: None without it, empty for the default ones."""
     plugins = extras.get(PLUGIN_PREFIX)
     for entry in plugins if isinstance(plugins, list) else ():
         if isinstance(entry, Mapping) and entry.get("plugin") == STORAGE_PLUGIN:

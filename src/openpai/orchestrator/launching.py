@@ -1,6 +1,6 @@
-"""From a granted task to the order that starts it: rendered commands, environment, image, limits.
+"""Makes the action that launches a granted task: rendered commands, environment, image, limits.
 
-Everything a task needs to know (its peers and where they listen) is known here, before anything starts.
+The addresses and ports of all peers are known here, before anything starts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from openpai.runtime.plugins import with_plugins
 def launches(
     leader: Leader, record: JobRecord, tasks: Sequence[Task], storages: Mapping[str, Storage]
 ) -> Iterator[LaunchTask]:
-    """Yield the order that starts each of `tasks`.
+    """Yield the launch action of each of `tasks`.
 
     Raises Refused when the job's secrets cannot be opened, or one of its storages is not among `storages`.
     """
@@ -35,7 +35,7 @@ def launches(
 
 
 class Launcher:
-    """Starts the tasks of a job attempt; what they share, which grows with their number, is worked out once.
+    """Makes the launch actions of a job attempt; what its tasks share is worked out once.
 
     Raises Refused when the job's secrets cannot be opened, or one of its storages is not among `storages`.
     """
@@ -49,14 +49,14 @@ class Launcher:
         self._parts: dict[str, _RoleParts] = {}
 
     def serves(self, record: JobRecord) -> bool:
-        """Return whether the peers of its tasks are still those that it knows.
+        """Return whether it still knows all peers of the tasks.
 
-        Tasks of a gang are placed together. Of other jobs more may have been placed meanwhile.
+        Tasks of a gang are placed together. Without gang allocation, more may have been placed meanwhile.
         """
         return record.job.attempt == self._attempt and (record.job.plan.is_gang or record.slots is self._slots)
 
     def launch(self, record: JobRecord, task: Task) -> LaunchTask:
-        """Return the order that starts a task."""
+        """Return the launch action of a task."""
         role = self._spec.role(task.id.role)
         parts = self._parts.get(role.name)
         if parts is None:
@@ -64,7 +64,7 @@ class Launcher:
             parts = _RoleParts(image_of(spec, role.name), _commands(spec, role.name), _auth(spec, role.name))
             self._parts[role.name] = parts
         slot = record.slots[task.id]
-        who = Self(role.name, task.id.index, record.job.attempt, task.attempt, slot.devices)
+        itself = Self(role.name, task.id.index, record.job.attempt, task.attempt, slot.devices)
         return LaunchTask(
             key=record.job.key(task),
             grant=slot.grant,
@@ -75,7 +75,7 @@ class Launcher:
             image=parts.image,
             commands=parts.commands,
             shared_env=self._environment.shared,
-            env=self._environment.of(who),
+            env=self._environment.of(itself),
             hosts=self._environment.hosts,
             ports=tuple([port for ports in slot.ports.values() for port in ports]),
             shm_mb=role.shm_mb,
@@ -89,7 +89,7 @@ class Launcher:
 
 @dataclass(frozen=True, slots=True)
 class _RoleParts:
-    """What all tasks of a role start with."""
+    """What the launch actions of all tasks of a role share."""
 
     image: str
     commands: str = field(repr=False)

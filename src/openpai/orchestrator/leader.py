@@ -1,7 +1,7 @@
-"""What the passes of the leading server share: the adapters, and every job that is not over.
+"""The state of the leader that its passes and commands share: the adapters, and every job that is not over.
 
-`ActiveJobs` is a copy of what the store holds. Only what was just saved or just loaded replaces a part of it, so losing
-it costs a reload and nothing else.
+`ActiveJobs` is a copy of what the store holds. Only just saved or just loaded values replace a part of it, so losing it
+costs a reload and nothing else.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Launcher(Protocol):
 
 @dataclass(slots=True)
 class Nudges:
-    """Set when there is something to do, cleared by the pass that does it."""
+    """Events that wake a pass when there is work; the pass clears them."""
 
     work: asyncio.Event = field(default_factory=asyncio.Event)
     timers: asyncio.Event = field(default_factory=asyncio.Event)
@@ -65,20 +65,20 @@ class Nudges:
 
 @dataclass(slots=True)
 class ActiveJobs:
-    """Every job that is not over, and which actions the backend already has for it."""
+    """Every job that is not over, and the actions that the backend has for it."""
 
     records: dict[str, JobRecord] = field(default_factory=dict)
     heard: list[TaskSeen] = field(default_factory=list)
-    """News from the backend that is not recorded yet."""
+    """Reports of the backend that are not recorded yet."""
     to_act: dict[str, dict[TaskId, None]] = field(default_factory=dict)
     """Tasks that the backend may have to launch or kill, by job, in the order of their turns."""
     to_forget: dict[AttemptKey, None] = field(default_factory=dict)
     launched: set[AttemptKey] = field(default_factory=set)
     killed: set[AttemptKey] = field(default_factory=set)
     launchers: dict[str, Launcher] = field(default_factory=dict)
-    """Launches the tasks of a job, kept while the job has more of them than one pass launches."""
+    """By job, its launcher, kept while the job has more tasks than one pass launches."""
     steps: dict[str, set[tuple[int, int, str]]] = field(default_factory=dict)
-    """By job, the start-up steps that have an event: job attempt, task attempt and message."""
+    """By job, the start-up steps with an event: job attempt, task attempt and message."""
     placement_hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By gang, its placement hints where they differ from those it was placed with."""
     hints_saved: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -95,18 +95,18 @@ class ActiveJobs:
 
 @dataclass(slots=True)
 class Sharing:
-    """What the leader knows about nodes and promises, as it was read last."""
+    """Nodes, promises and limits as the leader read them last."""
 
     setting: Setting | None = None
     notes: dict[str, NodeNote] = field(default_factory=dict)
     deadlines: dict[str, int] = field(default_factory=dict)
-    """Until when jobs may run on drained nodes, in ms."""
+    """By drained node, until when jobs may run on it, in ms."""
     made_from: object = None
-    """What the arrangement follows from."""
+    """The inputs of the arrangement."""
     arrangement: Arrangement = field(default_factory=Arrangement)
     limits: tuple[Limit, ...] = ()
     half_life_ms: int | None = -1
-    """-1 until it was read."""
+    """-1 until it is read."""
     orders: dict[str, Order] = field(default_factory=dict)
     """The order of waiting gangs, by virtual cluster."""
     sync: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -126,7 +126,7 @@ class Leader:
     settings: SettingsStore
     epoch: int
     url: str = ""
-    """Where other servers reach this one."""
+    """The URL under which other servers reach this one."""
     usage: UsageStore | None = None
     storages: StorageStore | None = None
     policy: RetryPolicy = RETRY_POLICY
@@ -142,7 +142,7 @@ class Leader:
     steady: SteadyClock = field(init=False)
     """The scheduler's clock."""
     must_resync: bool = False
-    """The active jobs may differ from the store: the leader has to begin again from the store."""
+    """The active jobs may differ from the store, so the leader must load them again."""
 
     def __post_init__(self) -> None:
         self.steady = SteadyClock(self.clock)
@@ -150,11 +150,11 @@ class Leader:
     def describe(self, record: JobRecord, several: Iterable[gangs.Members]) -> Iterator[Gang]:
         """Yield gangs of a job as the scheduler knows them, with their age by the scheduler's clock."""
         members = tuple(several)
-        # Without any, the job may be over and its time forgotten.
+        # A job without gangs may be over, and its time of submission forgotten.
         return gangs.describe(record, members, self.steady.submitted_ms(record.job) if members else 0)
 
     def next_grant(self) -> int:
-        """Return a number larger than that of every grant before, under this or any earlier lease."""
+        """Return a number larger than that of every earlier grant, under this or any earlier lease."""
         self.grants_given += 1
         return (self.epoch << 32) + self.grants_given
 

@@ -1,4 +1,4 @@
-"""Turns what the backend sees into facts: a start, an end with its diagnosis, or an attempt that should not exist."""
+"""Translates reports of the backend to facts: a start, an end with its diagnosis, or an attempt to remove."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from openpai.ports.store import Event, JobRecord
 from openpai.protocol.errors import PaiError, Refused
 
 HEARD_PER_PASS: Final = 500
-"""How many reports one transaction records: thousands of tasks may end at the same moment."""
+"""Bound on the reports in one transaction: thousands of tasks may end at the same moment."""
 _READ_FOR_DIAGNOSIS: Final = ("stdout", "stderr")
 
 
 @dataclass(slots=True)
 class Observed:
-    """What the backend reported: updates of active jobs, and task attempts that should not exist."""
+    """Updates of active jobs that follow from reports, and task attempts that should not exist."""
 
     updates: dict[str, JobUpdate] = field(default_factory=dict)
     strangers: list[TaskSeen] = field(default_factory=list)
 
 
 async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
-    """Turn what the backend reported into facts, with a diagnosis for each end."""
+    """Translate reports of the backend to facts, with a diagnosis for each end."""
     observed = Observed()
     facts: dict[str, list[Fact]] = {}
     notes: dict[str, list[Event]] = {}
@@ -49,7 +49,7 @@ async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
 
 
 async def hear(leader: Leader, seen: Iterable[TaskSeen]) -> None:
-    """Record what the backend reported, and remove the task attempts that should not exist."""
+    """Record reports of the backend, and remove the task attempts that should not exist."""
     observed = await understand(leader, seen)
     if observed.updates:
         await change_jobs(leader, observed.updates)
@@ -107,7 +107,7 @@ def _shown(leader: Leader, found: JobRecord, text: str) -> str:
 
 
 def _ended_at(report: ExitReport, started_at_ms: int | None, now_ms: int) -> int:
-    # A machine's clock may run ahead of ours; a task must not end in the future or before it began.
+    # A node's clock may be ahead of ours; a task must not end in the future or before it started.
     ended_at_ms = min(report.ended_at_ms or now_ms, now_ms)
     return max(ended_at_ms, started_at_ms or ended_at_ms)
 
@@ -125,7 +125,7 @@ async def _tail(leader: Leader, key: AttemptKey) -> str:
 
 
 async def remove(leader: Leader, strangers: Iterable[TaskSeen]) -> None:
-    """Kill attempts that should not run; forget those that are over and recorded."""
+    """Kill attempts that should not run; forget those whose end is saved."""
     running = [KillTask(task.key, 0.0) for task in strangers if task.exit is None and not _is_over(leader, task.key)]
     over = [ForgetTask(task.key) for task in strangers if task.exit is not None]
     if running or over:
@@ -135,5 +135,5 @@ async def remove(leader: Leader, strangers: Iterable[TaskSeen]) -> None:
 
 
 def _is_over(leader: Leader, key: AttemptKey) -> bool:
-    # Its end was recorded a moment ago, and this report is older.
+    # Its end was saved a moment ago, and this report is older.
     return key in leader.active.to_forget

@@ -1,4 +1,4 @@
-"""Turns the scheduler's decisions into grants: allocates ports, and hands the placement over to be saved.
+"""Translates the scheduler's decisions to grants: allocates ports and prepares the updates to save.
 
 The scheduler commits the placements that were saved and rejects the others.
 """
@@ -27,11 +27,11 @@ class Proposal:
     """The placements of one turn, from the decision until they are saved."""
 
     placed: dict[str, Mapping[TaskId, Slot]] = field(default_factory=dict)
-    """What each gang was given."""
+    """The placement of each gang."""
     leaving: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Jobs that have to leave for each gang."""
+    """The jobs to preempt for each gang."""
     has_more: bool = False
-    """Whether there is more to decide as soon as this is saved."""
+    """Whether the scheduler has more to decide once this is saved."""
 
     async def propose(self, leader: Leader, busy: Collection[str]) -> Mapping[str, JobUpdate]:
         """Return the scheduler's decisions as updates. A job that is `busy` waits for the next turn."""
@@ -102,7 +102,7 @@ def _joined(one: JobUpdate, other: JobUpdate) -> JobUpdate:
 
 
 async def _slots(leader: Leader, decision: Place) -> dict[TaskId, Slot] | None:
-    """Return what each member gets, with ports set aside; None when the job or the ports are not there."""
+    """Return what each member gets, with its ports; None if the job is gone or ports are short."""
     found = leader.active.records.get(gangs.job_of(decision.gang))
     members = gangs.waiting_as(found.job, decision.gang) if found else None
     if found is None or members is None:
@@ -112,7 +112,7 @@ async def _slots(leader: Leader, decision: Place) -> dict[TaskId, Slot] | None:
     slots: dict[TaskId, Slot] = {}
     for number, (task, spot) in enumerate(zip(members.tasks, decision.spots, strict=True), 1):
         if number % TASKS_AT_ONCE == 0:
-            # A gang of thousands: serve other requests between its parts.
+            # For a gang of thousands: serve other requests between its parts.
             await asyncio.sleep(0)
         address = leader.nodes[spot.node].address
         ports = leader.ports.take(address, labels[task.role])

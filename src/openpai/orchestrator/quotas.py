@@ -1,4 +1,4 @@
-"""The quotas as the store has them, remembered for some seconds, since every submission needs them."""
+"""A cache of the quotas for some seconds, since every submission needs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FRESH_MS: Final = 3_000
 
 
 class QuotaCache:
-    """Knows all quotas as they were at most three seconds ago."""
+    """Caches all quotas for at most three seconds."""
 
     def __init__(self, usage: UsageStore, clock: Clock) -> None:
         self._usage = usage
@@ -29,5 +29,5 @@ class QuotaCache:
         return quotas_of(user, self._known)
 
     def forget(self) -> None:
-        """Read the store again next time."""
+        """Drop the cache: the next call reads the store."""
         self._until_ms = None

@@ -1,6 +1,6 @@
 """The pass that compares every record with what the backend sees: every 30 s, and after every restart.
 
-It finds what the other passes, which follow single reports, have missed.
+It finds what the other passes, which follow single reports, missed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from openpai.ports.store import JobRecord
 
 
 async def audit(leader: Leader) -> None:
-    """Record everything the backend sees; launch again what is missing, and report as lost what vanished."""
+    """Record everything the backend sees; launch missing attempts again, and record vanished ones as lost."""
     running = {
         found.job.key(task): task
         for found in leader.active.records.values()

@@ -25,13 +25,13 @@ from openpai.protocol.errors import Unavailable
 
 RACES_MAX: Final = 5
 TASKS_AT_ONCE: Final = 1000
-"""After a step of more tasks of a job, other requests are served before the next."""
+"""After a step of more tasks of a job, serve other requests before the next."""
 INBOX_PER_PASS: Final = 500
 log: Final = structlog.get_logger(__name__)
 
 
 async def change_job(store: JobStore, clock: Clock, leader: Leader | None, id_: str, update: JobUpdate) -> None:
-    """Save what a request changes of a job; a server that does not lead passes the job on through the inbox.
+    """Save what a request changes about a job; a server that does not lead passes the job on through the inbox.
 
     Raises Unavailable when other changes of the job come first each time, and `BeyondQuota` when quotas forbid it.
     """
@@ -71,9 +71,9 @@ async def take_inbox(leader: Leader) -> bool:
 
 @asynccontextmanager
 async def batch(leader: Leader) -> AsyncIterator[Batch]:
-    """Open a batch of changes and keep all others waiting until it is closed.
+    """Open a batch of changes; all other changes wait until it is closed.
 
-    Raises Unavailable when the store does not answer, and LeaseLost, nothing being saved, when another server leads.
+    Raises Unavailable when the store does not answer, and LeaseLost, saving nothing, when another server leads.
     """
     async with leader.gate:
         yield Batch(leader)
@@ -123,7 +123,7 @@ class Batch:
             self._again[id_] = update
 
     async def _save_once(self) -> Collection[str]:
-        """Save what can be saved; return the jobs that another server changed meanwhile, whose updates wait again."""
+        """Save what can be saved; return the jobs that another server changed meanwhile, to be tried again."""
         async with _resync_if_unavailable(self._leader):
             await self._write()
         again, self._again = self._again, {}
@@ -156,7 +156,7 @@ class Batch:
 
 
 async def _until_saved(save_once: Callable[[], Awaitable[Collection[str]]]) -> None:
-    """Save until no job is left that another server changed meanwhile."""
+    """Repeat while other servers change the same jobs, at most `RACES_MAX` times."""
     left: Collection[str] = ()
     for _ in range(RACES_MAX):
         left = await save_once()
@@ -170,13 +170,13 @@ async def _resync_if_unavailable(leader: Leader) -> AsyncIterator[None]:
     try:
         yield
     except Unavailable:
-        # Perhaps the store wrote it and only the answer was lost, or what follows from it was half applied.
+        # Perhaps the store saved it and only the answer was lost, or it was applied in part.
         leader.must_resync = True
         raise
 
 
 async def _reload(leader: Leader, id_: str, freed: set[tuple[str, int]]) -> JobRecord | None:
-    """Load a job from the store and apply what another server changed of it."""
+    """Load a job from the store and apply the changes of another server."""
     after = await leader.store.load(id_)
     if after is None:
         return None

@@ -1,6 +1,6 @@
-"""What of a specification must not lie in the database in clear, taken out of it and put back.
+"""Takes secrets out of a specification, so that the database holds them encrypted, and puts them back.
 
-Secrets are one part; a registry password that was written into the file instead of among the secrets is another.
+Beside the file's `secrets` these are registry passwords that stand in the file themselves.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from openpai.protocol.job import Auth, JobSpec, Prerequisite
 from openpai.protocol.templates import is_reference
 
 WITHHELD: Final = "(not shown here: it holds a secret of the job)"
-_TOLD_APART_BY: Final = 12
-"""Characters of a secret's line that are looked for: what is kept of a log may break off in the middle of one."""
+_PREFIX_LENGTH: Final = 12
+"""Search for so many characters of each line of a secret: a stored piece of a log may end inside one."""
 
 
 def hidden(spec: JobSpec) -> tuple[JobSpec, dict[str, Any]]:
-    """Return the specification without anything secret, and what was taken out of it (empty when nothing was)."""
+    """Return the specification without secrets, and the secrets (empty if there are none)."""
     passwords = {
         f"{each.type}/{each.name}": each.auth.password
         for each in spec.prerequisites
@@ -35,7 +35,7 @@ def hidden(spec: JobSpec) -> tuple[JobSpec, dict[str, Any]]:
 
 
 def restored(spec: JobSpec, taken: Mapping[str, Any]) -> JobSpec:
-    """Return the specification as it was before `hidden` took something out of it."""
+    """Return the specification with its secrets, as it was before `hidden`."""
     passwords: Mapping[str, str] = taken.get("passwords", {})
     whole = tuple(
         _with_password(each, passwords[_name(each)]) if _name(each) in passwords else each
@@ -45,15 +45,15 @@ def restored(spec: JobSpec, taken: Mapping[str, Any]) -> JobSpec:
 
 
 def without_secrets(text: str, taken: Mapping[str, Any]) -> str:
-    """Return a text that a task or a machine wrote, or `WITHHELD` when it holds something secret.
+    """Return a text that a task or a node wrote, or `WITHHELD` if it holds a secret.
 
-    Masking only the secret would give away a short one: it would be missing wherever else it stands.
+    Masking only the secret would reveal a short one: it would be missing wherever else it occurs.
     """
-    return WITHHELD if any(line[:_TOLD_APART_BY] in text for line in _lines(taken)) else text
+    return WITHHELD if any(line[:_PREFIX_LENGTH] in text for line in _lines(taken)) else text
 
 
 def _lines(value: Any) -> Iterator[str]:
-    """Yield every line of every text and number among secrets."""
+    """Yield every line of every text and number in secrets."""
     if isinstance(value, (list, Mapping)):
         for each in value.values() if isinstance(value, Mapping) else value:
             yield from _lines(each)

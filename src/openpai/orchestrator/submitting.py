@@ -1,4 +1,4 @@
-"""What a submission is checked for beyond its own words: virtual cluster, quotas, and hardware there is."""
+"""Checks a submission against the cluster: virtual cluster, quotas, and hardware."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def submitter_of(who: Principal) -> Submitter:
 
 
 def check_virtual_cluster(by: Submitter, name: str, known: frozenset[str]) -> None:
-    """Raise NoVirtualClusterError for one that is not there, and ForbiddenUserError for one that is not granted."""
+    """Raise NoVirtualClusterError for one that does not exist, ForbiddenUserError for one that is not granted."""
     if name not in known:
         raise no_virtual_cluster(name)
     if by.virtual_clusters is not None and name not in by.virtual_clusters:
@@ -90,7 +90,7 @@ def _whose(user: str, quota: Quota) -> str:
 
 
 def _hours(hours: float) -> str:
-    """Return hours as people read them: small ones may be all that a limit is about."""
+    """Return hours for people, with more digits if they are few."""
     return f"{hours:.{2 if hours >= 1 else 6}f}".rstrip("0").rstrip(".")
 
 
@@ -104,7 +104,7 @@ def check_hardware(leader: Leader, record: JobRecord, read: Read, usable: Collec
     """Raise InvalidProtocol for hardware the cluster does not have, and Refused for a job that could never run."""
     arrangement = leader.sharing.arrangement
     if arrangement.config is None or record.virtual_cluster in arrangement.unkept:
-        return  # what it was promised may come yet
+        return  # its promised hardware may appear later
     spec = read.spec
     faults = tuple(_hardware_faults(leader, record, spec))
     if read.gpu_type_line is not None:
@@ -118,7 +118,7 @@ def check_hardware(leader: Leader, record: JobRecord, read: Read, usable: Collec
 
 
 def _different(record: JobRecord) -> Iterator[gangs.Members]:
-    """Yield the gangs of a job that ask for different things: all tasks of a role ask for the same."""
+    """Yield one gang of each role: all tasks of a role ask for the same."""
     seen: set[str] = set()
     for members in gangs.waiting(record.job):
         if members.tasks[0].role not in seen:
@@ -127,7 +127,7 @@ def _different(record: JobRecord) -> Iterator[gangs.Members]:
 
 
 def in_version_1(faults: Sequence[Fault], line: int) -> tuple[Fault, ...]:
-    """Return faults with the key that the file has: one `gpuType` became the SKU type of each task role."""
+    """Return faults with the key in the file: one `gpuType` became the SKU type of each task role."""
     named = [
         replace(fault, path="gpuType", line=line) if fault.path.endswith(".skuType") else fault for fault in faults
     ]

@@ -1,4 +1,4 @@
-"""Taking over: everything a server must know before its passes may run, rebuilt from the store and the backend."""
+"""Takes over the lead: rebuilds from store and backend everything that the passes need."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _restore(leader: Leader, record: JobRecord) -> None:
 
 
 def _since_ms(record: JobRecord, members: gangs.Members) -> int | None:
-    """Return since when a gang holds what it holds, as far as that was written down."""
+    """Return since when a gang holds its resources, as far as it was saved."""
     tasks = (record.job.tasks.get(id_) for id_ in members.tasks)
     times = [task.granted_at_ms for task in tasks if task is not None and task.granted_at_ms is not None]
     return record.job.attempt_started_at_ms or min(times, default=None)

@@ -1,8 +1,8 @@
-"""Which network ports are handed out on which machine. No two live tasks of one machine share a port.
+"""Allocates network ports to tasks. No two live tasks on one node share a port.
 
-Ports are decided at placement, before anything starts, so every task can know where its peers listen. The
-range ends below the ports that Linux lends to outgoing connections. Numbers go round: a port that was just given
-back, or that turned out to be taken by a stranger, is the last to be tried again.
+Ports are allocated at placement, before anything starts, so every task knows where its peers listen. The range ends
+below the ports that Linux uses for outgoing connections. Numbers go round: a port that was just released, or that
+another program uses, is the last to be tried again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PORT_END: Final = 32_768
 
 
 class PortBook:
-    """Hands out ports per network address: nodes that share a machine share its ports."""
+    """The allocated ports by network address: nodes that share an address share its ports."""
 
     def __init__(self, first: int = PORT_FIRST, end: int = PORT_END) -> None:
         self._first = first
@@ -24,18 +24,18 @@ class PortBook:
         self._next: dict[str, int] = {}
 
     def take(self, address: str, labels: Mapping[str, int]) -> dict[str, tuple[int, ...]] | None:
-        """Return that many free ports for each label, or None, taking nothing, when there are not enough."""
+        """Return that many free ports for each label, or None, allocating nothing, if there are not enough."""
         taken = self._taken.setdefault(address, set())
         if sum(labels.values()) > self._end - self._first - len(taken):
             return None
         return {label: tuple(self._take_one(address, taken) for _ in range(count)) for label, count in labels.items()}
 
     def mark(self, address: str, ports: Iterable[int]) -> None:
-        """Learn that these ports are in use, as after a restart."""
+        """Mark these ports as allocated, as after a restart."""
         self._taken.setdefault(address, set()).update(ports)
 
     def give_back(self, address: str, ports: Iterable[int]) -> None:
-        """Take these ports back; unknown ones are ignored."""
+        """Release these ports; unknown ones are ignored."""
         self._taken.setdefault(address, set()).difference_update(ports)
 
     def _take_one(self, address: str, taken: set[int]) -> int:

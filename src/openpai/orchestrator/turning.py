@@ -24,7 +24,7 @@ async def turn(leader: Leader) -> bool:
     try:
         observed = await understand(leader, seen)  # 1: facts, with a diagnosis for each end
         async with batch(leader) as changes:
-            await changes.add(observed.updates)  # 2: the scheduler gets back what they free
+            await changes.add(observed.updates)  # 2: what they free returns to the scheduler
             await changes.add(await proposal.propose(leader, changes.jobs))  # 3: placements, with grants
             saved = await changes.save()  # 4: ends and grants, in one transaction
     except BaseException:
@@ -34,7 +34,7 @@ async def turn(leader: Leader) -> bool:
     proposal.settle(leader, saved)  # 5: the scheduler commits the placements that were saved, and drops the others
     await save_hints(leader)
     await remove(leader, observed.strangers)
-    # The batch may have been a gang of thousands: serve other requests before it is launched.
+    # The batch may be a gang of thousands: serve other requests before its launch.
     await asyncio.sleep(0)
     has_more = await act(leader)  # 6: the backend launches, kills and forgets
     return has_more or proposal.has_more or bool(leader.active.heard)

@@ -68,7 +68,7 @@ async def ensure_vc_groups(accounts: AccountStore, names: Iterable[str]) -> None
 
 
 async def forget_vc_groups(accounts: AccountStore, names: Iterable[str]) -> None:
-    """Let no group grant virtual clusters that were removed; remove the group of their name if it grants no more.
+    """Remove removed virtual clusters from all groups, and the group of their name if it grants nothing else.
 
     Otherwise a new virtual cluster of the same name would be open to the users of the old one.
     """

@@ -1,4 +1,4 @@
-"""Where users, groups and tokens are remembered."""
+"""The store of users, groups and tokens."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from openpai.access.accounts import Group, Token, User
 
 
 class AccountStore(Protocol):
-    """Remembers people, groups and tokens."""
+    """Stores users, groups and tokens."""
 
     async def user(self, name: str) -> User | None:
         """Return one user."""
         ...
 
     async def user_of_subject(self, source: str, subject: str) -> User | None:
-        """Return the user whom an identity provider calls `subject`."""
+        """Return the user with this `subject` at an identity provider."""
         ...
 
     async def users(self) -> tuple[User, ...]:
@@ -24,18 +24,18 @@ class AccountStore(Protocol):
         ...
 
     async def add_user(self, user: User) -> None:
-        """Remember a user and their memberships.
+        """Add a user with their memberships.
 
-        Raises NoGroupError, and ConflictUserError for a name that exists, be it in other letters: people take Root for
-        root, and some file servers take the folder of one for that of the other.
+        Raises NoGroupError, and ConflictUserError for a name that exists, also if only the case of letters differs:
+        people mistake Root for root, and some file servers do not distinguish their directories.
         """
         ...
 
     async def change_user(self, name: str, change: Callable[[User], User]) -> User:
-        """Replace what is remembered of a user by what `change` makes of it, memberships included.
+        """Replace a user by what `change` returns for it, memberships included, in one transaction.
 
-        Nobody writes in between. Name, password and time of creation stay as they are. What `change` raises is raised
-        here, and NoUserError, NoGroupError, and RemoveAdminError when nobody would be an administrator any more.
+        Name, password and time of creation stay as they are. Raises what `change` raises, NoUserError, NoGroupError,
+        and RemoveAdminError if no administrator would be left.
         `change` may be called more than once.
         """
         ...
@@ -45,7 +45,7 @@ class AccountStore(Protocol):
         ...
 
     async def remove_user(self, name: str) -> None:
-        """Forget a user and every token of theirs. Raises NoUserError, and RemoveAdminError for the last of them."""
+        """Delete a user with their tokens. Raises NoUserError, and RemoveAdminError for the last administrator."""
         ...
 
     async def groups(self) -> tuple[Group, ...]:
@@ -61,29 +61,29 @@ class AccountStore(Protocol):
         ...
 
     async def add_group(self, group: Group) -> None:
-        """Remember a group. Raises ConflictGroupError for a name that exists."""
+        """Add a group. Raises ConflictGroupError for a name that exists."""
         ...
 
     async def change_group(self, name: str, change: Callable[[Group], Group]) -> Group:
-        """Replace what is remembered of a group by what `change` makes of it, as with `change_user`.
+        """Replace a group by what `change` returns for it, as `change_user` does.
 
-        Raises NoGroupError, and RemoveAdminError when nobody would be an administrator any more.
+        Raises NoGroupError, and RemoveAdminError if no administrator would be left.
         """
         ...
 
     async def remove_group(self, name: str) -> None:
-        """Forget a group; its members are members no longer. Raises NoGroupError and RemoveAdminError."""
+        """Delete a group and its memberships. Raises NoGroupError and RemoveAdminError."""
         ...
 
     async def add_token(self, token: Token, *, is_foretold: bool = False) -> None:
-        """Remember a token, and forget those of its owner that have expired. Raises NoUserError.
+        """Add a token, and delete expired tokens of its owner. Raises NoUserError.
 
-        Raises ConflictTokenError for one that is there already, and for a foretold one also if it was there before.
+        Raises ConflictTokenError for one that exists, and for a foretold one also if it existed before.
         """
         ...
 
     async def token(self, digest: str) -> tuple[Token, User] | None:
-        """Return a token and whose it is, expired or not."""
+        """Return a token with its owner, expired or not."""
         ...
 
     async def tokens(self, user: str) -> tuple[Token, ...]:
@@ -91,9 +91,9 @@ class AccountStore(Protocol):
         ...
 
     async def revoke(self, digest: str) -> bool:
-        """Forget a token; return whether there was one."""
+        """Delete a token; return whether it existed."""
         ...
 
     async def revoke_all(self, user: str, *, is_application: bool | None = None) -> int:
-        """Forget a user's tokens, or only logins, or only those of applications; return how many there were."""
+        """Delete a user's tokens, or only logins, or only those of applications; return how many there were."""
         ...

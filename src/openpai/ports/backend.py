@@ -1,9 +1,8 @@
-"""What the platform asks of anything that can run tasks, and what it promises in return.
+"""The interface of backends, which run tasks, and what they promise.
 
-A backend decides nothing: it makes the world agree with its actions and reports what it sees.
-Actions are idempotent. Everything it reports it can report again until a `ForgetTask` arrives, so a server that
-dies between hearing and writing loses nothing. Tasks outlive the server: after a restart `observe` lists what is
-still there, with the real exit code of whatever ended in between.
+A backend decides nothing: it carries out actions and reports what it sees. Actions are idempotent. A backend repeats
+its reports until a `ForgetTask` arrives, so a server that dies between reading and saving one loses nothing. Tasks
+outlive the server: after a restart `observe` lists what is still there, with the real exit code of ended tasks.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ class Mount:
 
     name: str
     source: str
-    """A directory of the node, or for a `filesystem` what is mounted from the network: `:/export`, `//host/share`."""
+    """A directory of the node, or the source of a network `filesystem`: `:/export`, `//host/share`."""
     mount_path: str
     is_read_only: bool = False
     folder: str = ""
-    """The folder below a local source that the task sees instead of all of it; made when it is not there."""
+    """The folder below a local source that the task sees instead of all of it; created if it is missing."""
     filesystem: str = ""
     """nfs or cifs; empty for a directory of the node."""
     options: str = field(default="", repr=False)
-    """How a network file system is mounted, credentials included."""
+    """Mount options of a network file system, with credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchTask:
-    """Make this task attempt run, unless it already did or a newer grant holds one of its devices."""
+    """Start this task attempt, unless it ran before or a newer grant holds one of its devices."""
 
     key: AttemptKey
     grant: int
@@ -53,11 +52,11 @@ class LaunchTask:
     memory_mb: int
     image: str
     commands: str = field(repr=False)
-    """The user's commands, rendered with secrets: the text of the script the user's shell runs."""
+    """The user's commands, rendered with secrets: the script that the user's shell runs."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The task's own variables."""
     shared_env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables of all tasks of the job; one in `env` counts before one of the same name here.
+    """Variables of all tasks of the job; `env` overrides them.
 
     They are up to a megabyte, and the same object in the launches of thousands of tasks: copy them for a task only when
     it starts.
@@ -67,20 +66,20 @@ class LaunchTask:
     infiniband: bool = False
     auth: RegistryAuth | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Who and what, for people who look at the machine: `user`, `job`, `role`, `index`."""
+    """Labels for people who inspect the node: `user`, `job`, `role`, `index`."""
     grace_s: float = 30.0
-    """How long the task may take to end after SIGTERM before it is killed."""
+    """How long the task may run on after SIGTERM before it is killed."""
     hosts: str = field(default="", repr=False)
-    """Text of the file that PAI_HOSTS_FILE names inside the task; the backend sets both unless it is empty."""
+    """Content of the file that PAI_HOSTS_FILE names inside the task; empty for neither file nor variable."""
     submitted_at_ms: int = 0
-    """When the job was submitted: an account of its owner's name that is younger belongs to another user."""
+    """When the job was submitted; a newer account with the owner's name belongs to another user."""
     mounts: tuple[Mount, ...] = ()
-    """Storages; the variable PAI_STORAGE_ and its name gives the task the path of each."""
+    """Storages; the task finds the path of each in the variable PAI_STORAGE_NAME."""
 
 
 @dataclass(frozen=True, slots=True)
 class KillTask:
-    """Make this task attempt end: SIGTERM, then SIGKILL after `grace_s`. Reports ABSENT if there is nothing."""
+    """End this task attempt: SIGTERM, then SIGKILL after `grace_s`. Reports ABSENT if there is nothing."""
 
     key: AttemptKey
     grace_s: float = 30.0
@@ -88,7 +87,7 @@ class KillTask:
 
 @dataclass(frozen=True, slots=True)
 class ForgetTask:
-    """The end of this task attempt is recorded: remove what is left of it, but keep its logs."""
+    """Remove what is left of this task attempt, whose end is saved; its logs stay."""
 
     key: AttemptKey
 
@@ -98,25 +97,25 @@ Action = LaunchTask | KillTask | ForgetTask
 
 @dataclass(frozen=True, slots=True)
 class TaskSeen:
-    """A task attempt as a backend sees it: running while `exit` is None, else over."""
+    """A task attempt as a backend sees it: running while `exit` is None, ended otherwise."""
 
     key: AttemptKey
     grant: int
     started_at_ms: int | None
     exit: ExitReport | None = None
     message: str = ""
-    """What is being done so that it may begin, in a sentence; empty when there is nothing to say."""
+    """The current step of its start, in a sentence; may be empty."""
     step: str = ""
-    """What kind of step that is, a CamelCase word, where the job's events should tell it; empty for mere progress."""
+    """A CamelCase word for a step that becomes an event of the job; empty for mere progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """A machine as a backend sees it."""
+    """A node as a backend sees it."""
 
     name: str
     address: str
-    """Where tasks on other nodes reach it: an IP address."""
+    """The IP address under which tasks on other nodes reach it."""
     cpus: int
     memory_mb: int
     gpus: int = 0
@@ -132,9 +131,9 @@ class Backend(Protocol):
 
     Promises, each held by the contract suite:
     - a task attempt runs at most once, however often it is launched and however often the server dies;
-    - a launch whose grant is older than the newest grant heard for one of its devices is not started and is
+    - a launch whose grant is older than the newest known grant of one of its devices is not started and is
       reported as STALE_GRANT;
-    - `apply` returns soon: slow work (pulling an image, a grace period) goes on in the background and ends in news;
+    - `apply` returns soon: slow work (pulling an image, a grace period) runs in the background;
     - an exit is reported by `news` and by `observe` until the attempt is forgotten;
     - after KillTask, an exit is reported within the grace period plus a few seconds, ABSENT if there is nothing,
       and no process of the task is left;
@@ -142,7 +141,7 @@ class Backend(Protocol):
     """
 
     async def open(self) -> None:
-        """Get ready, and take up again whatever an earlier server left running."""
+        """Get ready, and adopt the tasks that an earlier server left running."""
         ...
 
     async def close(self) -> None:
@@ -150,17 +149,17 @@ class Backend(Protocol):
         ...
 
     async def nodes(self) -> tuple[NodeSeen, ...]:
-        """Return every machine as it is now."""
+        """Return every node as it is now."""
         ...
 
     async def apply(self, actions: Sequence[Action]) -> None:
-        """Start making the world agree with `actions`, in order. Doing it twice is harmless."""
+        """Start to carry out `actions`, in order. Repeating them is harmless."""
         ...
 
     async def observe(self) -> tuple[TaskSeen, ...]:
-        """Return every task attempt that is there now: running, or over and not forgotten."""
+        """Return every task attempt that runs, or that ended and is not forgotten."""
         ...
 
     async def news(self) -> tuple[TaskSeen, ...]:
-        """Wait until something changed since the last call and return it, many changes at once if there are."""
+        """Wait for changes since the last call and return them, many at once if there are."""
         ...

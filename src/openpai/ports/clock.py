@@ -1,4 +1,4 @@
-"""Where time and identity come from, so that a test can make it Tuesday."""
+"""The sources of time and of identifiers, which tests replace."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """A wall clock."""
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch."""
@@ -14,8 +14,8 @@ class Clock(Protocol):
 
 
 class Identities(Protocol):
-    """Gives out names that were never given before."""
+    """Generates unique identifiers."""
 
     def new(self) -> str:
-        """Return 32 lower-case hexadecimal digits; later names sort after earlier ones."""
+        """Return 32 lower-case hexadecimal digits; later identifiers sort after earlier ones."""
         ...

@@ -1,4 +1,4 @@
-"""Those who vouch for people: single sign-on and directories. What they say about somebody, and how they are asked."""
+"""Identity providers: single sign-on and directories, and what they report about a user."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from openpai.ports.store import Sealed
 
 @dataclass(frozen=True, slots=True)
 class Vouched:
-    """Somebody whom an identity provider vouches for, as it describes them now."""
+    """A user as an identity provider describes them."""
 
     source: str
     """oidc or ldap."""
     subject: str = field(repr=False)
-    """What the provider calls them, unchanging, with the provider's own name where there may be several."""
+    """The provider's permanent identifier of the user, with the issuer where there may be several."""
     name: str
     """The user name for a new account; ignored after the first login."""
     email: str = ""
     groups: frozenset[str] = frozenset()
-    """The provider's names of the groups they are in; those that a group of ours names as `externalName` count."""
+    """The provider's names of their groups; only those that one of our groups has as `externalName` count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A login on its way: where to send the browser, and what it must bring back."""
+    """A login that has started: where to send the browser, and what it must bring back."""
 
     url: str
     keepsake: str = field(repr=False)
@@ -39,11 +39,11 @@ class Finished:
 
     person: Vouched
     back: Mapping[str, str]
-    """What was given to `start`, to go on where the login began."""
+    """The value given to `start`: where to continue after the login."""
 
 
 class SignOnFailed(Exception):
-    """The provider did not let somebody in, or its answer cannot be trusted; the sentence is for that person."""
+    """The provider refused the login, or its answer cannot be trusted; the message is for the user."""
 
     def __init__(self, message: str, back: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -52,11 +52,11 @@ class SignOnFailed(Exception):
 
 
 class SingleSignOn(Protocol):
-    """Lets a provider's web page log people in."""
+    """Logs users in at the web page of a provider."""
 
     @property
     def label(self) -> str:
-        """Return what the button says, such as the name of the organisation."""
+        """Return the label of the login button, such as the name of the organisation."""
         ...
 
     async def start(self, redirect_uri: str, back: Mapping[str, str]) -> Started:
@@ -73,20 +73,20 @@ class SingleSignOn(Protocol):
 
 
 class PasswordDirectory(Protocol):
-    """Knows people by a name and a password."""
+    """Checks names and passwords."""
 
     async def check(self, name: str, password: str) -> Vouched | None:
-        """Return who that is, None for a wrong name or password. Raises Unavailable when it does not answer."""
+        """Return the user, None for a wrong name or password. Raises Unavailable when it does not answer."""
         ...
 
 
 class Sealer(Protocol):
-    """Makes values unreadable and unchangeable to those who carry them."""
+    """Encrypts and signs values that others carry."""
 
     def seal(self, secrets: Mapping[str, Any]) -> Sealed | None:
         """Return values encrypted, None when there are none."""
         ...
 
     def open(self, sealed: Sealed | None) -> dict[str, Any]:
-        """Return what was sealed; raise Refused for what was not sealed by us."""
+        """Return what was sealed; raise Refused for anything that this platform did not seal."""
         ...

@@ -1,4 +1,4 @@
-"""How the logs of a task attempt are read: during its life, after it, and after the server was restarted.
+"""Reading the logs of a task attempt: while it runs, after its end, and after a restart of the server.
 
 A log is bytes in named streams. Offsets count from the first byte the task ever wrote to that stream.
 """
@@ -12,14 +12,14 @@ from typing import Final, Protocol
 from openpai.lifecycle.model import AttemptKey
 
 STREAMS: Final = ("stdout", "stderr", "runtime")
-"""What the user's program wrote to either stream, and what the platform's own script has to say."""
+"""The two output streams of the user's program, and the messages of the platform's wrapper."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
     """A piece of one stream: `data` begins at `offset`; `size` is how long the stream is now.
 
-    It begins behind the offset that was asked for where a part of a log that grew too large was cut out.
+    Where a part of an oversized log was cut out, it begins after the requested offset.
     """
 
     stream: str
@@ -37,7 +37,7 @@ class Moment:
 
 
 class LogReader(Protocol):
-    """Reads logs. A stream nobody wrote to is empty; an attempt without logs raises Refused NoTaskLogError."""
+    """Reads logs. A stream without output is empty; an attempt without logs raises Refused NoTaskLogError."""
 
     async def streams(self, key: AttemptKey) -> tuple[str, ...]:
         """Return the names of the streams this attempt has."""
@@ -48,18 +48,17 @@ class LogReader(Protocol):
         ...
 
     async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
-        """Return how the streams grew, as far as somebody looked, oldest first."""
+        """Return the measured sizes of the streams over time, oldest first."""
         ...
 
     async def remove(self, keys: Sequence[AttemptKey]) -> None:
-        """Let go of the logs of these attempts, which are over; harmless where there are none."""
+        """Delete the logs of these ended attempts; harmless if there are none."""
         ...
 
     def follow(self, key: AttemptKey, streams: tuple[str, ...], offsets: dict[str, int]) -> AsyncIterator[LogChunk]:
         """Yield pieces as they are written, until the attempt has ended and every stream is read to its end.
 
-        A piece begins behind the end of the one before where a part of the log was cut out.
-
-        Holds no thread per reader; a reader hears of new bytes within a second.
+        Where a part of the log was cut out, a piece begins after the end of the one before. Readers hold no thread,
+        and get new bytes within a second.
         """
         ...

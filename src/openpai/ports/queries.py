@@ -1,6 +1,6 @@
-"""What the platform can be asked about its jobs.
+"""Queries about jobs.
 
-The answers are plain rows, shaped for lists and details; nothing of a database leaks out of them.
+The answers are plain rows, shaped for lists and details, without anything of a database in them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in the list: the job it stands behind, and what that job is ordered by."""
+    """A position in the list: after this job, whose values of the sort keys are given."""
 
     value: str | int | None
     job: str
@@ -115,14 +115,14 @@ class JobFilter:
     jobPriority; jobs without a value for it go last ascending and first descending."""
     is_ascending: bool = False
     after: Cursor | None = None
-    """List what comes after this place; cheap however far away that is, as an offset is not."""
+    """List the jobs after this position; unlike an offset, its cost does not grow with the distance."""
     offset: int = 0
     limit: int = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """A page of jobs; `total` counts all that match, or is None when it was not asked for."""
+    """A page of jobs; `total` counts all that match, or is None when it was not requested."""
 
     jobs: tuple[JobRow, ...]
     total: int | None
@@ -131,7 +131,7 @@ class JobPage:
 
 
 class JobQueries(Protocol):
-    """What entrances ask about jobs."""
+    """The queries of entrances about jobs."""
 
     async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
         """Return one page of jobs. A total that takes long to count may be some seconds old."""
@@ -146,7 +146,7 @@ class JobQueries(Protocol):
         ...
 
     async def running(self) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
-        """Return every task attempt that holds something, with its job."""
+        """Return every task attempt that holds resources, with its job."""
         ...
 
     async def config(self, job: str) -> str | None:
@@ -164,12 +164,12 @@ class JobQueries(Protocol):
     async def task_attempts(self, job: str, job_attempt: int, task: TaskId | None = None) -> tuple[TaskAttemptRow, ...]:
         """Return every task attempt of one job attempt, or of one task in it, by role, index and attempt.
 
-        Tasks never granted have none.
+        Tasks that were never granted have none.
         """
         ...
 
     async def events(self, job: str, kind: str | None = None, *, reason: str | None = None) -> tuple[EventRow, ...]:
-        """Return a job's events, newest first; only "Normal" or "Warning" ones, or those of one reason, if asked."""
+        """Return a job's events, newest first; only "Normal" or "Warning" ones, or those of one reason, if given."""
         ...
 
     async def set_tag(self, job: str, tag: str) -> None:
@@ -181,11 +181,11 @@ class JobQueries(Protocol):
         ...
 
     async def archive(self, job: str, at_ms: int) -> bool:
-        """Put a job away, so that its name is free; return False for one that is not final."""
+        """Archive a job, so that its name is free; return False for one that is not final."""
         ...
 
     async def unarchive(self, job: str) -> None:
-        """Give an archived job its name back; raise Refused ConflictJobError when that is taken. Else harmless."""
+        """Unarchive a job; raise Refused ConflictJobError when its name is taken. Harmless for other jobs."""
         ...
 
     async def attempt_keys(self, job: str) -> tuple[AttemptKey, ...]:
@@ -193,5 +193,5 @@ class JobQueries(Protocol):
         ...
 
     async def delete(self, job: str) -> bool:
-        """Forget a job and everything about it but the hours it used; return False for one that is not final."""
+        """Delete a job and everything about it except the hours it used; return False for one that is not final."""
         ...

@@ -1,7 +1,7 @@
-"""Storages: named places for data that jobs mount and people browse.
+"""Storages: named places for data that jobs mount and users browse.
 
-A storage is granted to groups. What is secret about it is sealed when it comes in and opened only to connect; no
-promise here gives it back. An area is what one person sees of a storage: paths in it are relative, and none leads out.
+A storage is granted to groups. Its credentials are sealed when it is created and opened only to connect; no method
+returns them. An area is the part of a storage that one user sees: paths in it are relative and never lead out of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Storage:
     name: str
     kind: str
     data: Mapping[str, Any]
-    """Where it is: path, server, bucket, container, ...; nothing secret."""
+    """Its location: path, server, bucket, container, ...; nothing secret."""
     sealed: Sealed | None = field(default=None, repr=False)
     """Its credentials, encrypted; never shown."""
     is_read_only: bool = False
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that was tried to find out whether a storage works, and how that went, in a sentence."""
+    """One step of the test of a storage, and its result in a sentence."""
 
     what: str
     is_ok: bool
@@ -52,7 +52,7 @@ class Step:
 
 
 class StorageStore(Protocol):
-    """Remembers storages."""
+    """Stores storages and their grants."""
 
     async def storages(self) -> tuple[Storage, ...]:
         """Return all storages by name."""
@@ -63,39 +63,39 @@ class StorageStore(Protocol):
         ...
 
     async def add_storage(self, storage: Storage) -> None:
-        """Remember a storage. Raises ConflictStorageError for a name that exists."""
+        """Add a storage. Raises ConflictStorageError for a name that exists."""
         ...
 
     async def change_storage(self, storage: Storage) -> None:
-        """Replace what is remembered of a storage. Raises NoStorageError."""
+        """Replace a storage. Raises NoStorageError."""
         ...
 
     async def remove_storage(self, name: str) -> None:
-        """Forget a storage and every grant of it; the data stays where it is. Raises NoStorageError."""
+        """Delete a storage and every grant of it; the data stays where it is. Raises NoStorageError."""
         ...
 
     async def grant_storage(self, name: str, group: str, *, is_default: bool = False) -> None:
-        """Let a group use a storage, as its default one if so wished. Raises NoStorageError, NoGroupError."""
+        """Grant a storage to a group, as a default one on request. Raises NoStorageError, NoGroupError."""
         ...
 
     async def revoke_storage(self, name: str, group: str) -> None:
-        """Let a group use a storage no longer. Raises NoGroupError; harmless when it could not."""
+        """Revoke a grant. Raises NoGroupError; harmless if there is none."""
         ...
 
     async def groups_of_storage(self, name: str) -> tuple[str, ...]:
-        """Return the groups that may use a storage."""
+        """Return the groups that a storage is granted to."""
         ...
 
 
 class Area(Protocol):
-    """What one person sees of a storage. Raises NoFileError, Refused for what cannot be, Unavailable."""
+    """The part of a storage that one user sees. Raises NoFileError, Refused for impossible requests, Unavailable."""
 
     async def list(self, path: str) -> tuple[Entry, ...]:
-        """Return what is in a directory, by name. The area's own directory is there even before anything is in it."""
+        """Return the entries of a directory, by name. The root of an area exists even while it is empty."""
         ...
 
     async def entry(self, path: str) -> Entry:
-        """Return what is known of a file or directory."""
+        """Return size, time and kind of a file or directory."""
         ...
 
     def read(self, path: str, start: int, end: int) -> AsyncIterator[bytes]:
@@ -103,7 +103,7 @@ class Area(Protocol):
         ...
 
     async def write(self, path: str, content: AsyncIterator[bytes]) -> int:
-        """Make or replace a file and return its size; one that breaks off leaves what was there before."""
+        """Create or replace a file and return its size; an interrupted upload leaves the old file."""
         ...
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
@@ -112,7 +112,7 @@ class Area(Protocol):
 
 
 class Storages(Protocol):
-    """The storages there are, and ways into them."""
+    """The storages, and access to them."""
 
     async def all(self) -> tuple[Storage, ...]:
         """Return all storages by name."""
@@ -123,33 +123,33 @@ class Storages(Protocol):
         ...
 
     async def add(self, document: Mapping[str, Any]) -> Storage:
-        """Remember a storage as a document describes it. Raises InvalidParametersError with every fault."""
+        """Add a storage that a document describes. Raises InvalidParametersError with every fault."""
         ...
 
     async def change(self, name: str, document: Mapping[str, Any]) -> Storage:
-        """Replace a storage. When no credentials are given, those it has stay as long as the place stays the same."""
+        """Replace a storage. Without credentials in the document, the old ones stay if the location is the same."""
         ...
 
     async def remove(self, name: str) -> None:
-        """Forget a storage; the data stays where it is."""
+        """Delete a storage; the data stays where it is."""
         ...
 
     async def grant(self, name: str, group: str, *, is_default: bool = False) -> None:
-        """Let a group use a storage."""
+        """Grant a storage to a group."""
         ...
 
     async def revoke(self, name: str, group: str) -> None:
-        """Let a group use a storage no longer."""
+        """Revoke a grant."""
         ...
 
     async def groups(self, name: str) -> tuple[str, ...]:
-        """Return the groups that may use a storage."""
+        """Return the groups that a storage is granted to."""
         ...
 
     async def check(self, name: str) -> Sequence[Step]:
-        """Connect to a storage and try it; return what was tried, up to the first thing that failed."""
+        """Connect to a storage and test it; return the steps up to the first that failed."""
         ...
 
     async def area(self, name: str, user: str) -> Area:
-        """Return what a user sees of a storage; it may not be there, which is found out by using it."""
+        """Return the area of a user in a storage; whether it can be reached shows at the first use."""
         ...

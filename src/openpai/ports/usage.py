@@ -1,4 +1,4 @@
-"""Limits and what was used: quotas, the account of hours, and the audit log."""
+"""Quotas, used hours, and the audit log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIMITS: Final = ("gpus_running", "gpus_per_job", "jobs_unfinished", "gpu_hours_p
 
 
 class BeyondQuota(Exception):
-    """One more job would be one too many for `quota`: for the `count` of unfinished ones, or for the GPU hours used."""
+    """`quota` has no room for one more job: `count` jobs are unfinished, or `gpu_hours` are used."""
 
     def __init__(self, quota: Quota, count: int = 0, gpu_hours: float | None = None) -> None:
         super().__init__(f"{count} unfinished jobs, {gpu_hours} GPU hours, and {quota} allowed")
@@ -23,7 +23,7 @@ class BeyondQuota(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UseRow:
-    """What was used on one day (UTC) by one user in one virtual cluster."""
+    """The use of one user in one virtual cluster on one day (UTC)."""
 
     day: str
     """YYYY-MM-DD."""
@@ -37,7 +37,7 @@ class UseRow:
 
 @dataclass(frozen=True, slots=True)
 class RunTimeRow:
-    """How long the last attempt of a job ran that is over."""
+    """How long the last attempt of a finished job ran."""
 
     user: str
     name: str
@@ -49,24 +49,24 @@ class RunTimeRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """Somebody did, or tried to do, something that changes the platform."""
+    """A request that changed the platform, or tried to."""
 
     at_ms: int
     actor: str
-    """Who; empty for a guest."""
+    """The user; empty for a guest."""
     action: str
     """The action's name in `access.table`, such as `group.change`."""
     target: str
-    """What it was done to, such as `team-a` or `alice~train`."""
+    """What the request was about, such as `team-a` or `alice~train`."""
     owner: str = ""
-    """Whose thing it was: they may read the entry too."""
+    """The owner of that, who may read the entry too."""
     via: str = ""
     """`login`, or the name of an application token."""
     address: str = ""
     status: int = 200
-    """How it was answered."""
+    """The result of the request."""
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """What of the request is worth keeping; never a secret."""
+    """Details of the request, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class AuditFilter:
     actions: tuple[str, ...] = ()
     target: str = ""
     concerning: str = ""
-    """Entries made by this user or about something that is theirs."""
+    """Entries by this user or about something that belongs to them."""
     from_ms: int | None = None
     to_ms: int | None = None
     before_id: int | None = None
@@ -93,18 +93,18 @@ class AuditFilter:
 
 
 class UsageStore(Protocol):
-    """Remembers quotas and the audit log, and counts what was used."""
+    """Stores quotas and the audit log, and adds up use."""
 
     async def quotas(self) -> tuple[Quota, ...]:
         """Return all quotas, by virtual cluster and user."""
         ...
 
     async def set_quota(self, quota: Quota, limits: Collection[str] = LIMITS) -> None:
-        """Remember or replace the quota of one user in one virtual cluster; of one there is, only these limits."""
+        """Set the quota of one user in one virtual cluster; other limits of an existing quota stay."""
         ...
 
     async def remove_quota(self, virtual_cluster: str, user: str) -> bool:
-        """Forget a quota; return whether there was one."""
+        """Delete a quota; return whether it existed."""
         ...
 
     async def unfinished(self, user: str) -> Mapping[str, int]:
@@ -116,20 +116,20 @@ class UsageStore(Protocol):
         ...
 
     async def gpu_hours_this_month(self, user: str, now_ms: int) -> Mapping[str, float]:
-        """Return the GPU hours of a user since the first of the month (UTC), by virtual cluster; cheap to ask.
+        """Return the GPU hours of a user since the first of the month (UTC), by virtual cluster, quickly.
 
-        They are those that `use` counts, for what still runs until now.
+        The same hours as in `use`, with those of running jobs until now.
         """
         ...
 
     async def use(
         self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()
     ) -> tuple[UseRow, ...]:
-        """Return what was held between two times, by day, user and virtual cluster; what still runs counts too."""
+        """Return the use between two times by day, user and virtual cluster, running jobs included."""
         ...
 
     async def run_times(self, limit: int) -> tuple[RunTimeRow, ...]:
-        """Return how long jobs ran that are over, of the `limit` submitted last; those that ended last come last."""
+        """Return how long finished jobs ran, of the `limit` submitted last, in the order of their ends."""
         ...
 
     async def note(self, entry: AuditEntry) -> None:
@@ -141,5 +141,5 @@ class UsageStore(Protocol):
         ...
 
     async def forget_audit(self, before_ms: int) -> int:
-        """Remove entries made before that time, oldest first and some at a time; return how many there were."""
+        """Delete entries older than that time, in batches; return how many there were."""
         ...

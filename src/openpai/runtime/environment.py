@@ -1,15 +1,15 @@
 """The environment a task starts with: its own name, its peers, and where they listen.
 
 Everything is decided at placement, before any task starts, so a task needs no barrier to learn its peers' addresses.
-Variables carry the task role's name as the job file spells it. OpenPAI's own runtime spelled it in lower case without
-anything but letters and digits in the variables about the network; where that differs, both spellings are set.
+Names of variables contain the task role's name as in the job file. In variables about the network, OpenPAI's runtime
+used the name in lower case with only its letters and digits; where the two differ, both variables are set.
 
-Every program that a task starts is given a copy of its environment, and a shell needs 80 ms to read one of a megabyte:
-thousands of tasks would do nothing else. So the variables about single peers are given whole while they fit into
-`PEERS_BYTES_MAX`, which is enough for about 500 tasks with four ports each. In a larger job only the first are given,
-from index 0 of every role upwards, as far as `FIRST_PEERS_BYTES` reach. A list that would be too long as one string
-(128 KiB on Linux) is left out whole: half a list would be a lie. The complete list is always in the file that
-`PAI_HOSTS_FILE` names, one line per task: role, index, address, then `label=port,port` for each label.
+Every program that a task starts gets a copy of its environment, and a shell needs 80 ms to read one of a megabyte,
+which adds up with thousands of tasks. All variables about single peers are set while they fit into `PEERS_BYTES_MAX`,
+which is enough for about 500 tasks with four ports each. In a larger job only the first are set, from index 0 of every
+role upwards, within `FIRST_PEERS_BYTES`. A list that would be too long as one string (128 KiB on Linux) is left out.
+The complete list is always in the file that `PAI_HOSTS_FILE` names, one line per task: role, index, address, then
+`label=port,port` for each label.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from openpai.protocol.peer_variables import FIRST_PEERS_BYTES, PEERS_BYTES_MAX
 BYTES_MAX: Final = 768 << 10
 STRING_BYTES_MAX: Final = 128 << 10
 _RESERVED_BYTES: Final = 64 << 10
-"""Room for a task's own variables and for what a machine adds (PATH, HOME, ...)."""
+"""Bytes for a task's own variables and for those that a node adds (PATH, HOME, ...)."""
 _POINTER_BYTES: Final = 8
 
 SSH_LABEL: Final = "ssh"
@@ -44,7 +44,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """What of a job its tasks may know: every task has a peer entry, itself included."""
+    """The values of a job that its tasks get; every task has a peer entry, itself included."""
 
     user: str
     job_name: str
@@ -55,7 +55,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class Self:
-    """Which task the environment is for, which try it is, and which devices it was given."""
+    """The task that the environment is for: its name, its attempt, and its devices."""
 
     role: str
     index: int
@@ -65,19 +65,19 @@ class Self:
 
 
 def port_labels(resources: Resources) -> dict[str, int]:
-    """Return how many ports each label names; `ssh` and `http` are always there with at least one."""
+    """Return how many ports each label names; `ssh` and `http` always exist with at least one."""
     counts = {label: count for label, count in resources.ports.items() if count > 0}
     return {**counts, **{label: counts.get(label, 1) for label in (SSH_LABEL, HTTP_LABEL)}}
 
 
 class JobEnvironment:
-    """The environments of one job attempt's tasks; what they share is worked out once."""
+    """The environments of one job attempt's tasks; their common part is worked out once."""
 
     hosts: str
-    """Text of the file `PAI_HOSTS_FILE` names: the complete list of tasks, addresses and ports."""
+    """Content of the file that `PAI_HOSTS_FILE` names: the complete list of tasks, addresses and ports."""
 
     shared: Mapping[str, str]
-    """Variables that are the same for every task; a task's own count before them."""
+    """Variables that are the same for every task; a task's own override them."""
 
     def __init__(self, view: JobView) -> None:
         self._peers = {(peer.role, peer.index): peer for peer in view.peers}
@@ -88,7 +88,7 @@ class JobEnvironment:
     def of(self, task: Self) -> dict[str, str]:
         """Return the variables of one task beside those in `shared`.
 
-        Devices are numbered as the machine numbers them; a backend that renumbers them says so in its place.
+        Devices have the node's numbers; a backend that renumbers them replaces the variable.
         Raise KeyError for a task that is not among the peers.
         """
         peer = self._peers[task.role, task.index]
@@ -107,7 +107,7 @@ class JobEnvironment:
         return lists
 
     def _about_peers(self, view: JobView) -> Iterable[dict[str, str]]:
-        # Index 0 of every role first: a job too big for its environment still finds its masters there.
+        # Index 0 of every role first, since these are usually the masters that other tasks connect to.
         return (self._about_one(peer) for peer in sorted(view.peers, key=lambda peer: peer.index))
 
     def _about_one(self, peer: Peer) -> dict[str, str]:
@@ -176,7 +176,7 @@ def _about_self(task: Self, peer: Peer) -> dict[str, str]:
         "PAI_CONTAINER_SSH_PORT": ssh,
         "PAI_CONTAINER_HOST_PORT_LIST": "".join(f"{label}:{_listed(ports)};" for label, ports in peer.ports.items()),
         "CUDA_VISIBLE_DEVICES": devices,
-        # Without this CUDA numbers the fastest device first, and the numbers above would mean other devices.
+        # By default CUDA numbers the fastest device first, and the numbers above would name other devices.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "NVIDIA_VISIBLE_DEVICES": devices or "none",
     }
@@ -197,7 +197,7 @@ def _within_limits(job: dict[str, str], lists: dict[str, str], peers: Iterable[d
 
 
 def _about_those_that_fit(peers: Iterable[dict[str, str]], left: int) -> dict[str, str]:
-    """Return the variables about all peers, or about the first few when those about all are too large."""
+    """Return the variables about all peers, or about the first ones if those are too large."""
     everybody: dict[str, str] = {}
     first: dict[str, str] = {}
     size = 0

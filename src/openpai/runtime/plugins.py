@@ -1,9 +1,9 @@
-"""Runtime plugins as text: what a job asks to have run around a task's own commands.
+"""Runtime plugins: commands that a job asks to run before and after a task's own commands.
 
-A plugin comes from a prerequisite that names one and that the task role lists, or from the job's extras, in this order;
-what runs after the commands runs in the opposite order, and only when they succeeded. Each plugin's commands run in a
-shell of their own. Their first failure ends them and fails the task; `failurePolicy: ignore` turns both off. `cmd` is
-the plugin that runs something so far; `protocol.warnings` warns of the others.
+A plugin is named by a prerequisite that the task role lists, or by the job's extras, in this order. Commands that run
+after the task's run in the opposite order, and only if the task's commands succeeded. Each plugin's commands run in a
+shell of their own. Their first failure ends them and fails the task; `failurePolicy: ignore` turns both off. Only `cmd`
+runs something so far; `protocol.warnings` warns about the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from openpai.protocol.references import COMMAND_PLUGIN, entries, mapping
 from openpai.runtime.script import in_subshell
 
 STORAGE_PLUGIN: Final = "teamwise_storage"
-"""OpenPAI's old way to ask for storages; it is read where storages are, and runs nothing here."""
+"""OpenPAI's old way to ask for storages. `orchestrator.job_storages` reads it; it runs nothing here."""
 _EVENTS: Final = {"taskStarts": "preCommands", "taskSucceeds": "postCommands"}
 
 
@@ -28,7 +28,7 @@ class _Plugin:
     is_failure_ignored: bool = False
 
     def commands(self, moment: str) -> tuple[str, ...]:
-        """Return the commands for `preCommands` or `postCommands`, whichever way they were written."""
+        """Return the commands in `preCommands` or `postCommands`, which may be a text or a list."""
         listed = list(_texts(self.parameters.get(moment)))
         for callback in map(mapping, entries(self.parameters.get("callbacks"))):
             if _EVENTS.get(str(callback.get("event"))) == moment:
@@ -48,7 +48,7 @@ def with_plugins(spec: JobSpec, role_name: str, commands: str, render: Callable[
             before.append(_block(plugin, plugin.commands("preCommands"), render))
             after.insert(0, _block(plugin, plugin.commands("postCommands"), render))
     ending = [block for block in after if block]
-    # An `exit 0` among the task's own commands must not skip what follows a success.
+    # An `exit 0` in the task's own commands must not skip the commands after a success.
     own = in_subshell(commands) if ending else commands
     return "\n".join([*(block for block in before if block), own, *ending])
 
@@ -92,7 +92,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _block(plugin: _Plugin, commands: tuple[str, ...], render: Callable[[str], str]) -> str:
-    # As in OpenPAI, a shell of its own: an `exit 0` must not skip the task, nor a `cd` or an `export` change it.
+    # As in OpenPAI, in a shell of its own: an `exit 0`, `cd` or `export` must not affect the task.
     text = "\n".join(render(command).strip() for command in commands)
     if not text:
         return ""
