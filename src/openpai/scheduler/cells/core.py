@@ -83,6 +83,15 @@ class Hived:
         """Return why a gang could never run, even if everything were free and healthy, or None."""
         return refusal(self.cluster, request)
 
+    def could_run(self, request: GangRequest) -> bool:
+        """Return whether a gang breaks no rule and has room if everything is free; quick for one like another."""
+        shape = shape_of(request)
+        if shape not in self._sound:
+            if refusal(self.cluster, request) is not None:
+                return False
+            _remember(self._sound, shape, True)
+        return True
+
     def schedule(self, request: GangRequest, now_ms: int | None = None) -> Decision:
         """Return where the gang can run and which gangs must leave, or why it must wait. Refuses a broken rule."""
         self.roll_back()

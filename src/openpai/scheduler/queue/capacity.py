@@ -8,6 +8,7 @@ from typing import Final
 
 from openpai.protocol.wording import joined, plural
 from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.feasibility import broken_rule, chain_places, largest_part, places_in, too_large
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest
 from openpai.scheduler.cells.wording import ResourceUnit, amount_text, ask_text, share_text
@@ -38,36 +39,38 @@ class _Fault:
     """Whether each of its members fits alone."""
 
 
-def refuse(cluster: Cluster, skus: Skus, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
+def refuse(core: Hived, skus: Skus, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
     """Return why a gang could not run even if everything were free and healthy, or None.
 
     `usable` names the virtual clusters that may be recommended; None means all of them.
     """
-    fault = _fault(cluster, skus, gang)
+    fault = _fault(core, skus, gang)
     if fault is None:
         return None
     remedies = [fault.remedy] if fault.remedy else []
     if fault.is_of_gang and len(gang.asks) > 1:
         remedies.append("let its tasks start one by one (`extras: {gangAllocation: false}`)")
-    if others := _others(cluster, skus, gang, usable):
+    if others := _others(core, skus, gang, usable):
         remedies.append(f"submit it to virtual cluster {joined(others, 'or')}")
     return Refusal(fault.message, joined(remedies or ["ask an administrator for more"], "or"))
 
 
-def _others(cluster: Cluster, skus: Skus, gang: Gang, usable: Collection[str] | None) -> list[str]:
+def _others(core: Hived, skus: Skus, gang: Gang, usable: Collection[str] | None) -> list[str]:
     if gang.priority == OPPORTUNISTIC or gang.pinned_cell is not None:
         return []
-    names = (
-        name for name in sorted(cluster.shares) if name != gang.virtual_cluster and (usable is None or name in usable)
-    )
-    return [name for name in names if _fault(cluster, skus, replace(gang, virtual_cluster=name)) is None][:NAMED_MAX]
+    others = sorted(core.cluster.shares.keys() - {gang.virtual_cluster})
+    names = (name for name in others if usable is None or name in usable)
+    return [name for name in names if _fault(core, skus, replace(gang, virtual_cluster=name)) is None][:NAMED_MAX]
 
 
-def _fault(cluster: Cluster, skus: Skus, gang: Gang) -> _Fault | None:
+def _fault(core: Hived, skus: Skus, gang: Gang) -> _Fault | None:
+    cluster = core.cluster
     requests = requests_of(gang, skus)
     if isinstance(requests, str):
         return _not_countable(gang, requests)
     for request in requests:
+        if core.could_run(request):
+            continue
         if (message := broken_rule(cluster, request)) is not None:
             return _Fault(message, "")
         if (message := too_large(cluster, request)) is not None:

@@ -115,7 +115,7 @@ def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
 
 
 def _too_large(state: SchedulerState, gang: Gang, message: str) -> Reason:
-    refused = capacity.refuse(state.core.cluster, state.machines.skus, gang)
+    refused = capacity.refuse(state.core, state.machines.skus, gang)
     message, remedy = refused if refused is not None else (message, "smaller tasks")
     return Why.NO_NODE, message, remedy
 

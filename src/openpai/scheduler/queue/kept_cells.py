@@ -40,8 +40,8 @@ class KeptCells:
             waiting = state.queue.get(kept.gang)
             if waiting is None or not self._may_go_first(waiting, name):
                 state.keep(name, None)
-        for name, at_ms in list(state.again_ms.items()):
-            if self._now_ms >= at_ms:
+        if state.again_ms and self._now_ms >= min(state.again_ms.values()):
+            for name in [name for name, at_ms in state.again_ms.items() if self._now_ms >= at_ms]:
                 del state.again_ms[name]
                 state.queue.touch(name)
 

@@ -14,6 +14,12 @@ GangRequests = tuple[GangRequest, ...]
 
 def requests_of(gang: Gang, skus: Skus) -> GangRequests | str:
     """Return the requests of a gang, or why they cannot be counted in devices."""
+    if skus.latest is None or skus.latest[0] is not gang:
+        skus.latest = gang, _requests(gang, skus)
+    return skus.latest[1]
+
+
+def _requests(gang: Gang, skus: Skus) -> GangRequests | str:
     groups = _groups(gang)
     if isinstance(groups, str):
         return groups

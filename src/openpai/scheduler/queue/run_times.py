@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -139,11 +139,11 @@ class RunTimes:
 
     def note(self, gang: Gang, ran_ms: int, now_ms: int = 0) -> None:
         """Remember how long a gang ran that finished, and how good a guess about it would have been."""
-        self._compare(gang, ran_ms, now_ms)
-        name = gang.virtual_cluster
+        kinds, name = kinds_of(gang), gang.virtual_cluster
+        self._compare(gang, kinds, ran_ms, now_ms)
         self._finished[name] = self._finished.get(name, 0) + 1
         self._longest[name] = max(ran_ms, self._longest.get(name, 0))
-        for kind in kinds_of(gang):
+        for kind in kinds:
             # The kinds stay in the order in which gangs of them finished.
             latest = self._kinds.pop(kind, None) or _Latest()
             latest.note(gang.submitted_at_ms, ran_ms)
@@ -154,8 +154,8 @@ class RunTimes:
             if latest.running:
                 self._kinds[oldest] = latest
 
-    def _compare(self, gang: Gang, ran_ms: int, now_ms: int) -> None:
-        found = self._enough(gang, 0)
+    def _compare(self, gang: Gang, kinds: Iterable[Kind], ran_ms: int, now_ms: int) -> None:
+        found = self._enough(kinds, 0)
         if found is None:
             return
         latest, _, count, _ = found
@@ -165,10 +165,10 @@ class RunTimes:
         accuracy.close += guess <= CLOSE * max(1, ran_ms) and ran_ms <= CLOSE * guess
         accuracy.under += ran_ms > latest.ordered[-count + count * 3 // 4]
 
-    def _enough(self, gang: Gang, after_ms: int) -> tuple[_Latest, int, int, Kind] | None:
-        for kind in kinds_of(gang):
+    def _enough(self, kinds: Iterable[Kind], after_ms: int) -> tuple[_Latest, int, int, Kind] | None:
+        for kind in kinds:
             latest = self._kinds.get(kind)
-            if latest is not None:
+            if latest is not None and len(latest.ordered) >= ENOUGH:
                 first, count = latest.longer_than(after_ms)
                 if count >= ENOUGH:
                     return latest, first, count, kind
@@ -179,7 +179,7 @@ class RunTimes:
 
         Of those that ran longer than that, the share `quantile` ran no longer than the answer.
         """
-        found = self._enough(gang, after_ms)
+        found = self._enough(kinds_of(gang), after_ms)
         if found is None:
             return None
         latest, first, count, _ = found
@@ -188,24 +188,28 @@ class RunTimes:
     def begin(self, gang: Gang, since_ms: int) -> None:
         """A gang runs: how long so far says something about those submitted with it."""
         for kind in kinds_of(gang):
-            insort(self._kinds.setdefault(kind, _Latest()).running, (gang.submitted_at_ms, since_ms))
+            latest = self._kinds.get(kind)
+            if latest is None:
+                latest = self._kinds[kind] = _Latest()
+            insort(latest.running, (gang.submitted_at_ms, since_ms))
 
     def end(self, gang: Gang, since_ms: int) -> None:
         """The opposite of `begin`."""
+        pair = gang.submitted_at_ms, since_ms
         for kind in kinds_of(gang):
-            latest, pair = self._kinds.get(kind), (gang.submitted_at_ms, since_ms)
+            latest = self._kinds.get(kind)
             at = bisect_left(latest.running, pair) if latest is not None else 0
             if latest is not None and latest.running[at : at + 1] == [pair]:
                 del latest.running[at]
 
     def expected(self, gang: Gang, now_ms: int) -> int | None:
         """Return how long a gang should run that waits: as those like it that were submitted around the same time."""
-        found = self._enough(gang, 0)
+        found = self._enough(kinds_of(gang), 0)
         return None if found is None else found[0].near(gang.submitted_at_ms, now_ms)
 
     def quartiles(self, gang: Gang, after_ms: int = 0) -> tuple[int, int, str] | None:
         """Return the quartiles of run times longer than `after_ms`, and whose they are; None if there are too few."""
-        found = self._enough(gang, after_ms)
+        found = self._enough(kinds_of(gang), after_ms)
         if found is None:
             return None
         latest, first, count, kind = found

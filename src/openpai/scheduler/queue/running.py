@@ -123,7 +123,8 @@ class RunningGangs:
         """Remove a gang; its run time is recorded if it finished."""
         held = self.gangs.pop(gang, None)
         if held is not None:
-            self._count(held, -held.gpus(), -held.devices())
+            if len(held.left) < len(held.gang.asks):
+                self._count(held, -held.gpus(), -held.devices())
             if held.since_ms is not None:
                 self.run_times.end(held.gang, held.since_ms)
             if is_finished and held.since_ms is not None:
@@ -156,8 +157,6 @@ class RunningGangs:
         self._changes = []
 
     def _count(self, held: RunningGang, gpus: int, devices: int) -> None:
-        if not gpus and not devices:
-            return  # its members left one after the other
         self.limits.run(held.owner, gpus)
         self.ledger.expect(held.owner, devices)
         self._changes.append((held.owner, devices))

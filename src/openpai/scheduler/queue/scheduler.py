@@ -72,7 +72,7 @@ class HivedScheduler(Scheduler):
 
     def refusal(self, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
         """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
-        return capacity.refuse(self.core.cluster, self.state.machines.skus, gang, usable)
+        return capacity.refuse(self.core, self.state.machines.skus, gang, usable)
 
     def add(self, gang: Gang) -> None:
         """Add a gang to the queue. Adding one that waits or runs changes nothing."""

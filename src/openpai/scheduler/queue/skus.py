@@ -33,6 +33,8 @@ class Skus:
         cluster.skus = ChainMap(dict(self._given), self._found)
         self._counted: dict[tuple[object, ...], Counted] = {}
         """What asks come to that were counted before: most gangs ask for what others asked for."""
+        self.latest: tuple[Gang, tuple[GangRequest, ...] | str] | None = None
+        """The requests of the latest gang: one is checked and added right after each other."""
         self.version = 0
         """Incremented when a derived SKU changes."""
 
@@ -52,6 +54,7 @@ class Skus:
             if smallest != self._found.get(kind):
                 self._found[kind] = smallest
                 self._counted.clear()
+                self.latest = None
                 self.version += 1
 
     def of(self, kind: str) -> SkuSpec | None:

@@ -104,6 +104,8 @@ class Queue:
         """Groups that must be looked through though nothing was freed there."""
         self._seen: dict[str, int] = {}
         """What a group's count of things freed was when all of it was last looked through."""
+        self._all_seen = -1
+        """What the count of everything freed was when all groups were last looked through."""
         self._lane_of: dict[str, Lane] = {}
         self._waiting: dict[str, Waiting] = {}
         self._interruptible: dict[str, int] = {}
@@ -179,13 +181,16 @@ class Queue:
         `freed` counts what was freed, by group: a group where nothing was freed or added since it was last looked
         through is passed over. `given` counts what was given to anybody: rights may be smaller after that.
         """
+        anywhere = freed[""]
+        if anywhere == self._all_seen and not self._touched:
+            return
         worth: dict[str, int] = {}
         heap: list[tuple[OrderKey, str, Lane]] = []
         for group, lanes in self._groups.items():
             now = freed.get(group, 0)
             if self._interruptible.get(group):
-                now += freed.get("", 0)
-            if group in self._touched or self._seen.get(group) != now:
+                now += anywhere
+            if self._seen.get(group) != now or group in self._touched:
                 worth[group] = now
                 for lane in lanes.values():
                     heap += [(order_key(line[0][1]), user, lane) for user, line in lane.lines.items()]
@@ -201,6 +206,7 @@ class Queue:
             line = lane.lines.get(user)
             if line and line[0][1] is not waiting:
                 heappush(heap, (order_key(line[0][1]), user, lane))
+        self._all_seen = anywhere
         self._seen.update(worth)
         self._touched -= worth.keys()
 
