@@ -286,7 +286,7 @@ class Histories(RuleBasedStateMachine):
         fresh.set_limits(self.limits)
         for gang in list(self.scheduler.state.reserving):
             self.scheduler.reject(gang)
-        before = self._guarantees(), self._cells()
+        before = self._guarantees(), self._cells(), self.scheduler.borrowers()
         for gang, hints in self.scheduler.changed_hints().items():
             pairs = zip(self.running[gang], hints, strict=True)
             self.running[gang] = [at and at._replace(placement_hint=hint or at.placement_hint) for at, hint in pairs]
@@ -296,7 +296,7 @@ class Histories(RuleBasedStateMachine):
         for gang in self.gangs.keys() - self.running.keys():
             fresh.add(self.gangs[gang])
         self.scheduler = fresh
-        assert (self._guarantees(), self._cells()) == before
+        assert (self._guarantees(), self._cells(), self.scheduler.borrowers()) == before
 
     @rule()
     def restart_by_snapshot(self) -> None:

@@ -7,11 +7,15 @@ it is *promoted* where it runs: nothing is restarted, and its devices count towa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.model import OPPORTUNISTIC, Bind, GangRequest, State
+from openpai.scheduler.model import Gang, Spot
+from openpai.scheduler.queue.placement_hint import never_had_guarantee
+from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Waiting
@@ -27,10 +31,20 @@ def may_borrow(waiting: Waiting) -> bool:
     return gang.is_interruptible and gang.priority >= 0 and is_plain
 
 
+def as_borrower(own: GangRequest) -> GangRequest:
+    """Return what a gang asks of the core where it borrows: any idle devices, without a guarantee."""
+    return replace(own, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
+
+
+def was_borrowing(gang: Gang, requests: GangRequests, spots: Iterable[Spot | None]) -> bool:
+    """Return whether a gang that runs already borrowed its devices when its placement hints were written."""
+    hints = [spot.placement_hint for spot in spots if spot is not None]
+    return gang.is_interruptible and gang.priority >= 0 and len(requests) == 1 and never_had_guarantee(hints)
+
+
 def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> GangRequest | None:
     """Place a gang on idle devices promised to others, preempting no gang; None if there is no room."""
-    (own,) = waiting.requests
-    asked = replace(own, priority=OPPORTUNISTIC, is_lazily_preemptible=False)
+    asked = as_borrower(waiting.requests[0])
     shares = state.core.cluster.shares.get(asked.virtual_cluster, {}).values()
     # The number of devices it needs was computed for the types that its virtual cluster has.
     for kind in dict.fromkeys(share.chain.spec.leaf_type for share in shares):

@@ -8,6 +8,7 @@ level is 0 for a gang that lost its guarantee, and missing for one that never ha
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -79,6 +80,12 @@ def type_served(node_cell: NodeCell, placement_hint: str) -> str | None:
     if level is None or level > len(types):
         return None
     return types[level - 1] if level else NO_GUARANTEE
+
+
+def never_had_guarantee(placement_hints: Iterable[str]) -> bool:
+    """Return whether these are hints, and those of a gang without a guarantee that has not lost one either."""
+    levels = {level for chain, _, level in map(_parts_of, placement_hints) if chain}
+    return levels == {None}
 
 
 class HintedSpots:

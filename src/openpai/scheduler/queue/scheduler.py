@@ -21,6 +21,7 @@ from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Amount, Inspection, Scheduler, VcView
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
+from openpai.scheduler.queue.borrowing import as_borrower, was_borrowing
 from openpai.scheduler.queue.decision_round import Round
 from openpai.scheduler.queue.placement_hint import HintedSpots, current_hints
 from openpai.scheduler.queue.requests import GangRequests, requests_of, rough_requests_of
@@ -93,7 +94,11 @@ class HivedScheduler(Scheduler):
         requests = requests_of(gang, state.machines.skus)
         if isinstance(requests, str):
             requests = rough_requests_of(gang)
-        held = RunningGang(gang, self._restored(gang, requests, wanted, since_ms), state.next_number(), since_ms)
+        is_lent = was_borrowing(gang, requests, wanted)
+        if is_lent:
+            requests = (as_borrower(requests[0]),)
+        restored = self._restored(gang, requests, wanted, since_ms)
+        held = RunningGang(gang, restored, state.next_number(), since_ms, is_lent=is_lent)
         held.left = {member for member, spot in enumerate(wanted) if spot is None}
         state.hold(held)
 

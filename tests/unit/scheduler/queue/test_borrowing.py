@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from openpai.scheduler.config.reading import read_config
-from openpai.scheduler.model import Node, Preempt, Spot
+from openpai.scheduler.model import Node, Place, Preempt, Spot
 from openpai.scheduler.queue.replay import resume
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from tests.unit.scheduler.queue.queues import HOUR_MS, gang, placed
@@ -36,6 +36,35 @@ def test_a_gang_that_may_be_interrupted_borrows_and_is_promoted_where_it_is(text
     assert (shares["a"].borrowed.gpus, shares["a"].used.gpus) == (0, 8)
     scheduler.add(gang("lender", 4, virtual_cluster="b", submitted_at_ms=30))
     assert placed(scheduler, 30) == ["lender"]
+
+
+def test_a_restart_from_records_knows_who_borrows(text_of_racks: Text) -> None:
+    config = read_config(text_of_racks(2, {"a": {"RACK.NODE": 2}, "b": {"RACK.NODE": 1}}))
+    gangs = {name: gang(name, *sizes, is_interruptible=True) for name, sizes in (("own", (4, 4)), ("borrows", (4,)))}
+    old, new = HivedScheduler(config), HivedScheduler(config)
+    for made in (old, new):
+        for name in old.core.cluster.node_cells:
+            made.set_node(Node(name, 16, 32768, 4))
+    for each in gangs.values():
+        old.add(each)
+    places = {each.gang: each for each in old.decide(0, 100) if isinstance(each, Place)}
+    assert old.borrowers() == {"borrows"}
+    for name, place in sorted(places.items()):
+        new.restore(gangs[name], place.spots, 0)
+    new.restored()
+    assert new.borrowers() == {"borrows"}
+    shares = {share.name: (share.borrowed.gpus, share.used.gpus) for share in new.virtual_clusters()}
+    assert shares == {"a": (4, 8), "b": (0, 0)}
+    new.release("own")
+    assert placed(new, 10) == []
+    assert new.borrowers() == frozenset()
+    hints = new.changed_hints()["borrows"]
+    last = HivedScheduler(config)
+    for name in old.core.cluster.node_cells:
+        last.set_node(Node(name, 16, 32768, 4))
+    spots = zip(places["borrows"].spots, hints, strict=True)
+    last.restore(gangs["borrows"], [spot._replace(placement_hint=hint) for spot, hint in spots], 0)
+    assert last.borrowers() == frozenset()
 
 
 def test_what_is_lent_comes_back_when_its_owner_needs_it(scheduler: HivedScheduler) -> None:
