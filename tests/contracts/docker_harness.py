@@ -21,10 +21,10 @@ _PATIENCE_S: Final = 20.0
 
 
 class ContainerPrograms(Programs):
-    """A program that is told finds the file `told` in its task directory."""
+    """A program that is resumed finds the file `resume` in its task directory."""
 
-    def waits_to_be_told(self, code: int) -> str:
-        return f"while [ ! -e /usr/local/pai/told ]; do sleep 0.02; done\nexit {code}"
+    def runs_until_resumed(self, code: int) -> str:
+        return f"while [ ! -e /usr/local/pai/resume ]; do sleep 0.02; done\nexit {code}"
 
 
 class DockerHarness(Harness):
@@ -55,8 +55,8 @@ class DockerHarness(Harness):
             await asked.close()
             await self.stop()
 
-    async def tell(self, key: AttemptKey) -> None:
-        Path(TaskDirectory(str(self.root), key).path, "told").touch()  # noqa: ASYNC240
+    async def resume(self, key: AttemptKey) -> None:
+        Path(TaskDirectory(str(self.root), key).path, "resume").touch()  # noqa: ASYNC240
 
     async def until_gone(self, key: AttemptKey) -> None:
         asked = Engine(self.url)

@@ -37,12 +37,12 @@ class Programs(ABC):
         return f"exit {code}"
 
     def waits(self) -> str:
-        """Print `ready`, then run for ever; end with any code when told to by SIGTERM."""
+        """Print `ready`, then run for ever; end with any code on SIGTERM."""
         return "echo ready\nsleep 1000"
 
     @abstractmethod
-    def waits_to_be_told(self, code: int) -> str:
-        """Run until `Harness.tell` is called for this attempt, then end with `code`."""
+    def runs_until_resumed(self, code: int) -> str:
+        """Run until `Harness.resume` is called for this attempt, then end with `code`."""
 
     def saves_on_term(self, code: int) -> str:
         """Print `ready` and run for ever; on SIGTERM print `saved` and end with `code`."""
@@ -102,8 +102,8 @@ class Harness(ABC):
         await self.stop()
 
     @abstractmethod
-    async def tell(self, key: AttemptKey) -> None:
-        """Let the attempt whose program is `waits_to_be_told` end, whether or not a backend is open."""
+    async def resume(self, key: AttemptKey) -> None:
+        """Let the attempt whose program is `runs_until_resumed` end, whether or not a backend is open."""
 
     async def until_said(self, key: AttemptKey, text: str) -> None:
         """Wait until the attempt has written `text` to its standard output (or would have)."""

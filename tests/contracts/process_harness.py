@@ -20,10 +20,10 @@ from tests.contracts.harness import Harness, Programs
 
 
 class ShellPrograms(Programs):
-    """A program that is told finds the file `told` beside its own working directory."""
+    """A program that is resumed finds the file `resume` beside its own working directory."""
 
-    def waits_to_be_told(self, code: int) -> str:
-        return f"while [ ! -e ../told ]; do sleep 0.02; done\nexit {code}"
+    def runs_until_resumed(self, code: int) -> str:
+        return f"while [ ! -e ../resume ]; do sleep 0.02; done\nexit {code}"
 
 
 class ProcessHarness(Harness):
@@ -50,8 +50,8 @@ class ProcessHarness(Harness):
             await self.until(left.vacate_all)
             left.close()
 
-    async def tell(self, key: AttemptKey) -> None:
-        Path(self._directory(key), "told").touch()  # noqa: ASYNC240
+    async def resume(self, key: AttemptKey) -> None:
+        Path(self._directory(key), "resume").touch()  # noqa: ASYNC240
 
     def processes(self, key: AttemptKey) -> int:
         directory = self._directory(key)

@@ -21,7 +21,7 @@ class SimulatedPrograms(Programs):
     def waits(self) -> str:
         return "echo ready\nsleep infinity"
 
-    def waits_to_be_told(self, code: int) -> str:
+    def runs_until_resumed(self, code: int) -> str:
         return f"read word\nexit {code}"
 
     def saves_on_term(self, code: int) -> str:
@@ -45,8 +45,8 @@ class SimulatedHarness(Harness):
     def make(self) -> Backend:
         return SimulatedBackend(self.cluster, self.clock)
 
-    async def tell(self, key: AttemptKey) -> None:
-        self.cluster.tell(key, self.clock.now_ms())
+    async def resume(self, key: AttemptKey) -> None:
+        self.cluster.resume(key, self.clock.now_ms())
 
     def processes(self, key: AttemptKey) -> int:
         return sum(task.key == key for task in self.cluster.running())

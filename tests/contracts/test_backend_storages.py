@@ -52,7 +52,7 @@ echo mine >$PAI_STORAGE_HOME/mine
     assert (tmp_path / "shared" / "made").read_text() == "made\n"
 
 
-async def test_a_storage_that_is_not_there_is_told(harness: Harness, tmp_path: Path) -> None:
+async def test_a_storage_that_is_not_there_is_reported(harness: Harness, tmp_path: Path) -> None:
     _needs_shell(harness)
     backend = await harness.start()
     missing = (Mount("data", str(tmp_path / "missing"), "/mnt/data"),)

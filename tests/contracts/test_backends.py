@@ -79,13 +79,13 @@ async def test_launching_twice_runs_once(harness: Harness) -> None:
 
 async def test_launching_again_after_a_restart_runs_once(harness: Harness) -> None:
     backend = await harness.start()
-    launch = a_launch(harness, a_key(), harness.programs.waits_to_be_told(5))
+    launch = a_launch(harness, a_key(), harness.programs.runs_until_resumed(5))
     await backend.apply([launch])
     await Watch(backend).until_running(a_key())
     await harness.crash()
     backend = await harness.start()
     await backend.apply([launch])
-    await harness.tell(a_key())
+    await harness.resume(a_key())
     (report,) = await Watch(backend).until_over(a_key())
     assert (report.code, report.reason) == (5, ExitReason.EXITED)
     await backend.apply([launch])
@@ -177,10 +177,10 @@ async def test_killing_what_is_over_reports_its_own_exit(harness: Harness) -> No
 @pytest.mark.parametrize("ending", ["stop", "crash"])
 async def test_an_exit_while_the_server_was_away_is_reported_with_its_real_code(harness: Harness, ending: str) -> None:
     backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), harness.programs.waits_to_be_told(9), grant=3)])
+    await backend.apply([a_launch(harness, a_key(), harness.programs.runs_until_resumed(9), grant=3)])
     await Watch(backend).until_running(a_key())
     await (harness.stop() if ending == "stop" else harness.crash())
-    await harness.tell(a_key())
+    await harness.resume(a_key())
     await harness.until_gone(a_key())
     backend = await harness.start()
     (report,) = await Watch(backend).until_over(a_key())
@@ -196,7 +196,7 @@ async def test_an_exit_while_the_server_was_away_is_reported_with_its_real_code(
 
 async def test_a_task_outlives_the_server_and_is_taken_up_again(harness: Harness) -> None:
     backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), harness.programs.waits_to_be_told(2), grant=3)])
+    await backend.apply([a_launch(harness, a_key(), harness.programs.runs_until_resumed(2), grant=3)])
     watch = Watch(backend)
     await watch.until_running(a_key())
     started_at_ms = watch.seen[a_key()].started_at_ms
@@ -205,7 +205,7 @@ async def test_a_task_outlives_the_server_and_is_taken_up_again(harness: Harness
     seen = await observed(backend, a_key())
     assert seen is not None
     assert (seen.exit, seen.grant, seen.started_at_ms) == (None, 3, started_at_ms)
-    await harness.tell(a_key())
+    await harness.resume(a_key())
     (report,) = await Watch(backend).until_over(a_key())
     assert (report.code, report.reason) == (2, ExitReason.EXITED)
 

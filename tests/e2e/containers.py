@@ -51,7 +51,7 @@ class Containers:
     def tell(self) -> None:
         """Let the one task that waits to be told go on."""
         (directory,) = self.tasks.glob("[!.]*")
-        (directory / "told").touch()
+        (directory / "resume").touch()
 
     def remove(self) -> None:
         """Leave nothing behind."""

@@ -31,9 +31,9 @@ class Lasting:
     What is thrown at a platform also logs out and revokes tokens, and what comes after that would find every door shut.
     """
 
-    def __init__(self, app: ASGIApp, house: Server) -> None:
+    def __init__(self, app: ASGIApp, server: Server) -> None:
         self._app = app
-        self._house = house
+        self._server = server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, its token valid."""
@@ -45,13 +45,13 @@ class Lasting:
         await self._app(scope, receive, send)
 
     async def _renew(self, user: str, token: str) -> None:
-        desk = self._house.api.state.context
+        context = self._server.api.state.context
         try:
-            await desk.sessions.caller(f"Bearer {token}")
+            await context.sessions.caller(f"Bearer {token}")
         except Refused:
             # Nobody can have a revoked token opened again by asking; this is a token of the same letters.
-            now_ms = desk.services.clock.now_ms()
-            await desk.services.users.add_token(Token(digest_of(token), user, False, now_ms, now_ms + 86_400_000))
+            now_ms = context.services.clock.now_ms()
+            await context.services.users.add_token(Token(digest_of(token), user, False, now_ms, now_ms + 86_400_000))
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ async def open_described(root: Path) -> AsyncIterator[tuple[Sharing, str]]:
         port = free_port()
         # Without a form for the log, which would be that of the whole process from then on.
         config = uvicorn.Config(
-            Lasting(sharing.house.api, sharing.house), port=port, lifespan="off", log_config=None, access_log=False
+            Lasting(sharing.server.api, sharing.server), port=port, lifespan="off", log_config=None, access_log=False
         )
         server = uvicorn.Server(config)
         # Signals are for the tests' own process.
@@ -78,11 +78,11 @@ async def open_described(root: Path) -> AsyncIterator[tuple[Sharing, str]]:
 
 
 async def _fill(sharing: Sharing, root: Path) -> None:
-    desk = sharing.house.api.state.context
+    context = sharing.server.api.state.context
     guesses = LoginLimiter(
-        desk.services.clock, per_min=_MANY, per_min_of_address=_MANY, per_min_of_user=_MANY
+        context.services.clock, per_min=_MANY, per_min_of_address=_MANY, per_min_of_user=_MANY
     )  # being told to wait would hide everything else
-    sharing.house.api.state.context = replace(desk, logins=guesses)
+    sharing.server.api.state.context = replace(context, logins=guesses)
     (root / "shared").mkdir(exist_ok=True)
     for method, path, body in (
         ("PUT", "/virtual-clusters/vision", {"promise": "1 nodes"}),

@@ -45,7 +45,7 @@ extras: {extras}
 class Sharing:
     """A platform, and the people who use it."""
 
-    house: Server
+    server: Server
     http: httpx.AsyncClient
     tokens: dict[str, str] = field(default_factory=dict)
 
@@ -133,19 +133,19 @@ async def gpus(world: Sharing, kind: str = "Total") -> dict[str, int]:
 async def open_sharing(root: Path, *, nodes: int = 4, gpus: int = 8, **settings: Any) -> AsyncIterator[Sharing]:
     """Open a platform of simulated machines with one administrator, `admin`."""
     wanted = Settings(root / "data", backend="simulated", nodes=nodes, gpus_per_node=gpus, **settings)
-    async with build(wanted) as house:
-        services = house.api.state.context.services
+    async with build(wanted) as server:
+        services = server.api.state.context.services
         await ensure_admin(services.users, services.clock, PASSWORD)
-        leading = asyncio.create_task(house.leadership.run())
-        await house.leadership.is_settled.wait()
-        house.is_ready = True
-        transport = httpx.ASGITransport(house.api, client=("192.0.2.7", 4711))
+        leading = asyncio.create_task(server.leadership.run())
+        await server.leadership.is_settled.wait()
+        server.is_ready = True
+        transport = httpx.ASGITransport(server.api, client=("192.0.2.7", 4711))
         try:
-            hooks = {"response": [truthful(house.api)]}
+            hooks = {"response": [truthful(server.api)]}
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://pai", timeout=30, event_hooks=hooks
             ) as http:
-                yield Sharing(house, http)
+                yield Sharing(server, http)
         finally:
             leading.cancel()
             with suppress(asyncio.CancelledError):

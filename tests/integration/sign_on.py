@@ -70,9 +70,9 @@ def sign_on_with(
     sso = None
     if provider is not None:
         sso = Oidc(OidcSettings(provider.issuer, "pai", "client secret"), sealer, world.clock, provider)
-    desk = world.api.state.context
-    services = replace(desk.services, sign_on=SignOn(sso, directory, BASE, **more), sealer=sealer)
-    world.api.state.context = replace(desk, services=services)
+    context = world.api.state.context
+    services = replace(context.services, sign_on=SignOn(sso, directory, BASE, **more), sealer=sealer)
+    world.api.state.context = replace(context, services=services)
 
 
 class Browser:

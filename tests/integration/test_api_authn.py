@@ -166,15 +166,15 @@ async def test_a_changed_password_ends_logins_but_not_applications(world: World)
 
 
 async def test_no_login_with_an_old_password_outlives_its_change(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = world.api.state.context
-    compare = desk.passwords.matches
+    context = world.api.state.context
+    compare = context.passwords.matches
 
     async def while_it_is_changed(password: str, password_hash: str | None) -> bool:
         is_right = await compare(password, password_hash)
         await world.users.set_password("ann", "another hash")
         return bool(is_right)
 
-    monkeypatch.setattr(desk.passwords, "matches", while_it_is_changed)
+    monkeypatch.setattr(context.passwords, "matches", while_it_is_changed)
     answer = await world.http.post("/api/v2/tokens", json={"username": "ann", "password": PASSWORD})
     assert (answer.status_code, answer.json()["code"]) == (400, "IncorrectPasswordError")
     assert await world.users.tokens("ann") == ()

@@ -52,13 +52,13 @@ async def follower(
     world: World, leader: FastAPI | httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client of another server over the same store, which knows where the leader is."""
-    desk = world.api.state.context
+    context = world.api.state.context
     platform = copy.copy(world.commands)
     platform.__class__ = Elsewhere
-    api = create_api(replace(desk.services, platform=platform))
+    api = create_api(replace(context.services, platform=platform))
     asked = leader or world.api
     transport = asked if isinstance(asked, httpx.AsyncBaseTransport) else httpx.ASGITransport(asked)
-    api.state.forwarder = Forwarder(desk.services.sealer, transport)
+    api.state.forwarder = Forwarder(context.services.sealer, transport)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://follower") as http:
         yield http
     await api.state.forwarder.close()

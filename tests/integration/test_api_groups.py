@@ -174,7 +174,7 @@ async def test_a_manager_looks_after_a_virtual_cluster_and_no_other(world: World
 
 async def test_each_virtual_cluster_has_a_group_from_its_first_promise_to_its_end(tmp_path: Path) -> None:
     async with open_sharing(tmp_path, share="team-a: 1 node") as sharing:
-        services = sharing.house.api.state.context.services
+        services = sharing.server.api.state.context.services
 
         async def names() -> set[str]:
             return {group["groupname"] for group in await sharing.get("/groups")} - {"default", "admingroup"}

@@ -192,8 +192,8 @@ async def test_every_route_lets_in_whom_it_should_and_nobody_else(world: World, 
     headers = await _people(world, tmp_path)
     await _job(world, tmp_path)
     copy = Copy(tmp_path / "pai.db")
-    desk = world.api.state.context
-    world.api.state.context = replace(desk, services=replace(desk.services, platform=Shut()))
+    context = world.api.state.context
+    world.api.state.context = replace(context, services=replace(context.services, platform=Shut()))
     wrong: list[str] = []
     for route in EXPECTED:
         # First who is to be turned away: they should find what is there, not what others left of it.

@@ -74,10 +74,10 @@ async def test_a_login_goes_back_where_it_may(world: World, target: str) -> None
 
 async def test_the_cookie_of_a_login_over_https_travels_over_nothing_else(world: World) -> None:
     sign_on_with(world, Liar(world).provider())
-    desk = world.api.state.context
+    context = world.api.state.context
     transport = httpx.ASGITransport(world.api, client=("192.0.2.7", 4711))
     async with httpx.AsyncClient(transport=transport, base_url="https://pai.example.org") as http:
-        object.__setattr__(desk.services.sign_on, "public_url", "https://pai.example.org")
+        object.__setattr__(context.services.sign_on, "public_url", "https://pai.example.org")
         answer = await http.get("/api/v2/authn/oidc/login", params={"challenge": "a" * 43})
     assert "secure" in answer.headers["set-cookie"].lower()
 

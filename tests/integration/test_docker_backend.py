@@ -56,7 +56,7 @@ class TestLimits:
         assert (report.code, report.reason) == (0, ExitReason.EXITED)
         assert harness.output(a_key()) == "coped\n"
 
-    async def test_what_was_asked_for_is_what_the_engine_was_told(self, harness: DockerHarness) -> None:
+    async def test_what_was_asked_for_is_what_the_engine_receives(self, harness: DockerHarness) -> None:
         backend = await harness.start()
         says_shm = "while read -r l; do case $l in *' /dev/shm '*) echo \"$l\";; esac; done </proc/mounts"
         await backend.apply([a_launch(harness, a_key(), says_shm, shm_mb=33)])
@@ -199,14 +199,14 @@ async def test_one_attempt_that_cannot_be_looked_at_hides_no_other(
         return read(directory)
 
     backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(index), harness.programs.waits_to_be_told(3)) for index in range(2)])
+    await backend.apply([a_launch(harness, a_key(index), harness.programs.runs_until_resumed(3)) for index in range(2)])
     watch = Watch(backend)
     for index in range(2):
         await watch.until_running(a_key(index))
     monkeypatch.setattr(TaskDirectory, "report", unreadable)
-    await harness.tell(a_key(0))
+    await harness.resume(a_key(0))
     await harness.until_gone(a_key(0))
-    await harness.tell(a_key(1))
+    await harness.resume(a_key(1))
     (report,) = await watch.until_over(a_key(1))
     assert report.code == 3
 
@@ -262,7 +262,7 @@ async def test_a_silent_engine_is_a_sick_node_and_what_ended_meanwhile_is_heard_
     backend = DockerBackend(harness.root, harness.logs, SystemClock(), url=f"unix://{here}", gpus_per_node=4)
     await backend.open()
     harness._backend, harness.node = backend, (await backend.nodes())[0].name
-    await backend.apply([a_launch(harness, a_key(), harness.programs.waits_to_be_told(8))])
+    await backend.apply([a_launch(harness, a_key(), harness.programs.runs_until_resumed(8))])
     watch = Watch(backend)
     await watch.until_running(a_key())
     await wire.cut()
@@ -270,7 +270,7 @@ async def test_a_silent_engine_is_a_sick_node_and_what_ended_meanwhile_is_heard_
         while (await backend.nodes())[0].is_healthy:  # noqa: ASYNC110  # a node's health is asked for, not news
             await asyncio.sleep(0.02)
     assert "does not answer" in (await backend.nodes())[0].message
-    await harness.tell(a_key())
+    await harness.resume(a_key())
     await harness.until_gone(a_key())
     await backend.apply([a_launch(harness, a_key(1), "exit 2")])
     await wire.join()
@@ -311,7 +311,7 @@ async def test_without_an_engine_opening_says_what_to_do(tmp_path: Path) -> None
     assert "--docker-url" in refused.value.advice
 
 
-async def test_an_engine_that_is_not_ours_to_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_that_is_not_ours_to_use_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def closed(_engine: object, url: str) -> None:
         raise ValueError(f"Cannot connect to unix socket {url} [Permission denied]")
 

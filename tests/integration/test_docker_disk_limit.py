@@ -57,7 +57,7 @@ async def world(tmp_path: Path) -> AsyncIterator[LimitedHarness]:
         await made.destroy()
 
 
-async def test_whoever_fills_the_disk_is_ended_and_told_why(world: LimitedHarness) -> None:
+async def test_a_task_that_fills_the_disk_is_ended_with_a_reason(world: LimitedHarness) -> None:
     backend = await world.start()
     places = ("$PAI_WORK_DIR/big", "/big", "/data/big")
     hogs = [a_key(number) for number in range(len(places))]

@@ -269,7 +269,7 @@ async def test_without_a_userland_proxy_published_ports_are_closed_to_other_jobs
         await world.destroy()
 
 
-async def test_a_task_reaches_itself_by_the_address_it_is_told(world: HostileHarness) -> None:
+async def test_a_task_reaches_itself_by_the_address_it_is_given(world: HostileHarness) -> None:
     backend = await world.start()
     (node,) = await backend.nodes()
     itself = f"{LISTENS} &\n{until_heard(calls(node.address, 15000))}\nexit 0"
@@ -298,7 +298,7 @@ async def test_a_jobs_network_goes_with_its_last_task(world: HostileHarness) -> 
         await direct.close()
 
 
-async def test_a_network_that_somebody_removed_is_made_anew(world: HostileHarness) -> None:
+async def test_a_removed_network_is_created_again(world: HostileHarness) -> None:
     await world.run("exit 0", a_key(0))
     assert '"NetworksDeleted":["pai.' in ask(world.url, "POST", "/networks/prune")
     assert await world.run("echo ran", a_key(1)) == "ran\n"

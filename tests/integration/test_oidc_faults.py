@@ -210,8 +210,8 @@ async def test_a_code_brings_no_login_back_that_was_ended(world: World, liar: Li
     assert (await browser.redeem(code)).status_code == 401
     assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 401
     # Nor does it at another server over the same database.
-    desk = world.api.state.context
-    other = create_api(desk.services)
+    context = world.api.state.context
+    other = create_api(context.services)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(other), base_url="http://pai") as http:
         again = await http.post("/api/v2/authn/oidc/token", json={"code": code, "verifier": VERIFIER})
         assert (again.status_code, again.json()["code"]) == (401, "UnauthorizedUserError")

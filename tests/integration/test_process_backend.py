@@ -100,14 +100,14 @@ def killed_after(server: subprocess.Popen[str], lines: int) -> None:
 
 
 async def test_exits_after_the_server_was_killed_are_reported_with_their_real_codes(world: ProcessHarness) -> None:
-    commands = 'while [ ! -e ../told ]; do sleep 0.02; done\nexit "$(cat ../told)"'
+    commands = 'while [ ! -e ../resume ]; do sleep 0.02; done\nexit "$(cat ../resume)"'
     killed_after(a_server(world, 0, 3, commands), 3)
     keys = [a_key(index) for index in range(3)]
     for key in keys[:2]:
         # Two end while no server is there, the third after the next one took it up.
-        fresh = directory_of(world, key) / "told.new"
+        fresh = directory_of(world, key) / "resume.new"
         fresh.write_text(str(10 + key.index))
-        fresh.rename(fresh.with_name("told"))
+        fresh.rename(fresh.with_name("resume"))
     for key in keys[:2]:
         await world.until_gone(key)
     backend = await world.start()
@@ -115,7 +115,7 @@ async def test_exits_after_the_server_was_killed_are_reported_with_their_real_co
     reports = await watch.until_over(*keys[:2])
     assert [(report.code, report.reason) for report in reports] == [(10, ExitReason.EXITED), (11, ExitReason.EXITED)]
     await watch.until_running(keys[2])
-    (directory_of(world, keys[2]) / "told").write_text("12")
+    (directory_of(world, keys[2]) / "resume").write_text("12")
     (report,) = await watch.until_over(keys[2])
     assert (report.code, report.reason) == (12, ExitReason.EXITED)
 
@@ -199,12 +199,12 @@ async def test_the_regular_sweep_finds_what_escaped_and_spares_what_runs(world: 
     backend = ProcessBackend(world.root, world.logs, SystemClock(), sweep_every_s=0.05)
     await backend.open()
     try:
-        escapes = "setsid sh -c 'echo ready; exec sleep 1000' &\nwhile [ ! -e ../told ]; do sleep 0.02; done"
+        escapes = "setsid sh -c 'echo ready; exec sleep 1000' &\nwhile [ ! -e ../resume ]; do sleep 0.02; done"
         await backend.apply([a_launch(world, a_key(1), escapes), a_launch(world, a_key(2), world.programs.waits())])
         await world.until_said(a_key(1), "ready")
         await world.until_said(a_key(2), "ready")
         assert world.processes(a_key(1)) > 1
-        await world.tell(a_key(1))
+        await world.resume(a_key(1))
         await Watch(backend).until_over(a_key(1))
         await world.until_gone(a_key(1))
         assert world.processes(a_key(2)) > 1
@@ -215,7 +215,7 @@ async def test_the_regular_sweep_finds_what_escaped_and_spares_what_runs(world: 
         await backend.close()
 
 
-async def test_strays_of_attempts_nobody_remembers_are_killed_at_the_start(world: ProcessHarness) -> None:
+async def test_strays_of_unknown_attempts_are_killed_at_the_start(world: ProcessHarness) -> None:
     backend = await world.start()
     await backend.apply([a_launch(world, a_key(), "setsid sh -c 'echo ready; exec sleep 1000' &\nwait")])
     await world.until_said(a_key(), "ready")

@@ -55,7 +55,7 @@ async def test_a_stopped_task_ends_as_soon_as_any_other(world: ProcessHarness, w
     assert report.code == 143
 
 
-async def test_a_task_that_fills_the_disk_is_ended_and_told_why(world: ProcessHarness) -> None:
+async def test_a_task_that_fills_the_disk_is_ended_with_a_reason(world: ProcessHarness) -> None:
     key, other = a_key(1), a_key(2)
     backend = ProcessBackend(world.root, world.logs, SystemClock(), work_bytes_max=4 << 20, measure_every_s=0.05)
     await backend.open()

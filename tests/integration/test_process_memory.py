@@ -70,7 +70,7 @@ async def test_who_uses_too_much_memory_is_killed_and_its_neighbour_is_not(world
     backend = await world.start()
     await backend.apply(
         [
-            a_launch(world, a_key(1), world.programs.waits_to_be_told(0), memory_mb=64),
+            a_launch(world, a_key(1), world.programs.runs_until_resumed(0), memory_mb=64),
             a_launch(world, a_key(2), GREEDY, memory_mb=64),
             a_launch(world, a_key(3), MODEST, memory_mb=64),
         ]
@@ -80,7 +80,7 @@ async def test_who_uses_too_much_memory_is_killed_and_its_neighbour_is_not(world
     assert (greedy.code, greedy.reason) == (137, ExitReason.OOM_KILLED)
     assert "memory" in greedy.message
     assert (modest.code, modest.reason) == (0, ExitReason.EXITED)
-    await world.tell(a_key(1))
+    await world.resume(a_key(1))
     (neighbour,) = await watch.until_over(a_key(1))
     assert (neighbour.code, neighbour.reason) == (0, ExitReason.EXITED)
 
@@ -144,11 +144,11 @@ async def test_memory_left_in_a_cgroup_does_not_count_against_the_next_task(worl
 
 async def test_lack_of_memory_is_reported_by_the_next_server_too(world: ProcessHarness, home: Home) -> None:
     backend = await world.start()
-    slow = f"echo ready\nwhile [ ! -e ../told ]; do sleep 0.02; done\n{GREEDY}"
+    slow = f"echo ready\nwhile [ ! -e ../resume ]; do sleep 0.02; done\n{GREEDY}"
     await backend.apply([a_launch(world, a_key(1), GREEDY), a_launch(world, a_key(2), slow)])
     await Watch(backend).until_over(a_key(1))
     await world.crash()
-    await world.tell(a_key(2))
+    await world.resume(a_key(2))
     await world.until_gone(a_key(2))
     backend = await world.start()
     watch = Watch(backend)
@@ -160,7 +160,7 @@ async def test_lack_of_memory_is_reported_by_the_next_server_too(world: ProcessH
 
 async def test_a_task_that_ran_through_a_restart_keeps_its_limit(world: ProcessHarness, home: Home) -> None:
     backend = await world.start()
-    slow = f"while [ ! -e ../told ]; do sleep 0.02; done\n{GREEDY}"
+    slow = f"while [ ! -e ../resume ]; do sleep 0.02; done\n{GREEDY}"
     await backend.apply([a_launch(world, a_key(1), slow, memory_mb=64)])
     await world.crash()
     backend = await world.start()
@@ -168,7 +168,7 @@ async def test_a_task_that_ran_through_a_restart_keeps_its_limit(world: ProcessH
     await backend.apply([a_launch(world, a_key(2), "true", memory_mb=500)])
     await watch.until_over(a_key(2))
     assert lent(home) == ["1", "2"]
-    await world.tell(a_key(1))
+    await world.resume(a_key(1))
     (report,) = await watch.until_over(a_key(1))
     assert report.reason is ExitReason.OOM_KILLED
 
@@ -186,13 +186,15 @@ async def test_after_the_machine_was_restarted_no_cgroup_is_taken_for_a_former_t
     await until_removed(Path(home.path, "1"))
     backend = await world.start()
     watch = Watch(backend)
-    await backend.apply([a_launch(world, a_key(2), "echo ready\nwhile [ ! -e ../told ]; do sleep 0.02; done\nexit 4")])
+    await backend.apply(
+        [a_launch(world, a_key(2), "echo ready\nwhile [ ! -e ../resume ]; do sleep 0.02; done\nexit 4")]
+    )
     await world.until_said(a_key(2), "ready")
     (report,) = await watch.until_over(a_key(1))
     assert report.code == 137
     await forget(backend, a_key(1))
     assert lent(home) == ["2"]
-    await world.tell(a_key(2))
+    await world.resume(a_key(2))
     (report,) = await watch.until_over(a_key(2))
     assert report.code == 4
 

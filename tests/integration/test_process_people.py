@@ -95,7 +95,7 @@ class TestWhoIsWho:
         await world.start()
         assert await world.run("ann", "id -u", 1) == ann
 
-    async def test_nobody_inherits_from_whoever_had_the_name_before(self, world: PeopleHarness) -> None:
+    async def test_a_new_user_inherits_nothing_from_a_removed_one_of_the_same_name(self, world: PeopleHarness) -> None:
         first = await world.run("ann", "id -u")
         del world.people.since_ms["ann"]
         orphan = await world.run("ann", "id -u", 1)
@@ -204,7 +204,7 @@ echo still here""",
         )
         assert said in ("still here\n", "")
 
-    async def test_a_setuid_program_left_behind_gives_nobody_its_owners_rights(
+    async def test_a_setuid_program_left_behind_gives_no_other_user_its_owners_rights(
         self, world: PeopleHarness, shared: Path
     ) -> None:
         if not has_own_mounts():
@@ -291,7 +291,7 @@ class TestTasksGoOn:
     async def test_a_restarted_server_finds_tasks_and_their_ends(self, world: PeopleHarness) -> None:
         backend = await world.start()
         await backend.apply(
-            [world.launch("ann", 'echo ready\nwhile [ ! -e "$PAI_WORK_DIR/../told" ]; do sleep 0.02; done\nexit 9')]
+            [world.launch("ann", 'echo ready\nwhile [ ! -e "$PAI_WORK_DIR/../resume" ]; do sleep 0.02; done\nexit 9')]
         )
         # A task that had not begun when the server died is reported as lost, which is right too.
         await world.until_said(job_of("ann"), "ready")
@@ -299,7 +299,7 @@ class TestTasksGoOn:
         backend = await world.start()
         watch = Watch(backend)
         await watch.until_running(job_of("ann"))
-        await world.tell(job_of("ann"))
+        await world.resume(job_of("ann"))
         (report,) = await watch.until_over(job_of("ann"))
         assert report.code == 9
 
@@ -314,7 +314,9 @@ class TestTasksGoOn:
         assert "filled" not in world.output(job_of("ann")) + world.output(job_of("bob"))
         assert reports[0].reason is ExitReason.OOM_KILLED
 
-    async def test_what_cannot_be_mounted_is_told(self, world: PeopleHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_what_cannot_be_mounted_is_reported(
+        self, world: PeopleHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         backend = await world.start()
         assert isinstance(backend, ProcessBackend)
         namespaces = find_namespaces()

@@ -169,7 +169,7 @@ exit 4"""
 
 async def test_a_restart_leaves_tasks_their_place_and_their_end(world: UserHarness) -> None:
     backend = await world.start()
-    ends = 'while [ ! -e "$PAI_WORK_DIR/../told" ]; do sleep 0.02; done\nexit 9'
+    ends = 'while [ ! -e "$PAI_WORK_DIR/../resume" ]; do sleep 0.02; done\nexit 9'
     stubborn = "trap '' TERM\necho ready\nwhile :; do sleep 0.05; done"
     await backend.apply([a_launch(world, a_key(0), ends), a_launch(world, a_key(1), stubborn)])
     await world.until_said(a_key(1), "ready")
@@ -177,7 +177,7 @@ async def test_a_restart_leaves_tasks_their_place_and_their_end(world: UserHarne
     backend = await world.start()
     watch = Watch(backend)
     await watch.until_running(a_key(0), a_key(1))
-    await world.tell(a_key(0))
+    await world.resume(a_key(0))
     await backend.apply([KillTask(a_key(1), 0.1)])
     reports = await watch.until_over(a_key(0), a_key(1))
     assert [report.code for report in reports] == [9, 137]
@@ -212,7 +212,7 @@ async def test_storages_are_that_users_and_hide_nothing_that_root_needs(world: U
             os.rmdir(place)  # noqa: PTH106
 
 
-async def test_a_directory_the_user_cannot_reach_is_told_at_the_start(world: UserHarness) -> None:
+async def test_a_directory_the_user_cannot_reach_is_reported_at_the_start(world: UserHarness) -> None:
     closed = world.root.parent.parent / "closed"
     closed.mkdir(0o700)
     there = UserHarness(closed / "data")
@@ -222,18 +222,18 @@ async def test_a_directory_the_user_cannot_reach_is_told_at_the_start(world: Use
 
 
 @pytest.mark.parametrize("name", ["root", "no-such-user"])
-def test_who_cannot_run_tasks_is_told(name: str) -> None:
+def test_a_user_that_cannot_run_tasks_is_reported(name: str) -> None:
     with pytest.raises(Refused, match=name):
         find_user(name)
 
 
-def test_without_the_program_that_changes_users_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_program_that_changes_users_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openpai.backends.process.dropping.shutil.which", lambda _: None)
     with pytest.raises(Refused, match="setpriv"):
         find_user(USER)
 
 
-def test_jobs_have_groups_that_nobody_else_has() -> None:
+def test_each_job_has_a_group_of_its_own() -> None:
     groups = {group_of(f"job{number}") for number in range(1000)}
     assert len(groups) == 1000
     assert all(0x7000_0000 <= group < 0x8000_0000 for group in groups)

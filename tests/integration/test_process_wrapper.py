@@ -168,7 +168,7 @@ def test_a_script_may_say_itself_what_sigterm_means(attempt: Attempt) -> None:
     assert (attempt.code(), attempt.said()) == (5, "ready\nsaved\n")
 
 
-@pytest.mark.parametrize("from_file", [False, True], ids=["as launched", "as told later"])
+@pytest.mark.parametrize("from_file", [False, True], ids=["as launched", "as written later"])
 def test_who_ignores_sigterm_is_killed_after_the_grace_period(attempt: Attempt, from_file: bool) -> None:
     attempt.write("trap '' TERM\necho ready\nwhile :; do sleep 0.02; done")
     process = attempt.start("600" if from_file else "0.3")

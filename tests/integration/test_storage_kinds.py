@@ -26,16 +26,16 @@ from .storage_servers import KINDS, SECRET
 BIG = os.urandom(11 * 1024 * 1024 + 5)
 
 
-class Shelf:
-    """A shelf with one storage, `it`."""
+class Served:
+    """A storage service with one storage, `it`."""
 
-    def __init__(self, shelf: StorageService, said: dict[str, Any], secret: str) -> None:
-        self.shelf = shelf
+    def __init__(self, service: StorageService, said: dict[str, Any], secret: str) -> None:
+        self.service = service
         self.said = said
         self.secret = secret
 
     async def area(self, user: str = "ann") -> Area:
-        return await self.shelf.area("it", user)
+        return await self.service.area("it", user)
 
 
 @pytest.fixture(scope="module", params=sorted(KINDS))
@@ -45,17 +45,17 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-async def it(server: Any) -> AsyncIterator[Shelf]:
+async def it(server: Any) -> AsyncIterator[Served]:
     database = Database("sqlite://", inline=True)
     fill(database)
-    shelf = StorageService(SqlStorageStore(database), Vault(Fernet.generate_key().decode()), HandClock())
+    service = StorageService(SqlStorageStore(database), Vault(Fernet.generate_key().decode()), HandClock())
     said, secret = server
-    await shelf.add({"name": "it", **said})
-    area = await shelf.area("it", "ann")
+    await service.add({"name": "it", **said})
+    area = await service.area("it", "ann")
     for entry in await area.list(""):
         await area.remove(entry.name, recursive=True)
-    yield Shelf(shelf, said, secret)
-    shelf.close()
+    yield Served(service, said, secret)
+    service.close()
     database.close()
 
 
@@ -68,15 +68,15 @@ async def all_of(area: Area, path: str, start: int = 0, end: int = 1 << 40) -> b
     return b"".join([piece async for piece in area.read(path, start, end)])
 
 
-async def test_a_test_tries_everything_and_leaves_nothing(it: Shelf) -> None:
-    steps = await it.shelf.check("it")
+async def test_a_test_tries_everything_and_leaves_nothing(it: Served) -> None:
+    steps = await it.service.check("it")
     assert [(step.what, step.is_ok) for step in steps] == [
         (what, True) for what in ("connect", "list", "write", "read", "remove")
     ]
     assert await (await it.area()).list("") == ()
 
 
-async def test_a_large_file_comes_out_as_it_went_in(it: Shelf) -> None:
+async def test_a_large_file_comes_out_as_it_went_in(it: Served) -> None:
     area = await it.area()
     assert await area.write("a/b c/ü#%+.bin", pieces(*(BIG[at : at + 700_001] for at in range(0, len(BIG), 700_001)))) \
         == len(BIG)  # fmt: skip
@@ -89,7 +89,7 @@ async def test_a_large_file_comes_out_as_it_went_in(it: Shelf) -> None:
     assert (await area.entry("a")).is_directory
 
 
-async def test_small_and_empty_files_replace_what_was_there(it: Shelf) -> None:
+async def test_small_and_empty_files_replace_what_was_there(it: Served) -> None:
     area = await it.area()
     for content in (b"first", b"", b"third"):
         assert await area.write("file", pieces(content)) == len(content)
@@ -97,7 +97,7 @@ async def test_small_and_empty_files_replace_what_was_there(it: Shelf) -> None:
     assert [entry.name for entry in await area.list("")] == ["file"]
 
 
-async def test_what_breaks_off_changes_nothing(it: Shelf) -> None:
+async def test_what_breaks_off_changes_nothing(it: Served) -> None:
     area = await it.area()
     await area.write("file", pieces(b"as it was"))
 
@@ -112,7 +112,7 @@ async def test_what_breaks_off_changes_nothing(it: Shelf) -> None:
 
 
 @pytest.mark.parametrize("act", ["list", "entry", "read", "remove"])
-async def test_what_is_not_there_is_told(it: Shelf, act: str) -> None:
+async def test_what_is_not_there_is_reported(it: Served, act: str) -> None:
     area = await it.area()
     await area.write("other", pieces(b"x"))
     with pytest.raises(Refused) as message:
@@ -120,7 +120,7 @@ async def test_what_is_not_there_is_told(it: Shelf, act: str) -> None:
     assert message.value.code == "NoFileError"
 
 
-async def test_directories_are_not_files_and_files_not_directories(it: Shelf) -> None:
+async def test_directories_are_not_files_and_files_not_directories(it: Served) -> None:
     area = await it.area()
     await area.write("dir/file", pieces(b"x"))
     for work in (
@@ -138,7 +138,7 @@ async def test_directories_are_not_files_and_files_not_directories(it: Shelf) ->
     assert await area.list("") == ()
 
 
-async def test_removing_a_directory_removes_no_other(it: Shelf) -> None:
+async def test_removing_a_directory_removes_no_other(it: Served) -> None:
     area = await it.area()
     # Patterns to fsspec, names to everybody else.
     names = ["ab", "b", "[ab]"] + (["a*", "a?b"] if "password" not in it.said["data"] else [])
@@ -150,7 +150,7 @@ async def test_removing_a_directory_removes_no_other(it: Shelf) -> None:
         assert [entry.name for entry in await area.list("")] == sorted(names)
 
 
-async def test_no_name_means_another_file(it: Shelf) -> None:
+async def test_no_name_means_another_file(it: Served) -> None:
     area = await it.area()
     await area.write("file", pieces(b"as it was"))
     for other in ("file?versionId=1", "file?", "file#", "file;1", "file%20"):
@@ -159,7 +159,7 @@ async def test_no_name_means_another_file(it: Shelf) -> None:
     assert await all_of(area, "file") == b"as it was"
 
 
-async def test_of_several_uploads_at_once_one_stays_and_nothing_else(it: Shelf) -> None:
+async def test_of_several_uploads_at_once_one_stays_and_nothing_else(it: Served) -> None:
     area = await it.area()
     said = [bytes([letter]) * 300_000 for letter in b"abcdef"]
     done = await asyncio.gather(*(area.write("same", pieces(*([each] * 5))) for each in said), return_exceptions=True)
@@ -167,12 +167,12 @@ async def test_of_several_uploads_at_once_one_stays_and_nothing_else(it: Shelf) 
     # Azure lets nobody finish whose blocks somebody else's end took away.
     assert len(acknowledged) == len(said) or "accountKey" in it.said["data"]
     assert await all_of(area, "same") in acknowledged
-    opened = await it.shelf._open(await it.shelf.get("it"))
+    opened = await it.service._open(await it.service.get("it"))
     assert opened.connection
     assert [entry.name for entry in opened.connection.driver("").list(())] == ["same"]
 
 
-async def test_nobody_reads_half_of_one_file_and_half_of_another(it: Shelf) -> None:
+async def test_no_reader_gets_parts_of_two_files(it: Served) -> None:
     area = await it.area()
     old, new = b"o" * len(BIG) * 2, b"n" * len(BIG) * 2
     await area.write("file", pieces(old))
@@ -186,8 +186,8 @@ async def test_nobody_reads_half_of_one_file_and_half_of_another(it: Shelf) -> N
     assert set(b"".join(read)) == {ord("o")}
 
 
-async def test_everybody_has_a_folder_of_their_own(it: Shelf) -> None:
-    await it.shelf.change("it", {**it.said, "share": False})
+async def test_everybody_has_a_folder_of_their_own(it: Served) -> None:
+    await it.service.change("it", {**it.said, "share": False})
     ann, bob = await it.area("ann"), await it.area("bob")
     assert await ann.list("") == ()
     await ann.write("diary", pieces(b"ann"))
@@ -199,12 +199,12 @@ async def test_everybody_has_a_folder_of_their_own(it: Shelf) -> None:
         await it.area("..")
 
 
-async def test_a_wrong_secret_is_told_and_not_said(it: Shelf) -> None:
+async def test_a_wrong_secret_is_reported_and_not_shown(it: Served) -> None:
     if it.secret in ("", "secretAccessKey"):
         pytest.skip("nobody asks for a secret here" if not it.secret else "moto lets everybody in")
     wrong = "dGhpcyBpcyB3cm9uZw=="
-    await it.shelf.change("it", {**it.said, "data": {**it.said["data"], it.secret: wrong}})
-    steps = await it.shelf.check("it")
+    await it.service.change("it", {**it.said, "data": {**it.said["data"], it.secret: wrong}})
+    steps = await it.service.check("it")
     assert steps[-1].is_ok is False
     with pytest.raises(PaiError) as message:
         await (await it.area()).list("")
@@ -214,40 +214,40 @@ async def test_a_wrong_secret_is_told_and_not_said(it: Shelf) -> None:
         assert wrong.replace("=", "%3D") not in text
 
 
-async def test_a_server_that_is_gone_is_unavailable(it: Shelf) -> None:
+async def test_a_server_that_is_gone_is_unavailable(it: Served) -> None:
     data = dict(it.said["data"])
     for key, value in (("endpoint", "http://127.0.0.1:9"), ("port", 9), ("path", "/surely/not/there")):
         if key in data and not (key == "path" and "port" in data):
             data[key] = value
             break
-    await it.shelf.change("it", {**it.said, "data": data})
-    steps = await it.shelf.check("it")
+    await it.service.change("it", {**it.said, "data": data})
+    steps = await it.service.check("it")
     assert [(step.what, step.is_ok) for step in steps] == [("connect", False)]
     assert SECRET not in steps[0].message
 
 
 @pytest.mark.parametrize("key", ["bucket", "containerName", "share", "password"])
-async def test_what_is_wrong_is_named(it: Shelf, key: str) -> None:
+async def test_what_is_wrong_is_named(it: Served, key: str) -> None:
     data = dict(it.said["data"])
     if "address" in data:
         data |= {"server": "127.0.0.1", "share": "data", "path": "below"}
         del data["address"]
     if key not in data:
         pytest.skip("this kind has none")
-    await it.shelf.change("it", {**it.said, "data": {**data, it.secret: it.said["data"][it.secret], key: "other"}})
-    (step,) = await it.shelf.check("it")
+    await it.service.change("it", {**it.said, "data": {**data, it.secret: it.said["data"][it.secret], key: "other"}})
+    (step,) = await it.service.check("it")
     assert not step.is_ok
     assert ("password" if key == "password" else "other") in step.message
 
 
-async def test_who_has_no_name_is_a_guest(it: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_who_has_no_name_is_a_guest(it: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if it.said["type"] != "smb":
         pytest.skip("only SMB has guests")
     # Credentials of the server's own, which no storage may use.
     (tmp_path / "own").write_text(f":root:{SECRET}\n")
     monkeypatch.setenv("NTLM_USER_FILE", str(tmp_path / "own"))
     place = {"server": "127.0.0.1", "port": it.said["data"]["port"]}
-    await it.shelf.add({"name": "guests", "type": "smb", "data": {**place, "share": "open"}})
-    assert all(step.is_ok for step in await it.shelf.check("guests"))
-    await it.shelf.add({"name": "closed", "type": "smb", "data": {**place, "share": "data"}})
-    assert [(step.what, step.is_ok) for step in await it.shelf.check("closed")] == [("connect", False)]
+    await it.service.add({"name": "guests", "type": "smb", "data": {**place, "share": "open"}})
+    assert all(step.is_ok for step in await it.service.check("guests"))
+    await it.service.add({"name": "closed", "type": "smb", "data": {**place, "share": "data"}})
+    assert [(step.what, step.is_ok) for step in await it.service.check("closed")] == [("connect", False)]

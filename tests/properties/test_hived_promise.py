@@ -167,7 +167,7 @@ class History:
                 self.pay(request, decision)
 
     def pay(self, request: GangRequest, decision: Preempt) -> None:
-        """Let the victims leave: then the gang starts where it was told it would."""
+        """Release the victims: then the gang starts at the spots of its decision."""
         for victim in decision.victims:
             self.core.release(victim)
         again = self.core.schedule(request)

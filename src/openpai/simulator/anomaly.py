@@ -1,4 +1,4 @@
-"""The sharing anomaly: a team that waits longer in a shared cluster than in a cluster of its own of the same size.
+"""Measures the sharing anomaly: a team waits longer in a shared cluster than in a private cluster of the same size.
 
 The same trace is replayed four ways: each virtual cluster on its own machines; all together with quotas in numbers of
 GPUs, packed onto the fullest nodes or spread over the emptiest; and all together under HiveD. A quota keeps the number
@@ -24,7 +24,7 @@ from openpai.simulator.trace import Trace
 WAYS: Final = ("private", "quota", "quota-spread", "hived")
 SHARE_NOTICED: Final = 0.1
 WAIT_NOTICED_S: Final = 300.0
-"""So much longer, and at least so long, is called an anomaly: less is the chance of which jobs are neighbours."""
+"""Waiting this much longer, and at least this long, counts as an anomaly; less is within chance."""
 
 DEFAULT: Final = SyntheticSpec(jobs=6_000, days=6.0, load=0.8, apart=3.0, vcs=4)
 DEFAULT_NODES: Final = 48
@@ -33,7 +33,7 @@ DEFAULT_SEEDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class VcAnomaly:
-    """How long the jobs of one virtual cluster waited, by the way the cluster was shared."""
+    """How long the jobs of one virtual cluster waited, by way of sharing."""
 
     name: str
     gpus: int
@@ -51,20 +51,20 @@ class VcAnomaly:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """What the experiment found."""
+    """The findings of the experiment."""
 
     gpus: int
     traces: int
     vcs: tuple[VcAnomaly, ...]
     utilisation: dict[str, float]
-    """Share of all GPUs in use, for each way in which they are shared."""
+    """The share of all GPUs in use, by way of sharing."""
 
     def anomalies(self, way: str) -> tuple[str, ...]:
         """Return the virtual clusters that are worse off than in their private clusters."""
         return tuple([vc.name for vc in self.vcs if vc.is_anomaly(way)])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the findings as JSON can hold them."""
+        """Return the findings as data for JSON."""
         found = [
             {
                 "name": vc.name,
@@ -93,7 +93,7 @@ def default_case(spec: SyntheticSpec = DEFAULT, seeds: int = DEFAULT_SEEDS) -> t
 
 
 def find_anomaly(config: HivedConfig, traces: Sequence[Trace], rules: Rules | None = None) -> Anomaly:
-    """Replay every trace in every way and return how long whom each way makes wait."""
+    """Replay every trace in every way and return how long each virtual cluster waits in each way."""
     quotas = {name: gpus for name, gpus in quotas_of(config).items() if gpus}
     delays: dict[tuple[str, str], list[int]] = {(name, way): [] for name in quotas for way in WAYS}
     used: dict[str, list[float]] = {way: [] for way in WAYS[1:]}

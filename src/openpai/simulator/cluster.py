@@ -1,6 +1,6 @@
-"""The cluster a trace is replayed on: its nodes, what each virtual cluster was promised, and one made to measure.
+"""The cluster that a trace is replayed on: its nodes, the promises, and a generated cluster where none is given.
 
-Everything comes from a configuration in HiveD's format, the same that a real scheduler would be given.
+Everything comes from a configuration in HiveD's format, the same that a real scheduler reads.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MEMORY_MB_PER_GPU: Final = 48 * 1024
 
 
 def gpus_per_device(config: HivedConfig, leaf_type: str) -> int:
-    """Return how many GPUs one device of a type stands for: one, unless its SKU says otherwise."""
+    """Return how many GPUs one device of a type has: one, unless its SKU has another number."""
     sku = config.skus.get(leaf_type)
     return 1 if sku is None else sku.gpus
 
 
 def nodes_of(config: HivedConfig) -> tuple[Node, ...]:
-    """Return the nodes of a configuration, all in good health."""
+    """Return the nodes of a configuration, all healthy."""
     found: dict[str, Node] = {}
     for chain in config.chains.values():
         sku = config.skus.get(chain.leaf_type)
@@ -59,8 +59,8 @@ def quotas_of(config: HivedConfig) -> dict[str, int]:
 def config_text(nodes: int, shares: Mapping[str, float], gpus_per_node: int = GPUS_PER_NODE) -> str:
     """Return the text of a configuration of equal nodes in racks, given to virtual clusters by their shares.
 
-    A node is a pair of switches where its GPUs come in an even number. What a virtual cluster has is whole racks as far
-    as half of it goes, and single nodes.
+    A node has two switches if its number of GPUs is even. A virtual cluster has whole racks for up to half of its
+    share, and single nodes for the rest.
     """
     rack = next(size for size in range(min(RACK_NODES_MAX, nodes), 0, -1) if nodes % size == 0)
     types: dict[str, dict[str, Any]] = {}

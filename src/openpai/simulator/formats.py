@@ -1,7 +1,7 @@
-"""Reads job traces: our own CSV, Philly's JSON job log and the CSV it circulates in, the CSV of SenseTime's Helios.
+"""Reads job traces: OpenPAI's CSV, Philly's JSON job log and its common CSV form, and the CSV of SenseTime's Helios.
 
-Our own format refuses what it does not understand, line by line. The public traces are logs of real clusters and have
-holes; records without a time or without GPUs are left out and counted.
+OpenPAI's format is strict: every faulty line is reported. The public traces are logs of real clusters and have holes;
+records without a time or without GPUs are left out and counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SECONDS_MAX: Final = 1e12
 
 
 def read_trace(text: str, trace_format: str | None = None) -> Trace:
-    """Return the trace in `text`; without a format, find out which it is. Raises InvalidTrace with its faults."""
+    """Return the trace in `text`, whose format is detected if none is given. Raises InvalidTrace with its faults."""
     chosen = trace_format or recognised(text)
     if chosen not in FORMATS:
         raise Refused("InvalidParametersError", f"no trace format is called {chosen!r}", f"use {', '.join(FORMATS)}")
@@ -35,7 +35,7 @@ def read_trace(text: str, trace_format: str | None = None) -> Trace:
 
 
 def recognised(text: str) -> str:
-    """Return the format that `text` looks like."""
+    """Return the format that `text` seems to have."""
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith(("[", "{")):
         return "philly"
@@ -46,7 +46,7 @@ def recognised(text: str) -> str:
 
 
 def read_ours(text: str) -> Trace:
-    """Return a trace of our own format: CSV whose header names job, vc, submitted_s, run_s, gpus and maybe more."""
+    """Return a trace in OpenPAI's format: CSV with columns job, vc, submitted_s, run_s, gpus and optional others."""
     rows = csv.DictReader(io.StringIO(text.lstrip("\ufeff")))
     columns = [name.strip() for name in rows.fieldnames or ()]
     rows.fieldnames = columns
@@ -125,7 +125,7 @@ def _priority(text: str | None) -> int:
 
 
 def write_ours(trace: Trace) -> str:
-    """Return a trace as text in our own format."""
+    """Return a trace as text in OpenPAI's format."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("job", "vc", "user", "submitted_s", "run_s", "gpus", "tasks", "priority", "sku"))
@@ -176,7 +176,7 @@ def _philly_job(record: Any) -> TraceJob | str:
     gpus = sum(sizes)
     if not gpus:
         return "without GPUs"
-    # A job torn over odd pieces of nodes is what that scheduler made of it: here it asks for whole nodes again.
+    # The original scheduler may have spread a job over parts of nodes: here it asks for whole nodes again.
     tasks = len(sizes) if len(set(sizes)) == 1 else None
     return TraceJob(
         str(record["jobid"]), str(record["vc"]), submitted, run_ms, gpus, str(record.get("user", "")), tasks
@@ -184,9 +184,9 @@ def _philly_job(record: Any) -> TraceJob | str:
 
 
 def read_philly_csv(text: str) -> Trace:
-    """Return the trace in CSV whose header names timestamp, duration, num_gpus and maybe cluster.
+    """Return the trace in CSV with the columns timestamp, duration, num_gpus and optionally cluster.
 
-    Times are dates or seconds, durations are seconds. Jobs have no names there: they are numbered by line.
+    Times are dates or seconds, durations are seconds. Jobs have no names and are numbered by line.
     """
     rows = csv.DictReader(io.StringIO(text.lstrip("\ufeff")))
     rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
@@ -268,5 +268,5 @@ def _instant_ms(text: object) -> int | None:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         return None
-    # The logs carry no zone; only differences matter, so any one zone will do.
+    # The logs have no time zone; only differences matter, so any zone will do.
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,7 +1,7 @@
-"""Amounts that change over time, added up as they change: how much on average, and how it went.
+"""Integrates amounts that change over time: their mean, in all and in equal spans of time.
 
-A gauge costs the same per change however long the replay lasts; nothing is sampled, so nothing is missed between two
-samples.
+A gauge costs the same per change however long the replay lasts. Nothing is sampled, so no change between two samples is
+missed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Gauge:
     __slots__ = ("_bucket_ms", "_buckets", "_limit_ms", "_since_ms", "level")
 
     def __init__(self, bucket_ms: int, spans: int) -> None:
-        """Measure `spans` spans of `bucket_ms` from time 0 on; what happens later is not measured."""
+        """Measure `spans` spans of `bucket_ms` from time 0 on; later changes are not measured."""
         self.level = 0
         self._bucket_ms = bucket_ms
         self._buckets: list[int] = [0] * spans
@@ -27,12 +27,12 @@ class Gauge:
         self.level += change
 
     def set(self, level: int, now_ms: int) -> None:
-        """Say what the amount is from now on."""
+        """Set the amount from now on."""
         if level != self.level:
             self.add(level - self.level, now_ms)
 
     def _settle(self, now_ms: int) -> None:
-        """Add what passed since the last change to its spans."""
+        """Add the time since the last change to its spans."""
         begin, self._since_ms = self._since_ms, now_ms
         size, buckets, level = self._bucket_ms, self._buckets, self.level
         end = min(now_ms, self._limit_ms)
@@ -49,7 +49,7 @@ class Gauge:
             buckets[last] += level * (end - last * size)
 
     def series(self) -> list[float]:
-        """Return the mean amount in each span; the amount counts as staying what it is to the end of the last."""
+        """Return the mean amount in each span; the current amount lasts to the end of the last span."""
         self._settle(max(self._limit_ms, self._since_ms))
         return [total / self._bucket_ms for total in self._buckets]
 

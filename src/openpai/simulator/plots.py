@@ -1,4 +1,4 @@
-"""Draws reports as SVG files: plain text that any browser shows, and no library to draw it."""
+"""Draws reports as SVG files, which any browser shows and no library is needed for."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Points = Sequence[tuple[float, float]]
 
 
 def line_chart(title: str, x_label: str, y_label: str, lines: Mapping[str, Points]) -> str:
-    """Return an SVG of lines by name over a common scale, both axes from zero."""
+    """Return an SVG of named lines on a common scale, with both axes from zero."""
     x_max = max((x for points in lines.values() for x, _ in points), default=0) or 1.0
     y_top = _nice(max((y for points in lines.values() for _, y in points), default=0) or 1.0)
     return _drawn(title, x_label, y_label, lines, (_ticks(0, x_max), _ticks(0, y_top)), (x_max, y_top))
 
 
 def delay_chart(title: str, delays_s: Mapping[str, Sequence[float]]) -> str:
-    """Return an SVG that shows, by name, which share of the jobs waited at most how long; times are logarithmic."""
+    """Return an SVG of the cumulative distribution of delays, by name, on a logarithmic time axis."""
     lines: dict[str, Points] = {}
     longest = 1.0
     for name, delays in delays_s.items():
@@ -100,7 +100,7 @@ def _over_days(report: Report, series: Sequence[float], factor: float = 1.0) -> 
 
 
 def write_plots(reports: Sequence[Report], folder: Path) -> list[Path]:
-    """Write the plots of some replays into a folder, made if need be, and return the files."""
+    """Write the plots of some replays into a folder, created if necessary, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     used = {r.name: _over_days(r, r.used_series, 100 / r.total.gpus) for r in reports}
     waiting = {r.name: _over_days(r, r.waiting_series) for r in reports}

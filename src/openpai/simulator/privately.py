@@ -1,7 +1,7 @@
-"""A virtual cluster as a cluster of its own: the same cells, without other virtual clusters.
+"""Makes a private cluster of a virtual cluster: the same cells, without other virtual clusters.
 
-It is what HiveD's guarantee is measured against. Whole nodes and larger cells become plain nodes; promised parts of
-nodes become small nodes. Pinned cells stay out: only jobs that name one may use it, and the jobs of a trace do not.
+HiveD's guarantee is measured against it. Whole nodes and larger cells become plain nodes; promised parts of nodes
+become small nodes. Pinned cells are left out: only jobs that name one may use it, and the jobs of a trace do not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from openpai.scheduler.config.model import ChainSpec, HivedConfig, QuotaSpec, Vi
 
 
 def private_config(config: HivedConfig, name: str) -> HivedConfig:
-    """Return a configuration of what `name` was promised, and nothing else, all of it promised to `name`."""
+    """Return a configuration that has only the cells promised to `name`, all of them promised to it."""
     chains: dict[str, ChainSpec] = {}
     quota: list[QuotaSpec] = []
     counts: dict[tuple[str, int], int] = {}

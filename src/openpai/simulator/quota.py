@@ -1,8 +1,8 @@
-"""The sharing that HiveD is measured against: every virtual cluster has a number of GPUs, and no cells.
+"""A quota scheduler that HiveD is compared with: every virtual cluster has a number of GPUs, and no cells.
 
-A gang may start when its virtual cluster stays within its number and the nodes have room for it, wherever that is: on
-the fullest nodes that do, or, as many schedulers prefer, on the emptiest. Who goes first is decided as the HiveD
-scheduler does, so that only the sharing differs.
+A gang may start when its virtual cluster stays within its number and the nodes have room for it anywhere: on the
+fullest nodes with room or, as many schedulers prefer, on the emptiest. The order of gangs is that of the HiveD
+scheduler, so that only the sharing differs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from openpai.scheduler.interface import Scheduler
 from openpai.scheduler.model import Decision, Gang, Node, Place, Refusal, Spot, Wait, Why
 
 PATIENCE_MS: Final = 30 * 60 * 1000
-"""A gang that waited this long is not passed any more by others of its virtual cluster."""
+"""A gang that has waited this long is no longer passed by others of its virtual cluster."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +25,7 @@ class _Waiting:
     sizes: tuple[int, ...]
     number: int
     looked_at: int = -1
-    """How often anything had been freed when it was last found not to fit."""
+    """The count of releases when it was last found not to fit."""
 
     def order(self) -> tuple[int, int, int]:
         return -self.gang.priority, self.gang.submitted_at_ms, self.number
@@ -43,9 +43,9 @@ class QuotaScheduler(Scheduler):
         self._patience_ms = patience_ms
         self._nodes: dict[str, Node] = {}
         self._free: dict[str, list[int]] = {}
-        """Numbers of the free GPUs of each node."""
+        """The numbers of the free GPUs of each node."""
         self._by_free: dict[int, list[str]] = {}
-        """Names of nodes by how many GPUs are free, sorted."""
+        """The names of nodes, sorted, by their number of free GPUs."""
         self._queues: dict[str, list[_Waiting]] = {name: [] for name in quotas}
         self._waiting: dict[str, _Waiting] = {}
         self._held: dict[str, tuple[_Waiting, list[Spot | None]]] = {}
@@ -53,7 +53,7 @@ class QuotaScheduler(Scheduler):
         self._number = 0
 
     def set_node(self, node: Node) -> None:
-        """Learn of a node, or that it changed. Gangs that run on it keep their spots."""
+        """Add or change a node. Gangs that run on it keep their spots."""
         self.remove_node(node.name)
         self._nodes[node.name] = node
         taken = {
@@ -66,7 +66,7 @@ class QuotaScheduler(Scheduler):
         self._frees += 1
 
     def remove_node(self, name: str) -> None:
-        """Learn that a node is gone for good. Gangs that run on it keep their spots until released."""
+        """Remove a node for good. Gangs that run on it keep their spots until released."""
         free = self._free.pop(name, None)
         if free is not None:
             self._by_free[len(free)].remove(name)
@@ -86,7 +86,7 @@ class QuotaScheduler(Scheduler):
         return None
 
     def add(self, gang: Gang) -> None:
-        """Let a gang wait. Adding one that waits or runs changes nothing."""
+        """Add a gang to the queue. Adding one that waits or runs changes nothing."""
         if gang.id in self._waiting or gang.id in self._held:
             return
         self._number += 1
@@ -98,7 +98,7 @@ class QuotaScheduler(Scheduler):
         insort(self._queues[waiting.gang.virtual_cluster], waiting, key=_Waiting.order)
 
     def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
-        """Learn that a gang already runs there, as after a restart; None for members that are over."""
+        """Add a gang that already runs, as after a restart; a spot is None for a member that is over."""
         self.cancel(gang.id)
         waiting = _Waiting(gang, tuple([ask.gpus for ask in gang.asks]), 0)
         held = list(spots)
@@ -110,7 +110,7 @@ class QuotaScheduler(Scheduler):
                     self.set_node(self._nodes[spot.node])
 
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
-        """Return at most `limit` placements, best right first. Each is set aside until committed or rejected."""
+        """Return at most `limit` placements, the most urgent first. Each stays proposed until committed or rejected."""
         placed: list[Decision] = []
         for name, queue in self._queues.items():
             for waiting in list(queue):
@@ -146,7 +146,7 @@ class QuotaScheduler(Scheduler):
         return tuple(spots)
 
     def _take(self, size: int) -> Spot | None:
-        """Take GPUs of the fullest node that has so many free (of the emptiest when spreading), the first by name."""
+        """Take GPUs of the fullest node with enough free (of the emptiest when spreading), the first by name."""
         for free in sorted(self._by_free, reverse=self._is_spreading):
             if free >= size and self._by_free[free]:
                 name = self._by_free[free].pop(0)
@@ -167,17 +167,17 @@ class QuotaScheduler(Scheduler):
         insort(self._by_free.setdefault(len(gpus), []), spot.node)
 
     def commit(self, gang: str) -> None:
-        """The placement proposed for `gang` became a fact; it was set aside already."""
+        """Commit the placement proposed for `gang`, whose GPUs are set aside already."""
 
     def reject(self, gang: str) -> None:
-        """The placement proposed for `gang` did not become a fact: it waits again, where it was in the queue."""
+        """Drop the placement proposed for `gang`, which waits again at its place in the queue."""
         if gang in self._held:
             waiting = self._held[gang][0]
             self.release(gang)
             self._enqueue(waiting)
 
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
-        """These members (all when None) hold their spots no longer. A gang without spots is forgotten."""
+        """Free the spots of these members (all when None). A gang without spots is forgotten."""
         if gang not in self._held:
             return
         waiting, spots = self._held[gang]
@@ -192,7 +192,7 @@ class QuotaScheduler(Scheduler):
             del self._held[gang]
 
     def cancel(self, gang: str) -> None:
-        """A waiting gang wants nothing any more. Unknown gangs are ignored."""
+        """Remove a waiting gang. Unknown gangs are ignored."""
         waiting = self._waiting.pop(gang, None)
         if waiting is not None:
             self._queues[waiting.gang.virtual_cluster].remove(waiting)
@@ -213,7 +213,7 @@ class QuotaScheduler(Scheduler):
 
 
 def _fits(sizes: Iterable[int], room: list[int]) -> bool:
-    """Return whether members of these sizes fit into nodes with so much room, largest first into the tightest."""
+    """Return whether members of these sizes fit into nodes with these rooms, largest first into the tightest."""
     left = sorted(room)
     for size in sorted(sizes, reverse=True):
         at = next((at for at, free in enumerate(left) if free >= size), None)

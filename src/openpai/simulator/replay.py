@@ -1,7 +1,7 @@
-"""Replays a trace over a scheduler in virtual time: no clock, no sleeping, only the next thing that happens.
+"""Replays a trace over a scheduler in virtual time, from event to event, without a clock and without sleeping.
 
-The scheduler is driven through the platform's own interface and cannot tell that nothing really runs. A job that is
-preempted leaves after a grace period, loses what it did since its last checkpoint, and waits again where it was.
+The scheduler is driven through the platform's own interface. A job that is preempted leaves after a grace period, loses
+its work since the last checkpoint, and waits again at its place in the queue.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from openpai.simulator.tally import Tally
 from openpai.simulator.trace import Trace, TraceJob
 
 DECISIONS_MAX: Final = 1_000_000
-# At one moment ends come first: a job that is done has nothing to lose.
+# At the same time ends come first: a job that is done loses nothing.
 _ENDS, _LEAVES = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a replay takes for granted about the world."""
+    """The assumptions of a replay."""
 
     grace_ms: int = 30_000
-    """How long a preempted job may go on before its GPUs are free."""
+    """How long a preempted job runs on before its GPUs are free."""
     checkpoint_ms: int | None = None
-    """How often jobs save their work; None for never: a preempted job starts from its beginning."""
+    """How often jobs save their work; None for never: a preempted job starts again from the beginning."""
     is_interruptible: bool = False
-    """Whether every job may start on what others leave free and be sent away again."""
+    """Whether all jobs may start on idle GPUs of other virtual clusters and be preempted there."""
     round_ms: int = 1000
-    """How often the scheduler looks: what happens within this time is decided together."""
+    """How often the scheduler decides: it decides together about all events within this time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +68,7 @@ class Replay:
     _planned: int = 0
 
     def play(self) -> Tally:
-        """Replay the whole trace and return what was counted."""
+        """Replay the whole trace and return the counts."""
         jobs, heap, at = self.trace.jobs, self._heap, 0
         step = max(1, self.rules.round_ms)
         while at < len(jobs) or heap:
@@ -79,7 +79,7 @@ class Replay:
             self.now_ms = now = -(-first // step) * step
             while heap and heap[0][0] <= now:
                 _, kind, _, starts, run = heappop(heap)
-                # A job that was sent away, or started again meanwhile, has no business with older news.
+                # The event is out of date if the job was preempted or started again meanwhile.
                 if run.job.id in self.running and run.starts == starts:
                     if kind == _ENDS:
                         self._end(run)
@@ -112,7 +112,7 @@ class Replay:
         self.tally.queue(run.job, self.now_ms)
 
     def _decide(self) -> None:
-        """Let the scheduler decide until it has nothing more to say at this moment."""
+        """Carry out decisions until the scheduler has none left at this time."""
         decisions = self.scheduler.decide(self.now_ms, DECISIONS_MAX)
         while decisions:
             self.decisions += len(decisions)
@@ -137,7 +137,7 @@ class Replay:
         self._plan(self.now_ms + run.left_ms, _ENDS, run)
 
     def _plan(self, at_ms: int, kind: int, run: Run) -> None:
-        # The number keeps the order of planning where times are equal, and runs from being compared.
+        # The number keeps events at equal times in the order in which they were planned, and runs from being compared.
         self._planned += 1
         heappush(self._heap, (at_ms, kind, self._planned, run.starts, run))
 
@@ -148,7 +148,7 @@ class Replay:
         self.tally.finish(run.job, self.now_ms)
 
     def _send_away(self, decision: Preempt) -> bool:
-        """Give the victims notice; return whether any has left at once."""
+        """Preempt the victims; return whether any of them left at once."""
         has_left = False
         for name in decision.victims:
             run = self.running.get(name)
@@ -163,7 +163,7 @@ class Replay:
         return has_left
 
     def _leave(self, run: Run) -> None:
-        """Take a preempted job off its GPUs; what it has left to do waits again."""
+        """Remove a preempted job from its GPUs; the rest of its work waits again."""
         del self.running[run.job.id]
         self.scheduler.release(run.job.id)
         did_ms = self.now_ms - run.began_ms

@@ -1,4 +1,4 @@
-"""What a replay comes to: per virtual cluster and in all, as plain values that print as tables and as JSON."""
+"""The report of a replay, per virtual cluster and in all, as plain values for tables and JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from openpai.simulator.tally import Tally, VcTally
 
 HOUR_MS: Final = 3_600_000
 SIZE_CLASSES: Final = ((1, "1"), (4, "2-4"), (8, "5-8"), (32, "9-32"), (1 << 40, "33+"))
-"""GPUs at most, and what jobs of such sizes are called together."""
+"""The largest number of GPUs of each size class, and its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How times are spread, in seconds."""
+    """The distribution of times, in seconds."""
 
     mean: float = 0.0
     p50: float = 0.0
@@ -25,7 +25,7 @@ class Spread:
 
 
 def spread_of(times_ms: Sequence[int]) -> Spread:
-    """Return how times are spread; percentiles are times that occurred."""
+    """Return the distribution of times; percentiles are times that occurred."""
     if not times_ms:
         return Spread()
     ordered = sorted(times_ms)
@@ -38,11 +38,11 @@ def spread_of(times_ms: Sequence[int]) -> Spread:
 
 @dataclass(frozen=True, slots=True)
 class VcReport:
-    """What became of the jobs of one virtual cluster, or of all of them."""
+    """The figures of one virtual cluster, or of all together."""
 
     name: str
     gpus: int
-    """GPUs promised; for all together, GPUs of the cluster."""
+    """GPUs promised; for all together, the GPUs of the cluster."""
     jobs: int
     refused: int
     """Jobs that could never run in this configuration."""
@@ -58,11 +58,11 @@ class VcReport:
     waiting: float
     """Jobs in the queue, on average."""
     stranded_gpus: float
-    """Promised GPUs that were free while a job waited for which they would have been enough, on average."""
+    """Promised GPUs that were free, on average, while a job that needed no more of them waited."""
     preemptions: int
     gpu_hours_done: float
     gpu_hours_lost: float
-    """Work that preempted jobs had to do again."""
+    """Work that preempted jobs repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ class Report:
     typical_gpus: int
     """GPUs on one node that the task in the middle of the trace needs."""
     fragmented_gpus: float
-    """Free GPUs on nodes with fewer than `typical_gpus` of them free while jobs waited, on average."""
+    """Free GPUs, on average while jobs waited, on nodes with fewer than `typical_gpus` of them free."""
     fragmentation: float
     """The same as a share of all GPUs."""
     days: float
-    """The time measured: from the first to the last submission, or the least time the work can take if longer."""
+    """The time measured: from the first to the last submission, or the least time for the work if that is longer."""
     ended_days: float
     """From the first submission to the end of the last job."""
     span_s: float
@@ -103,14 +103,14 @@ class Report:
     """How many GPUs the job behind each of these delays has; left out of JSON."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON can hold it."""
+        """Return the report as data for JSON."""
         found = asdict(self)
         del found["vc_delays_ms"], found["vc_sizes"]
         return found
 
 
-def report_of(name: str, scheduler: str, tally: Tally, **message: Any) -> Report:
-    """Return the report of a replay that is over; `told` holds what the tally lacks."""
+def report_of(name: str, scheduler: str, tally: Tally, **more: Any) -> Report:
+    """Return the report of a finished replay; `more` has the fields that the tally lacks."""
     vcs = [_vc_report(vc_name, vc) for vc_name, vc in tally.vcs.items()]
     fragmented = tally.fragmented.mean()
     sizes: dict[str, list[int]] = {}
@@ -135,7 +135,7 @@ def report_of(name: str, scheduler: str, tally: Tally, **message: Any) -> Report
         refusals=dict(tally.refusals.most_common(5)),
         vc_delays_ms={name: tuple([delay for _, delay in vc.delays_ms]) for name, vc in tally.vcs.items()},
         vc_sizes={name: tuple([gpus for gpus, _ in vc.delays_ms]) for name, vc in tally.vcs.items()},
-        **message,
+        **more,
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs one replay from its configuration to its report, over any of the schedulers there are to compare."""
+"""Runs one replay from its configuration to its report, over one of the schedulers to compare."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
     "first-fit": lambda config: QuotaScheduler(quotas_of(config), patience_ms=None),
     "quota-spread": lambda config: QuotaScheduler(quotas_of(config), is_spreading=True),
 }
-"""By name: HiveD, where those who used less, the oldest or the shortest go first; quotas on full or on empty nodes.
+"""By name: HiveD with fair, FIFO or shortest-first order; quotas on the fullest or on the emptiest nodes.
 
 `first-fit` is quotas where the oldest job that fits always starts, however long a larger one has waited.
 """

@@ -1,8 +1,8 @@
-"""Makes job traces like those of large shared training clusters, the same for the same seed.
+"""Generates job traces like those of large shared training clusters, the same for the same seed.
 
-Most jobs need one GPU and few need many; most run for minutes and a few for weeks; people work by day and rest at the
-weekend, and often submit several alike at once. Run times are scaled so that each virtual cluster asks for a chosen
-share of what it was promised: some for little, some for more than there is.
+Most jobs need one GPU and few need many; most run for minutes and a few for weeks; users work by day and rest at the
+weekend, and often submit several similar jobs at once. Run times are scaled so that each virtual cluster asks for a
+chosen share of its promise: some for little, some for more than they have.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from openpai.protocol.errors import Refused
 from openpai.simulator.trace import Trace, TraceJob, in_order
 
 SIZES: Final = ((1, 0.62), (2, 0.11), (4, 0.095), (8, 0.115), (16, 0.034), (32, 0.018), (64, 0.008))
-"""GPUs of a job, and how large a part of the jobs has so many."""
+"""Numbers of GPUs of a job, each with its share of the jobs."""
 RUN_MEDIAN_MIN: Final = 25.0
 RUN_SIGMA: Final = 1.9
 """Spread of the logarithm of run times: the mean is about six times the median."""
 RUN_MAX_DAYS: Final = 14.0
 LOAD_SPREAD: Final = 0.25
-"""How far virtual clusters lie apart in what they ask of their promise."""
+"""How much virtual clusters differ in the load they put on their promise."""
 ALIKE: Final = 0.35
-"""How likely a submission is followed by another one like it within minutes."""
+"""The probability that a submission is followed by a similar one within minutes."""
 SHARES: Final = (0.22, 0.16, 0.13, 0.11, 0.09, 0.08, 0.07, 0.05, 0.04, 0.03, 0.02)
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
@@ -35,7 +35,7 @@ DAY_MS: Final = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class SyntheticSpec:
-    """What trace to make."""
+    """The parameters of a trace."""
 
     jobs: int = 10_000
     days: float = 14.0
@@ -45,13 +45,13 @@ class SyntheticSpec:
     opportunistic: float = 0.0
     """Share of the jobs that have no guarantee."""
     apart: float = 0.0
-    """How far virtual clusters lie apart in the size of their jobs: at 3 one in three has large ones only."""
+    """How much virtual clusters differ in the size of their jobs: at 3 one in three has only large jobs."""
     vcs: int = 11
     """Virtual clusters, where no configuration names them."""
 
     @classmethod
     def parse(cls, text: str) -> SyntheticSpec:
-        """Return what `jobs=1000,days=7,...` says; whatever is not said stays as it is by default."""
+        """Return the parameters in a text such as `jobs=1000,days=7`; the others have their defaults."""
         plain = cls()
         kinds = {field.name: type(getattr(plain, field.name)) for field in fields(cls)}
         found: dict[str, Any] = {}
@@ -60,7 +60,7 @@ class SyntheticSpec:
             try:
                 found[name] = kinds[name](value)
             except (KeyError, ValueError):
-                message = f"--synthetic does not understand {piece!r}"
+                message = f"--synthetic has no parameter {piece!r}"
                 raise Refused(
                     "InvalidParametersError", message, f"use {', '.join(f'{n}=...' for n in kinds)}"
                 ) from None
@@ -81,7 +81,7 @@ class SyntheticSpec:
 
 
 def generate(spec: SyntheticSpec, quotas: Mapping[str, int]) -> Trace:
-    """Return a trace for virtual clusters that were promised so many GPUs each."""
+    """Return a trace for virtual clusters with these numbers of promised GPUs."""
     dice = random.Random(spec.seed)  # noqa: S311  a trace keeps no secret
     names = [name for name, quota in quotas.items() if quota]
     if not names:
@@ -118,7 +118,7 @@ def _moment(dice: random.Random, days: float) -> int:
 
 
 def _mix(quota: int, lean: float) -> tuple[list[int], list[float]]:
-    """Return the sizes that jobs of a virtual cluster have, at most half of its promise, and their summed up weights.
+    """Return the sizes of the jobs of a virtual cluster, up to half of its promise, and their cumulative weights.
 
     A positive lean makes large jobs more frequent, a negative one small jobs.
     """
@@ -133,14 +133,14 @@ def _run_ms(dice: random.Random, size: int) -> int:
 
 
 def _scaled(jobs: list[TraceJob], quotas: Mapping[str, int], loads: Mapping[str, float], days: float) -> list[TraceJob]:
-    """Stretch run times so that the virtual clusters ask for their load, no job longer than the longest allowed."""
+    """Scale run times so that each virtual cluster has its load and no job runs longer than the maximum."""
     longest_ms = int(min(RUN_MAX_DAYS, days / 4) * DAY_MS)
     factors: dict[str, float] = {}
     for name, load in loads.items():
         own = [job for job in jobs if job.virtual_cluster == name]
         wanted = load * quotas[name] * days * DAY_MS
         factor = 1.0
-        # Cutting off what would run too long takes work away, so the rest is stretched again until the sum is right.
+        # Limiting the longest jobs reduces the load, so the rest is scaled again until the sum is right.
         for _ in range(20):
             sum_ms = sum(job.gpus * min(longest_ms, int(job.run_ms * factor)) for job in own)
             if not sum_ms or abs(sum_ms / wanted - 1) < 0.005:

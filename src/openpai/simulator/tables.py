@@ -1,4 +1,4 @@
-"""Draws reports for people: tables that fit a terminal of 80 columns."""
+"""Prints reports as tables that fit a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from openpai.simulator.report import Report, VcReport
 
 NAME_WIDTH: Final = 16
 COMPARED_MAX: Final = 8
-"""So many columns fit beside each other."""
+"""How many columns fit next to each other."""
 
 
 def _table(title: str, first: str, *others: str) -> Table:
@@ -25,7 +25,7 @@ def _table(title: str, first: str, *others: str) -> Table:
 
 
 def span(seconds: float) -> str:
-    """Return a length of time in few letters: `42s`, `12m`, `3.4h`, `21d`."""
+    """Return a duration as short text: `42s`, `12m`, `3.4h`, `21d`."""
     for unit_s, unit in ((86400 * 3, "d"), (3600, "h"), (60, "m")):
         if seconds >= unit_s:
             amount = seconds / (86400 if unit == "d" else unit_s)
@@ -38,7 +38,7 @@ def _percent(share: float) -> str:
 
 
 def report_tables(report: Report) -> list[Table]:
-    """Return what there is to say about one replay."""
+    """Return the tables of one replay."""
     delays = _table(
         f"{report.name}: how long jobs waited ({report.scheduler})",
         "VC", "GPUS", "JOBS", "MEAN", "P50", "P95", "P99", "MAX", "WAITING",
@@ -64,7 +64,7 @@ def _delay_row(vc: VcReport) -> tuple[str, ...]:
 
 
 def report_sentences(report: Report) -> list[str]:
-    """Return what the tables do not say."""
+    """Return remarks that are not in the tables."""
     total = report.total
     message = (
         f"{total.jobs} jobs over {report.days:.1f} days, replayed in {report.wall_s:.1f} s; "
@@ -82,7 +82,7 @@ def report_sentences(report: Report) -> list[str]:
 
 
 def comparison_tables(reports: Sequence[Report]) -> list[Table]:
-    """Return the configurations side by side, in all and by virtual cluster."""
+    """Return the replays side by side, in all and by virtual cluster."""
     whole = _table("Side by side", "", "MEAN", "P95", "P99", "UTIL", "FRAGM.", "STRANDED", "PREEMPT.", "LOST GPUh")
     for number, report in enumerate(reports, 1):
         total, delay = report.total, report.total.delay_s
@@ -103,7 +103,7 @@ def comparison_tables(reports: Sequence[Report]) -> list[Table]:
 
 
 def anomaly_table(found: Anomaly) -> Table:
-    """Return how long each virtual cluster waited in each way; anomalies are red and have an exclamation mark."""
+    """Return the mean wait of each virtual cluster in each way; anomalies are red with an exclamation mark."""
     heads = {"private": "PRIVATE", "quota": "QUOTA", "quota-spread": "QUOTA,SPREAD", "hived": "HIVED"}
     table = _table("Mean wait from submission to start", "VC", "GPUS", "JOBS", *[heads[way] for way in WAYS])
     for vc in found.vcs:

@@ -1,7 +1,7 @@
-"""Counts what happens in a replay: who waits, who runs where, what stays free, and what work is lost.
+"""Counts what happens in a replay: which jobs wait, what is in use, what stays free, and what work is lost.
 
 Utilisation, queues and fragmentation are exact integrals over the time between the first and the last submission, or
-over the least time the work can take if that is longer; what happens while the cluster drains afterwards counts for
+over the least time the work can take if that is longer; the time in which the cluster drains afterwards counts for
 delays only.
 """
 
@@ -17,12 +17,12 @@ from openpai.simulator.gauges import Gauge
 from openpai.simulator.trace import Trace, TraceJob
 
 SPANS: Final = 240
-"""Into how many equal spans the time of the trace is cut."""
+"""Into how many equal spans the time of the trace is divided."""
 
 
 @dataclass(slots=True)
 class VcTally:
-    """What was counted of one virtual cluster."""
+    """The counts of one virtual cluster."""
 
     quota: int
     bucket_ms: InitVar[int]
@@ -33,9 +33,9 @@ class VcTally:
     waiting: Gauge = field(init=False)
     """Jobs in the queue."""
     stranded: Gauge = field(init=False)
-    """Promised GPUs that are free while a job waits for which they would be enough."""
+    """Promised GPUs that are free while a job that needs no more of them waits."""
     sizes: Counter[int] = field(default_factory=Counter)
-    """Jobs with a guarantee that wait, by GPUs."""
+    """Waiting jobs with a guarantee, by number of GPUs."""
     delays_ms: list[tuple[int, int]] = field(default_factory=list)
     """GPUs, and time from submission to first start, of each job that started."""
     completions_ms: list[int] = field(default_factory=list)
@@ -47,12 +47,12 @@ class VcTally:
     done_gpu_ms: int = 0
 
     def __post_init__(self, bucket_ms: int) -> None:
-        """Start all gauges at nothing."""
+        """Start all gauges at zero."""
         self.used, self.guaranteed = Gauge(bucket_ms, SPANS), Gauge(bucket_ms, SPANS)
         self.waiting, self.stranded = Gauge(bucket_ms, SPANS), Gauge(bucket_ms, SPANS)
 
     def settle(self, now_ms: int) -> None:
-        """Compute how much of the promise is free although a waiting job could use it."""
+        """Update how much of the promise is free although a waiting job could use it."""
         left = self.quota - self.guaranteed.level
         is_enough = left > 0 and any(size <= left for size in self.sizes)
         self.stranded.set(left if is_enough else 0, now_ms)
@@ -67,11 +67,11 @@ class _Waiting(Protocol):
 
 
 class Tally:
-    """What was counted of a whole replay."""
+    """The counts of a whole replay."""
 
     def __init__(self, trace: Trace, nodes: Sequence[Node], quotas: Mapping[str, int], window_ms: int = 0) -> None:
         self.gpus = sum(node.gpus for node in nodes)
-        # Where everything is submitted at once, or is too much, the time between submissions says little about use.
+        # If everything is submitted at once, or is too much, the time between submissions says little about use.
         least_ms = sum(trace.demand().values()) // max(1, self.gpus)
         self.window_ms = window_ms or max(1, trace.span_ms, least_ms)
         self.bucket_ms = max(1, -(-self.window_ms // SPANS))
@@ -80,7 +80,7 @@ class Tally:
         self.refusals: Counter[str] = Counter()
         self._free = {node.name: node.gpus for node in nodes}
         self.fragmented = Gauge(self.bucket_ms, SPANS)
-        """Free GPUs on nodes with too few of them free for a task of the typical size, while jobs wait."""
+        """Free GPUs, while jobs wait, on nodes with too few of them free for a task of the typical size."""
         self.scattered = sum(node.gpus for node in nodes if node.gpus < self.typical_gpus)
         self.waiting_jobs = 0
         self.vcs: dict[str, VcTally] = {}
@@ -88,12 +88,12 @@ class Tally:
             self.vcs[name] = VcTally(quotas.get(name, 0), self.bucket_ms)
 
     def refuse(self, job: TraceJob, message: str) -> None:
-        """A job could never run."""
+        """Count a job that can never run."""
         self.vcs[job.virtual_cluster].refused += 1
         self.refusals[message] += 1
 
     def queue(self, job: TraceJob, now_ms: int) -> None:
-        """A job waits."""
+        """Count a job that waits."""
         vc = self.vcs[job.virtual_cluster]
         vc.waiting.add(1, now_ms)
         self.waiting_jobs += 1
@@ -103,7 +103,7 @@ class Tally:
         self._note_fragments(now_ms)
 
     def start(self, job: TraceJob, nodes: Iterable[tuple[str, int]], now_ms: int, *, is_first: bool) -> None:
-        """A job waits no longer but runs on so many GPUs of each of these nodes."""
+        """Count a job that starts on these numbers of GPUs by node."""
         vc = self.vcs[job.virtual_cluster]
         vc.waiting.add(-1, now_ms)
         self.waiting_jobs -= 1
@@ -120,7 +120,7 @@ class Tally:
         self._note_fragments(now_ms)
 
     def stop(self, job: TraceJob, nodes: Iterable[tuple[str, int]], now_ms: int) -> None:
-        """A job has left its GPUs."""
+        """Count a job that has left its GPUs."""
         vc = self.vcs[job.virtual_cluster]
         vc.used.add(-job.gpus, now_ms)
         if job.priority >= 0:
@@ -130,19 +130,19 @@ class Tally:
         self._note_fragments(now_ms)
 
     def finish(self, job: TraceJob, now_ms: int) -> None:
-        """A job is done."""
+        """Count a job that is done."""
         vc = self.vcs[job.virtual_cluster]
         vc.completions_ms.append(now_ms - job.submitted_ms)
         vc.done_gpu_ms += job.gpu_ms
 
     def preempt(self, job: TraceJob, lost_ms: int) -> None:
-        """A job was sent away and must do again what took it so long."""
+        """Count a job that was preempted and must repeat this much work."""
         vc = self.vcs[job.virtual_cluster]
         vc.preemptions += 1
         vc.lost_gpu_ms += lost_ms * job.gpus
 
     def close(self, now_ms: int, waiting: Collection[_Waiting]) -> None:
-        """The replay is over; these jobs wait for ever."""
+        """End the replay; these jobs never started."""
         self.ended_ms = now_ms
         for run in waiting:
             if not run.starts:
@@ -165,7 +165,7 @@ class Tally:
 
 
 def typical_size(trace: Trace, node_gpus: int) -> int:
-    """Return how many GPUs on one node the task in the middle of the trace needs, each weighing its GPU time."""
+    """Return how many GPUs on one node the median task of the trace needs, weighted by GPU time."""
     weights: Counter[int] = Counter()
     for job in trace.jobs:
         sizes = job.sizes(node_gpus)

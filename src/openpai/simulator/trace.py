@@ -1,7 +1,7 @@
-"""What a job trace says: who asked for how many GPUs when, and how long the job ran once it had them.
+"""The values of a job trace: who submitted a job when, how many GPUs it needs, and how long it ran once it had them.
 
-Nothing that the recording scheduler decided is kept: a replay makes its own decisions. Times are milliseconds since the
-trace's first submission.
+Decisions of the original scheduler are left out: a replay makes its own. Times are milliseconds since the trace's first
+submission.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class TraceJob:
     gpus: int
     user: str = ""
     tasks: int | None = None
-    """How many equal tasks share the GPUs; None for as few as the nodes' size allows."""
+    """How many equal tasks share the GPUs; None for as few as the size of the nodes allows."""
     priority: int = 0
     sku_type: str | None = None
 
     @property
     def gpu_ms(self) -> int:
-        """Return the GPU time of the job when nothing disturbs it."""
+        """Return the GPU time of the job without preemption."""
         return self.gpus * self.run_ms
 
     def sizes(self, node_gpus: int) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ class Trace:
         return dict(demand)
 
     def renamed(self, names: Mapping[str, str]) -> Trace:
-        """Return the trace with its virtual clusters called otherwise."""
+        """Return the trace with its virtual clusters renamed."""
         jobs = [replace(job, virtual_cluster=names.get(job.virtual_cluster, job.virtual_cluster)) for job in self.jobs]
         return Trace(tuple(jobs), self.left_out)
 
@@ -83,7 +83,7 @@ class Trace:
 
 
 def in_order(jobs: Sequence[TraceJob], left_out: Mapping[str, int]) -> Trace:
-    """Return a trace of these jobs, sorted by submission, with time counted from the first of them."""
+    """Return a trace of these jobs, sorted by submission, with times relative to the first of them."""
     if not jobs:
         return Trace((), dict(left_out))
     first = min(job.submitted_ms for job in jobs)
@@ -93,7 +93,7 @@ def in_order(jobs: Sequence[TraceJob], left_out: Mapping[str, int]) -> Trace:
 
 
 class InvalidTrace(Refused):
-    """A trace cannot be read; all faults that were found are in `faults`."""
+    """A trace cannot be read; all of its faults are in `faults`."""
 
     faults: tuple[Fault, ...]
 

@@ -1,7 +1,7 @@
-"""What if a virtual cluster had more or fewer GPUs: the same configuration with another promise.
+"""Changes the promises in a configuration, to simulate virtual clusters with more or fewer GPUs.
 
-GPUs that are given come first from what is not promised, then from nodes that are added to the cluster, of the kind
-that is there already. GPUs that are taken away stay in the cluster, without being promised.
+Added GPUs come first from what is not promised, then from nodes that are added to the cluster, of a type that it has
+already. Removed GPUs stay in the cluster, without being promised.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Changed:
 
     config: HivedConfig
     absent: frozenset[str] = frozenset()
-    """Nodes that are in the configuration only to fill up a rack that was added, and do not exist."""
+    """Nodes that do not exist and are in the configuration only to complete an added rack."""
     notes: tuple[str, ...] = ()
-    """What was done, a sentence each."""
+    """The changes, a sentence each."""
 
 
 def parse_what_if(texts: Sequence[str]) -> dict[str, int]:
-    """Return the changes that `vc=+8,other=-8` says, by virtual cluster."""
+    """Return the changes in a text such as `vc=+8,other=-8`, by virtual cluster."""
     changes: Counter[str] = Counter()
     for piece in ",".join(texts).split(","):
         name, _, number = piece.strip().rpartition("=")
@@ -45,7 +45,7 @@ def parse_what_if(texts: Sequence[str]) -> dict[str, int]:
 def changed(config: HivedConfig, changes: Mapping[str, int]) -> Changed:
     """Return the configuration with these GPUs given to, or taken from, virtual clusters."""
     made = Changed(config)
-    # What is taken away first can be given to others.
+    # Removed first, so that the GPUs can be given to others.
     for name, gpus in sorted(changes.items(), key=lambda item: item[1]):
         if name not in config.virtual_clusters:
             message = f"--what-if: the configuration has no virtual cluster {name!r}"
@@ -58,7 +58,7 @@ def changed(config: HivedConfig, changes: Mapping[str, int]) -> Changed:
 
 
 def _main_chain(config: HivedConfig, name: str) -> ChainSpec:
-    """Return the chain that a virtual cluster has most of; for one without cells, the largest."""
+    """Return the chain of which a virtual cluster has most; the largest chain for one without cells."""
     has: Counter[str] = Counter()
     for quota in config.virtual_clusters[name].quota:
         has[quota.chain] += quota.number * config.chains[quota.chain].leaves(quota.level)
@@ -104,7 +104,7 @@ def _take(before: Changed, name: str, gpus: int) -> Changed:
     chain = _main_chain(config, name)
     left = _devices(config, chain, gpus)
     quota: list[QuotaSpec] = []
-    # The smallest cells go first; one that is larger than what is to go is cut, and the rest of it kept.
+    # The smallest cells are removed first; a larger one than needed is split, and the rest of it kept.
     for has in sorted(config.virtual_clusters[name].quota, key=lambda quota: quota.level):
         size = chain.leaves(has.level) if has.chain == chain.name else 0
         if not size or not left:
@@ -148,9 +148,9 @@ def _fits(config: HivedConfig, chain_name: str) -> bool:
 
 
 def _grown(config: HivedConfig, chain: ChainSpec, nodes: int) -> tuple[HivedConfig, int, frozenset[str]]:
-    """Return the configuration with so many more nodes at the end of a chain, how many, and those to be left out.
+    """Return the configuration with more nodes at the end of a chain, their number, and the nodes that do not exist.
 
-    A chain grows by whole top cells; of what is added only as many nodes exist as are needed.
+    A chain grows by whole top cells, of which only as many nodes exist as are needed.
     """
     per = chain.leaves(chain.top) // chain.leaves(chain.node_level)
     while True:
@@ -164,7 +164,7 @@ def _grown(config: HivedConfig, chain: ChainSpec, nodes: int) -> tuple[HivedConf
 
 
 def _longer(chain: ChainSpec, tops: int) -> ChainSpec:
-    """Return the chain with so many top cells more, shaped like its first."""
+    """Return the chain with more top cells, shaped like its first."""
     per = len(chain.nodes) // chain.tops
     new = [f"what-if-{len(chain.nodes) + at}" for at in range(tops * per)]
     upper = []

@@ -1,6 +1,6 @@
 """The directory of one storage that a user may see: paths are checked, and blocking drivers run in threads.
 
-A path is relative, cannot lead upwards, and holds nothing that another system would read differently.
+A path is relative, cannot lead upwards, and contains nothing that another system would read differently.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 PIECE_BYTES: Final = 1 << 20
 LISTED_MAX: Final = 100_000
-"""How many entries of one directory are listed; each takes memory here and in the client."""
+"""How many entries of one directory are listed at most; each takes memory here and in the client."""
 ABANDONED_AFTER_MS: Final = 24 * 3600 * 1000
-"""How long nothing is written to a file in the making before it counts as left by a server that was killed."""
+"""After this long without a write an incomplete file counts as left by a server that was killed."""
 
 PATH_MAX: Final = 2048
 NAME_MAX: Final = 255
@@ -42,12 +42,12 @@ class DrivenArea:
         self._clock = clock
 
     async def list(self, path: str) -> tuple[Entry, ...]:
-        """Return what is in a directory; see `Area.list`."""
+        """Return the entries of a directory; see `Area.list`."""
         names = parts(path)
         return await self._run(path, self._list, names)
 
     async def entry(self, path: str) -> Entry:
-        """Return what is known of a file or directory; see `Area.entry`."""
+        """Return the entry of a file or directory; see `Area.entry`."""
         names = parts(path)
         return await self._run(path, self._driver.entry, names) if names else Entry("", is_directory=True)
 
@@ -66,7 +66,7 @@ class DrivenArea:
                 await self._workers.run(reader.close)
 
     async def write(self, path: str, content: AsyncIterator[bytes]) -> int:
-        """Make or replace a file; see `Area.write`."""
+        """Create or replace a file; see `Area.write`."""
         writer = await self._run(path, self._driver.writer, file_parts(path))
         try:
             size = await self._copy(path, content, writer)
@@ -89,7 +89,7 @@ class DrivenArea:
             waiting += piece
             size += len(piece)
             if len(waiting) >= PIECE_BYTES:
-                # A network packet at a time would cost a thread's turn for each.
+                # One call per network packet would cost a thread switch for each.
                 await self._run(path, writer.write, bytes(waiting))
                 waiting.clear()
         if waiting:
@@ -129,7 +129,7 @@ class DrivenArea:
 
 
 def parts(path: str) -> tuple[str, ...]:
-    """Return the names a path is made of, none for the top; raise InvalidParametersError for one that leads out."""
+    """Return the names in a path, none for the top; raise InvalidParametersError for one that leads out."""
     if _UNFIT.search(path):
         raise _bad(path, "it holds a backslash, a control character or text that is not valid Unicode")
     found = tuple(part for part in path.split("/") if part not in ("", "."))
@@ -143,12 +143,12 @@ def parts(path: str) -> tuple[str, ...]:
 
 
 def is_text(name: str) -> bool:
-    """Return whether a name is text: names in directories of this machine may be any bytes."""
+    """Return whether a name is text: names in local directories may be any bytes."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def file_parts(path: str) -> tuple[str, ...]:
-    """Return the names a path is made of; raise InvalidParametersError for the top itself too."""
+    """Return the names in a path; raise InvalidParametersError for the top, too."""
     found = parts(path)
     if not found:
         raise _bad(path, "it names no file")
@@ -156,7 +156,7 @@ def file_parts(path: str) -> tuple[str, ...]:
 
 
 def folder_of(user: str) -> str:
-    """Return the name of a user's own folder; raise ForbiddenUserError for a name that can be none."""
+    """Return the name of a user's own folder; raise ForbiddenUserError for a name that cannot be a folder's."""
     if parts(user) != (user,):
         raise Refused("ForbiddenUserError", f"the user name {user!r} cannot be the name of a folder")
     return user

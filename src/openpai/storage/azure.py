@@ -1,7 +1,7 @@
-"""adlfs's file system for Azure Blob Storage with what a server needs of it: our credentials only, and an end to waits.
+"""Adapts adlfs, the file system for Azure Blob Storage, to a server: only given credentials, and bounded waits.
 
-Left to itself the library looks into the server's own environment for credentials that a storage was not given, tries
-again for minutes when nobody answers, and goes on with a new file where it began an old one.
+By default the library looks for missing credentials in the server's own environment, tries again for minutes when
+nothing answers, and continues with a new file when an old one is replaced during a read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Own(AzureBlobFileSystem):  # type: ignore[misc]
         return (_Careful if mode == "rb" else AzureBlobFile)(self, path, mode=mode, **more)
 
     def do_connect(self) -> None:
-        """Prepare to connect; nothing is sent yet."""
+        """Prepare the connection; nothing is sent yet."""
         self.account_key = self.sas_token = self.connection_string = self.credential = None
         connect_s, read_s = self._timeout_s
         self.service_client = BlobServiceClient(

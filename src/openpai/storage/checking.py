@@ -1,4 +1,4 @@
-"""Finding out whether a storage works, step by step, up to the first that fails."""
+"""Tests whether a storage works, step by step, up to the first step that fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE_S: Final = 10.0
 
 
 async def try_connection(connection: Connection, workers: Workers, errors: ErrorTranslator) -> Step:
-    """Return how connecting went."""
+    """Return the result of connecting."""
     try:
         await workers.run(connection.probe)
     except Exception as error:
@@ -30,7 +30,7 @@ async def try_connection(connection: Connection, workers: Workers, errors: Error
 
 
 async def try_area(storage: Storage, area: Area, errors: ErrorTranslator) -> tuple[Step, ...]:
-    """Return how listing went, and unless the storage is read-only, writing, reading and removing a small file."""
+    """Return the results of listing and, unless it is read-only, of writing, reading and removing a small file."""
     steps: list[Step] = []
     name = f"pai-test-{secrets.token_hex(8)}"
     content = secrets.token_bytes(64)
@@ -55,7 +55,7 @@ async def try_area(storage: Storage, area: Area, errors: ErrorTranslator) -> tup
 
 
 async def try_nfs(storage: Storage, workers: Workers, errors: ErrorTranslator) -> tuple[Step, ...]:
-    """Return how connecting to an NFS server and asking it whether it serves NFS went; nothing is mounted."""
+    """Return the results of connecting to an NFS server and asking whether it serves NFS; nothing is mounted."""
     server = str(storage.data["server"])
     steps: list[Step] = []
     for what, work in (("connect", _connect), ("ask for NFS", _ask_nfs)):
@@ -81,7 +81,7 @@ def _connect(server: str) -> str:
 
 
 def _ask_nfs(server: str) -> str:
-    """Call the procedure of NFS that does nothing, in version 4 and then 3 (RFC 5531, RFC 7530)."""
+    """Call NFS's null procedure, in version 4 and then 3 (RFC 5531, RFC 7530)."""
     for version in (4, 3):
         with socket.create_connection((server, NFS_PORT), _PATIENCE_S) as opened:
             opened.settimeout(_PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Connections to storages: the library for each kind, and the threads in which its blocking calls run.
+"""Connects to storages: the library for each kind, and the threads in which its blocking calls run.
 
 Each storage has its own few threads, so one that hangs delays only those who use it. A storage that is changed or
 removed is not closed while a request still uses it: the last reference closes it.
@@ -46,7 +46,7 @@ class Workers:
             return await running
 
     def close(self, last: Callable[[], object] | None = None) -> None:
-        """Accept no more calls after `last`, which may block; do not wait for it."""
+        """Accept no calls after `last`, which may block; do not wait for it."""
         with contextlib.suppress(RuntimeError):
             if last is not None:
                 self._threads.submit(last)
@@ -54,7 +54,7 @@ class Workers:
 
 
 class Opened:
-    """A connected storage, as its definition was at that time. Without a connection it can only be mounted by jobs."""
+    """A connected storage with its definition at that time. Without a connection it can only be mounted by jobs."""
 
     def __init__(
         self, storage: Storage, workers: Workers, errors: ErrorTranslator, connection: Connection | None
@@ -93,12 +93,12 @@ def _nfs(name: str, _data: Values, _secrets: Values) -> Connection:
 def _smb(name: str, data: Values, secrets: Values) -> Connection:
     require("smbclient", "smb", name)
     user = data.get("username", "")
-    # A name and a password in any case: for none the library would look for the server's own.
+    # Always with a name and a password: without them the library would look for the server's own.
     login: dict[str, Any] = {"port": data["port"], "connection_timeout": CONNECT_S}
     login["username"] = f"{data['domain']}\\{user}" if data.get("domain") and user else user or _GUEST
     login["password"] = secrets.get("password") or _GUEST
     if not user:
-        # What a guest says cannot be signed.
+        # Messages of a guest cannot be signed.
         login |= {"auth_protocol": "ntlm", "require_signing": False}
     return SmbConnection(f"\\\\{data['server']}\\{data['share']}", data.get("path", ""), **login)
 
@@ -159,7 +159,7 @@ _MAKERS: Final[Mapping[str, Callable[[str, Values, Values], Connection]]] = {
 
 
 def require(module: str, extra: str, storage: str) -> Any:
-    """Return a library; raise BadConfigurationError naming what to install when it is not there."""
+    """Return a library; if it is missing, raise BadConfigurationError with what to install."""
     try:
         return importlib.import_module(module)
     except ImportError:

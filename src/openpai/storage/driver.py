@@ -1,4 +1,4 @@
-"""What each kind of storage must bring along: a handful of blocking calls over paths that were checked before."""
+"""The interface of a kind of storage: a few blocking calls over paths that were checked before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openpai.ports.storages import Entry
 Names = Sequence[str]
 
 PART_PREFIX: Final = ".pai-upload-"
-"""How a file in the making is called where it needs a name; lists leave it out."""
+"""The name prefix of an incomplete file where it needs a name; lists leave it out."""
 
 
 class Reader(Protocol):
@@ -26,14 +26,14 @@ class Reader(Protocol):
 
 
 class Writer(Protocol):
-    """A file in the making. It is not visible before it is committed."""
+    """A file that is being written. It is not visible before it is committed."""
 
     def write(self, data: bytes) -> None:
         """Append to it."""
         ...
 
     def commit(self) -> None:
-        """Put it in its place, where it replaces an older file."""
+        """Move it to its place, where it replaces an older file."""
         ...
 
     def discard(self) -> None:
@@ -42,14 +42,14 @@ class Writer(Protocol):
 
 
 class Driver(Protocol):
-    """One folder of one storage. Raises OSErrors and what its library raises."""
+    """One folder of one storage. Raises OSErrors and the errors of its library."""
 
     def list(self, names: Names) -> Iterable[Entry]:
-        """Return what is in a directory."""
+        """Return the entries of a directory."""
         ...
 
     def entry(self, names: Names) -> Entry:
-        """Return what is known of a file or directory."""
+        """Return the entry of a file or directory."""
         ...
 
     def reader(self, names: Names) -> Reader:
@@ -57,7 +57,7 @@ class Driver(Protocol):
         ...
 
     def writer(self, names: Names) -> Writer:
-        """Begin a file; directories on the way are made."""
+        """Begin a file; missing directories are created."""
         ...
 
     def remove(self, names: Names, *, recursive: bool) -> None:
@@ -69,11 +69,11 @@ class Connection(Protocol):
     """An opened storage."""
 
     def probe(self) -> None:
-        """Contact the storage; raise the library's error when it is absent or refuses the credentials."""
+        """Contact the storage; raise the library's error if it does not answer or refuses the credentials."""
         ...
 
     def driver(self, folder: str) -> Driver:
-        """Return what sees one folder of the storage and nothing beside it, or all of it for no folder."""
+        """Return a driver for one folder of the storage, or for all of it if none is given."""
         ...
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What went wrong with a storage, in our families of errors and without anything secret.
+"""Translates errors of storages into the platform's families of errors, without secrets.
 
-The libraries that speak to storages put addresses into their errors, and some addresses hold tokens. So whatever
-they say loses every credential of the storage before anybody hears it.
+The libraries for storages put addresses into their errors, and some addresses contain tokens. So every credential of
+the storage is removed from their texts.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class ErrorTranslator:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def clean(self, text: str) -> str:
-        """Return a foreign text on one line, without the credentials of the storage."""
+        """Return a library's text on one line, without the credentials of the storage."""
         for secret in _written(self.secrets):
             text = text.replace(secret, MASK)
         text = " ".join(text.split())
         return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
 
     def error(self, error: BaseException, path: str = "") -> PaiError:
-        """Return what to raise for an error met at a path; raise it `from None`, for its cause may hold secrets."""
+        """Return what to raise for an error at a path; raise it `from None`, because its cause may contain secrets."""
         if isinstance(error, PaiError):
             return error
         at = f"{path or '/'} in storage {self.storage}"
@@ -76,13 +76,13 @@ class ErrorTranslator:
         )
 
     def text(self, error: BaseException) -> str:
-        """Return what an error says, on one line and without secrets."""
+        """Return the text of an error, on one line and without secrets."""
         message = str(getattr(error, "strerror", None) or error) or type(error).__name__
         return self.clean(message)
 
 
 def _written(secrets: Iterable[str]) -> list[str]:
-    """Return secrets in every way they may be written in an address, longest first."""
+    """Return secrets in every form they may have in an address, longest first."""
     ways: set[str] = set()
     for secret in filter(None, secrets):
         ways |= {secret, quote(secret), quote(secret, safe=""), quote_plus(secret)}

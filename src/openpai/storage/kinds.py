@@ -1,4 +1,4 @@
-"""The definition of a storage, kind by kind: every fault in its keys is reported, and credentials are split off."""
+"""Reads the definition of a storage, kind by kind: reports every fault in its keys and splits credentials off."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _MOUNTED_AT: Final = Field("", max_length=1024, description="Where the machines 
 
 
 class Local(_Said):
-    """A directory of the machines."""
+    """A directory of the nodes."""
 
     path: str = Field(min_length=1, max_length=1024)
 
@@ -104,7 +104,7 @@ class Smb(_Said):
     @model_validator(mode="before")
     @classmethod
     def _from_address(cls, values: Any) -> Any:
-        """Take OpenPAI's `address`, as in //server/share/path, apart."""
+        """Split OpenPAI's `address`, as in //server/share/path."""
         if not isinstance(values, Mapping) or "address" not in values:
             return values
         found = _SMB_ADDRESS.fullmatch(str(values["address"]).replace("\\", "/"))
@@ -130,7 +130,7 @@ class S3(_Said):
 
     @model_validator(mode="after")
     def _whose_key(self) -> Self:
-        # Without an id there is no login, and the secret would have no use.
+        # Without an id there is no login, so the secret would be unused.
         if (self.secret_access_key.get_secret_value() or self.session_token.get_secret_value()) and (
             not self.access_key_id
         ):
@@ -194,7 +194,7 @@ _ALSO_CALLED: Final = {"samba": "smb"}
 
 
 class Head(_Said):
-    """What is said of every storage."""
+    """The keys of every storage."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
     type: Literal["local", "nfs", "smb", "samba", "s3", "azureBlob", "webhdfs"]
@@ -206,7 +206,7 @@ class Head(_Said):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A storage as it was described: what may be shown and what may not, apart."""
+    """A storage as it was described, with its credentials apart from what may be shown."""
 
     name: str
     kind: str
@@ -218,13 +218,13 @@ class Draft:
 
     @property
     def logs_in(self) -> bool:
-        """Whether credentials are used: directories and anonymous access need none."""
+        """Whether it uses credentials: directories and anonymous access do not."""
         names = {"local": "", "nfs": "", "smb": "username", "s3": "accessKeyId"}
         return self.kind not in names or bool(self.data.get(names[self.kind]))
 
 
 def read(document: Mapping[str, Any]) -> Draft:
-    """Return what a document says; raise InvalidParametersError with every fault in it."""
+    """Return the storage that a document describes; raise InvalidParametersError with every fault in it."""
     faults: list[str] = []
     head = _checked(Head, document, "", faults)
     kind = str(document.get("type"))
@@ -242,7 +242,7 @@ def read(document: Mapping[str, Any]) -> Draft:
 
 
 def schema() -> dict[str, Any]:
-    """Return what a document may say as JSON Schema, one alternative for each kind."""
+    """Return the JSON Schema of a document, one alternative for each kind."""
     head = Head.model_json_schema(by_alias=True)
     alternatives = []
     for kind, model in MODELS.items():
@@ -253,7 +253,7 @@ def schema() -> dict[str, Any]:
 
 def _checked(model: type[_Said], values: Any, where: str, faults: list[str]) -> _Said | None:
     try:
-        # As JSON, because there a number is no word and a word is no yes, while text may still become a secret.
+        # Validated as JSON, where a number is no string and a string is no flag, while text may still become a secret.
         return model.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         faults.extend(

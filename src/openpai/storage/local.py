@@ -1,7 +1,7 @@
 """Storages that are directories of this machine, with no way out of them.
 
-A path is resolved first, links included, and what lies outside is refused. Then it is walked down from the storage's
-own directory, name by name and following no link: who swaps a directory for a link in between gains nothing.
+A path is resolved first, links included, and refused if it leads outside. Then it is walked down from the storage's
+own directory, name by name and following no link, so that replacing a directory by a link meanwhile gains nothing.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class LocalConnection:
         self._root = root
 
     def driver(self, folder: str) -> LocalDriver:
-        """Return what sees one folder; see `Connection.driver`."""
+        """Return a driver for one folder; see `Connection.driver`."""
         return LocalDriver(self._root, folder)
 
     def probe(self) -> None:
-        """Raise Unavailable when the directory is not there; see `Connection.probe`."""
+        """Raise Unavailable if the directory does not exist; see `Connection.probe`."""
         os.close(_opened(self._root))
 
     def close(self) -> None:
@@ -53,14 +53,14 @@ class LocalDriver:
         self._folder = folder
 
     def list(self, names: Names) -> Iterator[Entry]:
-        """Yield what is in a directory; links that lead out are left out."""
+        """Yield the entries of a directory, except links that lead outside."""
         with self._parent((*names, "."), follows_last=False) as (directory, _):
             handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
             try:
                 with os.scandir(handle) as every:
                     for found in every:
                         with contextlib.suppress(OSError, Refused):
-                            # Only a link needs the long way round, from the top down.
+                            # Only a link must be resolved from the top down.
                             is_link = found.is_symlink()
                             if is_link or found.is_dir() or found.is_file():
                                 yield self.entry((*names, found.name)) if is_link else _entry(found.name, found.stat())
@@ -68,7 +68,7 @@ class LocalDriver:
                 os.close(handle)
 
     def entry(self, names: Names) -> Entry:
-        """Return what is known of a file or directory."""
+        """Return the entry of a file or directory."""
         with self._parent(names) as (directory, name):
             found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         return _entry(names[-1] if names else "", found)
@@ -103,7 +103,7 @@ class LocalDriver:
 
     @contextlib.contextmanager
     def _parent(self, names: Names, *, follows_last: bool = True, makes: bool = False) -> Iterator[tuple[int, str]]:
-        """Give the open directory that holds a path, and the name it has there, links resolved."""
+        """Yield the open directory that contains a path, and the name it has there, links resolved."""
         down = self._resolved(names, follows_last=follows_last)
         handle = _opened(self._root)
         try:
@@ -115,7 +115,7 @@ class LocalDriver:
             os.close(handle)
 
     def _resolved(self, names: Names, *, follows_last: bool) -> tuple[str, ...]:
-        """Return the names of a path without links, relative to the folder; refuse what lies outside."""
+        """Return the names of a path without links, relative to the folder; refuse a path that leads outside."""
         base = os.path.realpath(os.path.join(self._root, self._folder))  # noqa: PTH118
         if not follows_last:
             above = self._resolved(names[:-1], follows_last=True)
@@ -138,7 +138,7 @@ def _entry(name: str, found: os.stat_result) -> Entry:
 
 
 def _remove_tree(name: str, directory: int) -> None:
-    """Remove a directory with all that is in it. Raise Unavailable when that takes too long."""
+    """Remove a directory with everything in it. Raise Unavailable if that takes too long."""
     removal = TreeRemoval(name, dir_fd=directory)
     until_s = time.monotonic() + _PATIENCE_S
     try:
@@ -154,7 +154,7 @@ def _opened(root: str) -> int:
     try:
         return os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        # Not a fault of the request: perhaps the directory is not mounted yet.
+        # Not a fault of the request: the directory may not be mounted yet.
         message = f"there is no directory {root} on this server"
         raise Unavailable(message, "an administrator can make it, or mount what belongs there") from None
 
@@ -183,7 +183,7 @@ class LocalReader:
 
 
 class LocalWriter:
-    """A file in the making beside the one it will replace."""
+    """An incomplete file next to the one it will replace."""
 
     def __init__(self, directory: int, name: str) -> None:
         self._directory = directory
@@ -201,7 +201,7 @@ class LocalWriter:
             data = data[os.write(self._file, data) :]
 
     def commit(self) -> None:
-        """Put it in its place, where it survives a power cut."""
+        """Move it to its place, durably."""
         os.fsync(self._file)
         os.rename(self._part, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
         self._close()
@@ -213,7 +213,7 @@ class LocalWriter:
         self._close()
 
     def _close(self) -> None:
-        # A call that timed out may still use the descriptor; its number must not come to mean another file.
+        # A call that timed out may still use the descriptor; its number must not be reused for another file.
         file, self._file = self._file, -1
         directory, self._directory = self._directory, -1
         for opened in (file, directory):

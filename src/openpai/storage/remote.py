@@ -1,8 +1,8 @@
-"""Storages behind fsspec: object stores and HDFS.
+"""Drives storages through fsspec: object stores and HDFS.
 
-A file counts when it is complete: object stores show nothing before an upload is finished, and elsewhere it is written
-under another name first. fsspec finishes a file whenever it closes it, even in a finaliser, so one that broke off is
-marked as closed without being finished.
+Only complete files are visible: object stores show nothing before an upload is finished, and elsewhere a file is
+written under another name first. fsspec finishes a file whenever it closes it, even in a finaliser, so an aborted
+upload is marked as closed without being finished.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCK_BYTES = 8 << 20
 REMOVED_AT_ONCE = 1000
 RENAMES_MAX = 10
 _VERSION_MARK = "?versionid="
-"""What follows in a path is to the libraries for object stores the version of another object."""
+"""The libraries for object stores read what follows this in a path as the version of another object."""
 
 RemoveObjects = Callable[[Sequence[str]], object]
 """Removes up to `REMOVED_AT_ONCE` objects of an object store by their names."""
@@ -36,12 +36,12 @@ class RemoteConnection:
         self._remove_objects = remove_objects
 
     def driver(self, folder: str) -> RemoteDriver:
-        """Return what sees one folder; see `Connection.driver`."""
+        """Return a driver for one folder; see `Connection.driver`."""
         base = f"{self._base}/{folder}" if folder else self._base
         return RemoteDriver(self._files, base, self._remove_objects)
 
     def probe(self) -> None:
-        """Look; see `Connection.probe`. An object store knows no directory with nothing in it."""
+        """List the top; see `Connection.probe`. Object stores have no empty directories."""
         try:
             self._files.ls(self._base or "/", detail=True)
         except FileNotFoundError:
@@ -52,7 +52,7 @@ class RemoteConnection:
                 raise FileNotFoundError(errno.ENOENT, f"there is no {top}") from None
 
     def close(self) -> None:
-        """Close the connections that a library keeps."""
+        """Close the library's connections."""
         close = getattr(getattr(self._files, "session", None), "close", None)
         if self._remove_objects is None and close is not None:
             close()
@@ -73,19 +73,19 @@ class RemoteDriver:
         return path
 
     def list(self, names: Names) -> Iterator[Entry]:
-        """Yield what is in a directory."""
+        """Yield the entries of a directory."""
         path = self._path(names)
         if names and not self._files.isdir(path):
             raise NotADirectoryError if self._files.exists(path) else FileNotFoundError
         for found in self._files.ls(path, detail=True):
             entry = _entry(found)
-            # An object store may hold an object that stands for the directory itself.
+            # An object store may have an object for the directory itself.
             is_itself = str(found["name"]).strip("/") == path.strip("/")
             if entry.name and not is_itself:
                 yield entry
 
     def entry(self, names: Names) -> Entry:
-        """Return what is known of a file or directory."""
+        """Return the entry of a file or directory."""
         return _entry(self._files.info(self._path(names)) | {"name": names[-1]})
 
     def reader(self, names: Names) -> RemoteReader:
@@ -124,7 +124,7 @@ class RemoteDriver:
         if self._remove_objects is None:
             self._files.rm(path, recursive=True)
             return
-        # The libraries for object stores would read `*` in a name as a pattern, and remove what is called otherwise.
+        # The libraries for object stores would read `*` in a name as a pattern, and remove other files.
         found = sorted({*self._files.find(path), *([path] if self._files.isfile(path) else ())})
         for start in range(0, len(found), REMOVED_AT_ONCE):
             self._remove_objects(found[start : start + REMOVED_AT_ONCE])
@@ -147,7 +147,7 @@ class RemoteReader:
 
 
 class RemoteWriter:
-    """A file of fsspec in the making."""
+    """A file that is being written through fsspec."""
 
     def __init__(self, files: Any, path: str, part: str) -> None:
         self._files = files
@@ -166,14 +166,14 @@ class RemoteWriter:
             if self._files.exists(self._path):
                 self._files.rm_file(self._path)
             self._files.mv(self._part, self._path)
-            # A name that somebody else took meanwhile is left to them without a word.
+            # HDFS does not report that the name was taken meanwhile.
             if not self._files.exists(self._part):
                 return
         if self._part:
             raise OSError(errno.EBUSY, "others write the same file all the time")
 
     def discard(self) -> None:
-        """Give it up."""
+        """Remove the incomplete file."""
         if not self._file.closed:
             with contextlib.suppress(Exception):
                 self._file.discard()

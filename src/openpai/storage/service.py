@@ -1,4 +1,4 @@
-"""The storages: definitions are checked, sealed and stored; connections are opened on first use."""
+"""Manages storages: checks, seals and stores definitions, and opens connections on first use."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Secrets(Protocol):
         ...
 
     def open(self, sealed: Sealed | None) -> dict[str, Any]:
-        """Return what was sealed."""
+        """Return the sealed secrets."""
         ...
 
 
 class StorageService:
-    """`ports.storages.Storages` over a store. `keep_out` are directories of the platform that no storage may show."""
+    """Implements `ports.storages.Storages` over a store. No storage may show the directories in `keep_out`."""
 
     def __init__(self, store: StorageStore, secrets: Secrets, clock: Clock, *, keep_out: Sequence[Path] = ()) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class StorageService:
         return found
 
     async def add(self, document: Mapping[str, Any]) -> Storage:
-        """Remember a storage; see `Storages.add`."""
+        """Add a storage; see `Storages.add`."""
         draft = self._read(document)
         storage = _storage(draft, self._secrets.seal(draft.secrets), self._clock.now_ms())
         await self._store.add_storage(storage)
@@ -86,17 +86,17 @@ class StorageService:
         return storage
 
     async def remove(self, name: str) -> None:
-        """Forget a storage; see `Storages.remove`."""
+        """Remove a storage; see `Storages.remove`."""
         await self._store.remove_storage(name)
         self._opened.pop(name, None)
         self._opening.pop(name, None)
 
     async def grant(self, name: str, group: str, *, is_default: bool = False) -> None:
-        """Let a group use a storage; see `Storages.grant`."""
+        """Grant a storage to a group; see `Storages.grant`."""
         await self._store.grant_storage(name, group, is_default=is_default)
 
     async def revoke(self, name: str, group: str) -> None:
-        """Let a group use a storage no longer; see `Storages.revoke`."""
+        """Revoke a group's grant of a storage; see `Storages.revoke`."""
         await self.get(name)
         await self._store.revoke_storage(name, group)
 
@@ -105,7 +105,7 @@ class StorageService:
         return await self._store.groups_of_storage(name)
 
     async def check(self, name: str) -> Sequence[Step]:
-        """Connect to a storage and try it; see `Storages.check`."""
+        """Connect to a storage and test it; see `Storages.check`."""
         storage = await self.get(name)
         try:
             opened = await self._open(storage)
@@ -120,7 +120,7 @@ class StorageService:
         return (step, *await try_area(storage, area, opened.errors))
 
     async def area(self, name: str, user: str) -> DrivenArea:
-        """Return what a user sees of a storage; see `Storages.area`."""
+        """Return the area of a storage that a user sees; see `Storages.area`."""
         storage = await self.get(name)
         opened = await self._open(storage)
         if opened.connection is None:
@@ -141,7 +141,7 @@ class StorageService:
         return draft
 
     def _is_ours(self, of: Draft | Storage) -> bool:
-        """Return whether a storage is a directory, at this moment, that holds the platform's own data."""
+        """Return whether a storage is a directory that now contains the platform's own data."""
         place = of.data.get("path" if of.kind == "local" else "mountedAt")
         path = Path(place).resolve() if place else None
         return any(path == kept or path in kept.parents or kept in path.parents for kept in self._keep_out if path)

@@ -1,7 +1,7 @@
-"""SMB shares, through smbprotocol itself.
+"""Drives SMB shares through smbprotocol.
 
-fsspec's own file system for SMB keeps one login per server for the whole process, so that two storages on one server
-would share whichever came first. Here each storage has its own.
+fsspec's own file system for SMB keeps one login per server for the whole process, so two storages on one server would
+share the first login. Here each storage has its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from openpai.storage.driver import PART_PREFIX, Names
 
 RENAMES_MAX: Final = 10
 RENAME_AGAIN_S: Final = 0.2
-# What the library calls unknown, by the numbers of [MS-ERREF].
+# Errors that the library does not know, by their numbers in [MS-ERREF].
 _ERRNO_OF: Final[Mapping[int, tuple[int, str]]] = {
     0xC0000022: (errno.EACCES, "access denied"),
     0xC0000033: (errno.EINVAL, "no such name"),
@@ -39,12 +39,12 @@ class SmbConnection:
         self._login = {**login, "connection_cache": {}}
 
     def driver(self, folder: str) -> SmbDriver:
-        """Return what sees one folder; see `Connection.driver`."""
+        """Return a driver for one folder; see `Connection.driver`."""
         base = [part for part in (*self._base.split("/"), folder) if part]
         return SmbDriver(self._share, tuple(base), self._login)
 
     def probe(self) -> None:
-        """Log in and look; see `Connection.probe`."""
+        """Log in and list the top; see `Connection.probe`."""
         try:
             _look(self.driver(""))
         except FileNotFoundError:
@@ -79,7 +79,7 @@ class SmbDriver:
         return "\\".join((self._share, *self._base, *names))
 
     def _enter_as_guest(self) -> None:
-        """Connect to the share without the check that only those can pass who have a key to sign with."""
+        """Connect to the share without the check that needs a key to sign with, which guests lack."""
         from smbprotocol.tree import TreeConnect  # type: ignore[import-untyped]
 
         session = self._smb.register_session(self._share.split("\\")[2], **self._login)
@@ -87,7 +87,7 @@ class SmbDriver:
             TreeConnect(session, self._share).connect(require_secure_negotiate=False)
 
     def list(self, names: Names) -> Iterator[Entry]:
-        """Yield what is in a directory."""
+        """Yield the entries of a directory."""
         with _as_usual():
             for found in self._smb.scandir(self._path(names), **self._login):
                 known = found.smb_info
@@ -96,7 +96,7 @@ class SmbDriver:
                 yield Entry(found.name, is_directory, 0 if is_directory else known.end_of_file, modified_at_ms)
 
     def entry(self, names: Names) -> Entry:
-        """Return what is known of a file or directory."""
+        """Return the entry of a file or directory."""
         with _as_usual():
             return _entry(names[-1], self._smb.stat(self._path(names), **self._login))
 
@@ -116,7 +116,7 @@ class SmbDriver:
             if self._is_directory(path):
                 raise IsADirectoryError
         with _as_usual():
-            # The share itself is there; what is missing below it is made.
+            # The share exists; missing directories below it are created.
             for depth in range(1, len(self._base) + len(names)):
                 with contextlib.suppress(FileExistsError), _as_usual():
                     self._smb.mkdir("\\".join((self._share, *(*self._base, *names)[:depth])), **self._login)
@@ -136,7 +136,7 @@ class SmbDriver:
             self._smb.rmdir(path, **self._login)
 
     def _remove_below(self, names: Names) -> None:
-        """Remove what is in a directory, however deep it goes: a call for each level would end the program's stack."""
+        """Remove the contents of a directory of any depth, without recursion."""
         emptied: list[tuple[str, ...]] = []
         waiting = [tuple(names)]
         while waiting:
@@ -149,7 +149,7 @@ class SmbDriver:
                         waiting.append(inside)
                     else:
                         self._smb.remove(self._path(inside), **self._login)
-        # Each directory was found after the one that it is in.
+        # Each directory comes after its parent.
         for inside in reversed(emptied[1:]):
             with _as_usual():
                 self._smb.rmdir(self._path(inside), **self._login)
@@ -166,7 +166,7 @@ def _look(driver: SmbDriver) -> None:
 
 @contextlib.contextmanager
 def _as_usual() -> Iterator[None]:
-    """Raise the library's errors, which name only a number, as the usual OSErrors for that number."""
+    """Raise the library's errors, which have only a number, as the usual OSErrors for that number."""
     try:
         yield
     except OSError as error:
@@ -195,7 +195,7 @@ class SmbReader:
 
 
 class SmbWriter:
-    """A file in the making beside the one it will replace."""
+    """An incomplete file next to the one it will replace."""
 
     def __init__(self, smb: Any, path: str, part: str, login: dict[str, Any]) -> None:
         self._smb = smb
@@ -210,7 +210,7 @@ class SmbWriter:
             self._file.write(data)
 
     def commit(self) -> None:
-        """Put it in its place."""
+        """Move it to its place."""
         with _as_usual():
             self._file.close()
         for tries in range(1, RENAMES_MAX + 1):
@@ -219,7 +219,7 @@ class SmbWriter:
                     self._smb.replace(self._part, self._path, **self._login)
                 return
             except OSError as error:
-                # Servers do not replace a file that is open, as it is while somebody else's upload is being renamed.
+                # Servers do not replace a file that is open, as it is while another upload is being renamed.
                 if error.errno not in (errno.EACCES, errno.EBUSY):
                     raise
                 if tries == RENAMES_MAX:

@@ -1,7 +1,7 @@
-"""fsspec's file system for WebHDFS with what a server needs of it: an end to every wait, and no wrong byte.
+"""Adapts fsspec's file system for WebHDFS to a server: every wait is bounded, and no wrong byte is returned.
 
-Left to itself the library takes a data node's complaint for the content of a file, and goes on with a new file where
-it began an old one.
+By default the library takes the error text of a data node for the content of a file, and continues with a new file when
+an old one is replaced during a read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Timeout = tuple[float, float]
 
 
 class _Impatient(HTTPAdapter):
-    """Gives up on servers that do not answer: the library itself waits for ever."""
+    """Bounds the wait for servers that do not answer: the library itself waits for ever."""
 
     def __init__(self, timeout: Timeout) -> None:
         self._timeout = timeout
         super().__init__()
 
     def send(self, request: requests.PreparedRequest, *given: Any, **more: Any) -> requests.Response:
-        """Send a request; raise when there is no answer in time."""
+        """Send a request; raise if there is no answer in time."""
         more["timeout"] = more.get("timeout") or self._timeout
         return super().send(request, *given, **more)
 
@@ -48,7 +48,7 @@ class _Careful(WebHDFile):  # type: ignore[misc]
 
 
 class _Files(WebHDFS):  # type: ignore[misc]
-    """WebHDFS with careful files."""
+    """WebHDFS whose files are checked while they are read."""
 
     def _open(self, path: str, mode: str = "rb", **more: Any) -> Any:
         return _Careful(self, path, mode=mode, tempdir=self.tempdir, **more)
@@ -69,6 +69,6 @@ def open_webhdfs(data: Mapping[str, Any], secrets: Mapping[str, str], timeout: T
     )
     for scheme in ("http://", "https://"):
         files.session.mount(scheme, _Impatient(timeout))
-    # Otherwise a proxy for the outside world, or a .netrc, would have a say.
+    # Otherwise a proxy or a .netrc from the environment would be used.
     files.session.trust_env = False
     return files

@@ -82,7 +82,7 @@ class TestConfig:
         assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (4 * 10**9, 1 << 30, 1 << 30)
         assert host["ShmSize"] == 64 << 20
 
-    def test_real_devices_are_asked_for_by_number_and_numbered_anew_inside(self) -> None:
+    def test_real_devices_are_requested_by_number_and_renumbered_inside(self) -> None:
         config = made(a_launch(), NVIDIA)
         assert config["HostConfig"]["DeviceRequests"] == [
             {"Driver": "nvidia", "DeviceIDs": ["2", "5"], "Capabilities": [["gpu"]]}
@@ -144,7 +144,7 @@ class TestConfig:
     def test_the_hosts_file_is_named_where_the_task_sees_it(self) -> None:
         assert "PAI_HOSTS_FILE=/usr/local/pai/hosts" in made(a_launch(hosts="w 0 10.0.0.1\n"))["Env"]
 
-    def test_a_container_tells_whose_it_is(self) -> None:
+    def test_a_container_names_its_attempt(self) -> None:
         owner = attempt_of(a_state(**made(a_launch(labels={"user": "alice"}))["Labels"]))
         assert owner == (KEY, 7, (2, 5))
         assert attempt_of(a_state(**{"openpai.attempt": "nonsense"})) is None
@@ -159,7 +159,7 @@ class TestConfig:
 
 
 @pytest.mark.parametrize(
-    ("state", "written", "is_told", "code", "reason"),
+    ("state", "written", "is_killed", "code", "reason"),
     [
         (a_state(3), ExitReport(3), False, 3, ExitReason.EXITED),
         (a_state(137, oom=True), None, False, 137, ExitReason.OOM_KILLED),
@@ -172,14 +172,14 @@ class TestConfig:
     ],
 )
 def test_verdicts(
-    state: ContainerState, written: ExitReport | None, is_told: bool, code: int, reason: ExitReason
+    state: ContainerState, written: ExitReport | None, is_killed: bool, code: int, reason: ExitReason
 ) -> None:
-    report = verdict(state, written, has_begun=True, was_killed=is_told)
+    report = verdict(state, written, has_begun=True, was_killed=is_killed)
     assert (report.code, report.reason) == (code, reason)
 
 
 @pytest.mark.parametrize(
-    ("code", "is_told", "reason"),
+    ("code", "is_killed", "reason"),
     [
         (0, False, ExitReason.LAUNCH_REFUSED),
         (255, False, ExitReason.LAUNCH_REFUSED),
@@ -187,8 +187,8 @@ def test_verdicts(
         (137, False, ExitReason.LOST),
     ],
 )
-def test_verdicts_on_what_never_began(code: int, is_told: bool, reason: ExitReason) -> None:
-    assert verdict(a_state(code), None, has_begun=False, was_killed=is_told).reason is reason
+def test_verdicts_on_what_never_began(code: int, is_killed: bool, reason: ExitReason) -> None:
+    assert verdict(a_state(code), None, has_begun=False, was_killed=is_killed).reason is reason
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_gpus_are_read_from_the_drivers_list() -> None:
     assert parse_gpus("No devices were found\n") == Gpus(0)
 
 
-async def test_a_driver_that_does_not_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_driver_that_does_not_work_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho could not communicate with the driver >&2\nexit 9\n")
     program.chmod(0o755)

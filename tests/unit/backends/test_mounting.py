@@ -1,4 +1,4 @@
-"""How storages reach tasks: as links where we may not mount, as what the Engine is told, and not at all from afar."""
+"""Storages of tasks: links where the server may not mount, mounts of the Engine, and refusals of network storages."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_directory_that_is_used_again_for_another_job_leaves_the_list_of_the_f
     assert (running / "hosts").read_text() == LARGE
 
 
-def test_launching_again_into_what_is_there_writes_nobody_elses_list(tmp_path: Path) -> None:
+def test_launching_again_changes_no_other_tasks_list(tmp_path: Path) -> None:
     shared = SharedHosts(str(tmp_path))
     running, again = (prepared(tmp_path, "j", index, LARGE, shared) for index in range(2))
     newer = f"newer{LARGE}"

@@ -160,7 +160,7 @@ async def test_a_node_dies_with_its_tasks_and_comes_back_empty() -> None:
     assert exits(scene.at(40)) == [(0, ExitReason.EXITED)]
 
 
-async def test_a_failing_launch_reports_what_it_is_told() -> None:
+async def test_a_failing_launch_reports_what_it_is_given() -> None:
     scene = await opened()
     scene.faults.broken = ExitReport(1, ExitReason.IMAGE_MISSING, "no such image")
     await scene.server.apply([a_launch()])

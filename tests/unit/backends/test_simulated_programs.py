@@ -67,13 +67,13 @@ def test_variables_overrule() -> None:
 def test_read_waits_for_a_word_from_outside() -> None:
     program = read("echo a\nread go\nsleep 1\nexit 5")
     assert program.ends_after_ms is None
-    assert program.when_told == Program(ends_after_ms=1000, code=5)
+    assert program.after_read == Program(ends_after_ms=1000, code=5)
 
 
 def test_what_follows_read_in_a_group_is_still_in_the_group() -> None:
     program = read("(\nread go\nexit 0\n)\nsleep 1\nexit 6")
     assert program.ends_after_ms is None
-    assert program.when_told == Program(ends_after_ms=1000, code=6)
+    assert program.after_read == Program(ends_after_ms=1000, code=6)
 
 
 def test_traps() -> None:

@@ -42,7 +42,7 @@ def swapped(path: str, make: Callable[[str], None]) -> None:
 
 
 @pytest.mark.timeout(10)
-def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(directory: TaskDirectory) -> None:
+def test_a_pipe_in_place_of_a_file_blocks_no_reader(directory: TaskDirectory) -> None:
     for name in ("exit", "ticket", "task.json", "grace"):
         swapped(f"{directory.path}/{name}", os.mkfifo)
     assert (directory.report(), directory.ticket(), directory.record()) == (None, None, None)

@@ -25,7 +25,7 @@ def test_everybody_gets_a_number_of_their_own_and_keeps_it(tmp_path: Path) -> No
     assert (tmp_path / "uids").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_range_says_so_and_gives_nobody_a_number_twice(tmp_path: Path) -> None:
+def test_a_full_range_is_refused_and_no_number_is_given_twice(tmp_path: Path) -> None:
     table = UidTable(tmp_path / "uids", RANGE)
     for name in "abcdefghij":
         table.uid_of(name)

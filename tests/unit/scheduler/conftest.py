@@ -49,7 +49,7 @@ def racks_text(racks: int, promises: Promises, loose: int = 0, pins: dict[str, s
     return json.dumps({"physicalCluster": cluster, "virtualClusters": clusters})
 
 
-class Desk:
+class Driver:
     """Asks a scheduler in few words, and looks after every step that its books are right."""
 
     def __init__(self, text: str) -> None:
@@ -87,11 +87,11 @@ class Desk:
 
 
 @pytest.fixture
-def racks() -> Callable[..., Desk]:
+def racks() -> Callable[..., Driver]:
     """Return a maker of desks over clusters of racks."""
 
-    def make(number: int, promises: Promises, **rest: Any) -> Desk:
-        return Desk(racks_text(number, promises, **rest))
+    def make(number: int, promises: Promises, **rest: Any) -> Driver:
+        return Driver(racks_text(number, promises, **rest))
 
     return make
 

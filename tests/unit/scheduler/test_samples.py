@@ -55,7 +55,7 @@ def test_the_documented_requests_run_together() -> None:
     assert {spot.node for spot in placed["F"].spots} <= {"0.1.0.0", "0.1.0.1"}
 
 
-def test_bad_nodes_are_passed_over_by_cutting_cells_that_nobody_needs_whole() -> None:
+def test_bad_nodes_are_avoided_by_splitting_cells_that_are_not_needed_whole() -> None:
     core = Hived.from_text((SAMPLES / "configs" / "design-relaxed.yaml").read_text())
     core.set_nodes({"0.0.3.2": NodeHealth(is_healthy=False), "0.0.3.3": NodeHealth(is_healthy=False)})
     decision = core.schedule(GangRequest("four", "VC1", ((4, 16),), 0, "DGX2-V100"))

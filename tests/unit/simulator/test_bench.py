@@ -1,4 +1,4 @@
-"""The benchmark replays what it is told to and prints one JSON object."""
+"""The benchmark replays a trace and prints one JSON object."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return jobs, config
 
 
-def test_a_replay_is_told_in_tables(pai: Any, files: tuple[Path, Path]) -> None:
+def test_a_replay_is_reported_in_tables(pai: Any, files: tuple[Path, Path]) -> None:
     code, out, _ = pai("--trace", files[0], "--config", files[1])
     assert code == 0
     assert "shared: how long jobs waited (hived)" in out

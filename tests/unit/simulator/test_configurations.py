@@ -54,7 +54,7 @@ def test_shares_are_whole_and_complete() -> None:
     assert whole_shares(3, [5, 0, 1]) == [3, 0, 0]
 
 
-def test_more_gpus_come_first_from_what_nobody_has() -> None:
+def test_more_gpus_come_first_from_what_is_not_promised() -> None:
     lessened = changed(cluster(8, a=1, b=1), {"b": -8})
     assert quotas_of(lessened.config) == {"a": 32, "b": 24}
     given = changed(lessened.config, {"a": 8})
@@ -91,7 +91,7 @@ def test_parts_of_nodes_and_skus_of_several_gpus_can_move() -> None:
         changed(read_config(SKUS), {"a": 3})
 
 
-def test_where_there_are_several_kinds_the_kind_is_told() -> None:
+def test_where_there_are_several_kinds_the_kind_is_reported() -> None:
     document = json.loads(SKUS)
     physical = document["physicalCluster"]
     physical["skuTypes"]["MONO"] = {"gpu": 1, "cpu": 5, "memory": "32Gi"}

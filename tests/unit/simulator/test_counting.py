@@ -38,7 +38,7 @@ def test_percentiles_are_times_that_occurred() -> None:
     assert spread_of([]).max == 0
 
 
-def test_free_gpus_in_small_pieces_count_while_somebody_waits() -> None:
+def test_free_gpus_in_small_pieces_count_while_a_job_waits() -> None:
     jobs = [job("a", 0, 1, 8), job("b", 0, 1, 6), job("end", 100, 1, 8)]
     tally = Tally(trace(*jobs), [Node("n0", 0, 0, 8), Node("n1", 0, 0, 8)], {"a": 16})
     assert tally.typical_gpus == 8

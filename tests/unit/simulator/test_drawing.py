@@ -31,7 +31,7 @@ ODD = "[bold]<b>&a team with a very long name"
 
 @pytest.fixture(scope="module")
 def reports() -> list[Report]:
-    """Return replays in which everything that can be told happens."""
+    """Return replays in which everything that reports show happens."""
     config = cluster(8, **{ODD: 2, "b": 1})
     made = generate(SyntheticSpec(jobs=400, days=40, opportunistic=0.4), quotas_of(config))
     jobs = trace(*made.jobs, job("giant", 0, 1, 4096, "b"))

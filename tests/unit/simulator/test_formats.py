@@ -1,4 +1,4 @@
-"""Traces are read as they are written, by us and by others, and faults are told with their lines."""
+"""Traces of all formats are read, and faults are reported with their lines."""
 
 from __future__ import annotations
 

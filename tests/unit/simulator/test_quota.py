@@ -62,7 +62,7 @@ def test_a_gang_starts_whole_or_not_at_all() -> None:
     assert placed(scheduler, gang("all", 4, 4)).keys() == {"all"}
 
 
-def test_nobody_passes_a_gang_that_waited_long() -> None:
+def test_no_gang_passes_one_that_has_waited_for_long() -> None:
     scheduler = made()
     placed(scheduler, gang("1", 4))
     assert not placed(scheduler, gang("old", 4, 4))

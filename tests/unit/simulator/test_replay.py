@@ -74,7 +74,7 @@ def test_every_job_runs_once_and_no_gpu_twice(scheduler: str) -> None:
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0, 30_000]), st.sampled_from([None, 600_000]))
-def test_whoever_is_sent_away_ends_all_the_same(seed: int, grace_ms: int, checkpoint_ms: int | None) -> None:
+def test_preempted_jobs_end_all_the_same(seed: int, grace_ms: int, checkpoint_ms: int | None) -> None:
     config = cluster(6, a=3, b=2, c=1)
     spec = SyntheticSpec(jobs=120, days=0.3, load=1.2, opportunistic=0.5, seed=seed)
     jobs = generate(spec, quotas_of(config))
@@ -99,7 +99,7 @@ def test_the_same_trace_gives_the_same_report() -> None:
 CROWDED = trace(job("borrower", 0, 60, 8, "b", -1), job("owner", 10, 30, 8, "a"), job("other", 10, 20, 8, "b"))
 
 
-def test_a_preempted_job_leaves_after_its_grace_and_begins_anew() -> None:
+def test_a_preempted_job_leaves_after_its_grace_and_starts_again() -> None:
     found = simulate(cluster(2, a=1, b=1), CROWDED, "one", rules=EXACT)
     b = next(vc for vc in found.vcs if vc.name == "b")
     assert b.preemptions == 1

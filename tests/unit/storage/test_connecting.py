@@ -1,4 +1,4 @@
-"""What is told when a storage cannot be opened, and what is never told."""
+"""Messages when a storage cannot be opened, which never contain secrets."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Runs task attempts as containers of a Docker or Podman Engine on this machine.
 
-An attempt is a container that runs the platform's wrapper out of a task directory mounted into it, on a network of its
-job's own with the ports published that the platform allocated. Names and labels tell any later server whose container
-it is; its logs and its exit report are files here, so container, Engine and server may each go away without taking
-them along.
+An attempt is a container that runs the platform's wrapper from a task directory mounted into it, on a network of its
+job's own, with the ports published that the platform allocated. Names and labels show a later server which attempt a
+container belongs to. Its logs and its exit report are files of this machine, so they survive container, Engine and
+server.
 
-Enforced are memory, processors, shared memory, the number of processes, and what `security` takes away. GPUs are asked
-of the Engine when the driver is there; a task sees only those of its grant. The server needs the rights to use the
-Engine, which are those of root.
+Memory, processors, shared memory, the number of processes, and the rules of `security` are enforced. GPUs are requested
+from the Engine when the driver is installed; a task sees only those of its grant. The server needs the right to use the
+Engine, which equals root.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from openpai.system.supervision import background, note_failure, supervise
 log: Final = structlog.get_logger(__name__)
 COMPARE_EVERY_S: Final = 30.0
 QUOTA_PART: Final = 2
-"""How many times the limit the Engine's own quota is: a task that meets it first gets an error without a reason."""
+"""The Engine's own quota as a multiple of the limit: a task that reaches the quota gets an error without a reason."""
 _SIGNAL_AGAIN_S: Final = 1.0
 _REMOVAL_PATIENCE_S: Final = 10.0
-"""How long closing waits for the removal of what was forgotten."""
+"""How long closing waits for the removal of forgotten attempts."""
 _ACTIONS_PER_TURN: Final = 32
 
 
@@ -89,7 +89,7 @@ class DockerBackend:
         self._allowed = allowed
         self._subnets = subnets
         self._compare_every_s = compare_every_s
-        # The Engine may serve several platforms; each knows its own by where its directories are.
+        # The Engine may serve several platforms; each recognises its containers by its directory.
         self._scope = hashlib.sha256(str(self._root).encode()).hexdigest()[:32]
         self._work: set[asyncio.Task[None]] = set()
         self._removals: set[asyncio.Task[None]] = set()
@@ -97,7 +97,7 @@ class DockerBackend:
         self._opened = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
-        """Take up what an earlier server left. Raise Unavailable when the Engine does not answer or root is in use."""
+        """Adopt what an earlier server left. Raise Unavailable if the Engine does not answer or root is in use."""
         async with contextlib.AsyncExitStack() as opening:
             await opening.enter_async_context(lock(self._root, self._logs_root))
             self._engine = connect(self._url)
@@ -158,7 +158,7 @@ class DockerBackend:
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
-        """Release everything but the tasks."""
+        """Release everything except the tasks."""
         if self._removals:
             await asyncio.wait(self._removals, timeout=_REMOVAL_PATIENCE_S)
         await self._opened.aclose()
@@ -171,7 +171,7 @@ class DockerBackend:
         return tuple(replace(node, is_healthy=False, message=message) for node in self._nodes.values())
 
     async def apply(self, actions: Sequence[Action]) -> None:
-        """Start making the world agree with `actions`; an action that cannot be done ends in news."""
+        """Begin to carry out `actions`; an action that fails is reported as news."""
         for number, action in enumerate(actions, start=1):
             self._register.apply(action, self._start)
             if number % _ACTIONS_PER_TURN == 0:
@@ -185,10 +185,10 @@ class DockerBackend:
         """Wait for attempts that began or ended and return them as they are now."""
         return await self._register.news()
 
-    # As the runner of its register.
+    # The methods of `Runner`.
 
     def new_attempt(self, key: AttemptKey, grant: int = 0, devices: tuple[int, ...] = ()) -> HostAttempt:
-        """Return the record of an attempt of which nothing exists yet."""
+        """Return the record of a new attempt."""
         return attempt_in(TaskDirectory(str(self._root), key), grant, devices)
 
     def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
@@ -202,7 +202,7 @@ class DockerBackend:
         return port_taken(launch.ports)
 
     def fence(self, attempt: HostAttempt, report: ExitReport) -> None:
-        """Make sure that the attempt never begins."""
+        """Prevent the attempt from beginning."""
         attempt.fence(report)
 
     def terminate(self, attempt: HostAttempt) -> None:
@@ -216,7 +216,7 @@ class DockerBackend:
         self._do(self._signal(attempt, "SIGKILL"))
 
     def ended(self, attempt: HostAttempt, report: ExitReport) -> None:
-        """Keep the report, and note in the attempt's log what becomes of the files it left."""
+        """Store the report, and write to the attempt's log whether the files it left are kept."""
         with contextlib.suppress(OSError):
             attempt.directory.write_report(report)
         if self._keeps_work:
@@ -239,7 +239,7 @@ class DockerBackend:
             self._register.refuse(attempt, report)
             return
         await self._watcher.look(attempt)
-        # Also if the Engine did not answer just now.
+        # Also if the Engine did not answer.
         self._register.stop_if_requested(attempt)
 
     async def _written_elsewhere(self, attempt: HostAttempt) -> int:
@@ -251,11 +251,11 @@ class DockerBackend:
             try:
                 await self._engine.signal(attempt.name, signal)
                 if signal == "SIGTERM":
-                    # The wrapper may have been stopped, and a stopped process passes nothing on.
+                    # The wrapper may be stopped, and a stopped process passes no signal on.
                     with contextlib.suppress(EngineError):
                         await self._engine.signal(attempt.name, "SIGCONT")
             except Exception as error:
-                # A container that misses its signal runs on for ever.
+                # A container that misses its signal would run for ever.
                 if not isinstance(error, EngineError):
                     note_failure("send a signal to a container", error)
                 await asyncio.sleep(_SIGNAL_AGAIN_S)
@@ -264,8 +264,8 @@ class DockerBackend:
                 return
 
     async def _remove(self, attempt: HostAttempt) -> None:
-        # The directory goes last: what is left of an attempt always has one that says how it ended. When the Engine
-        # does not answer, the next comparison finds the container, and the attempt is forgotten once more.
+        # The directory goes last, because it holds the exit report. If the Engine does not answer, the next comparison
+        # finds the container, and the attempt is forgotten again.
         try:
             with contextlib.suppress(EngineError):
                 await self._engine.remove(attempt.name)
@@ -277,17 +277,17 @@ class DockerBackend:
         await self._networks.release(attempt.key.job)
 
     def _do(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]] | None = None) -> None:
-        """Let something go on in the background until it is done or the backend is closed."""
+        """Run something in the background until it is done or the backend is closed."""
         self._keep(background("work on a container", work), self._work if among is None else among)
 
     @staticmethod
     def _keep(task: asyncio.Task[None], among: set[asyncio.Task[None]]) -> None:
-        """Hold on to a task until it is done."""
+        """Keep a reference to a task until it is done."""
         among.add(task)
         task.add_done_callback(among.discard)
 
     async def _find_address(self) -> str:
-        """Return where every task finds every other: an address of this machine that its containers reach."""
+        """Return the address at which tasks reach each other: one of this machine that its containers reach."""
         if self._address is not None:
             return self._address
         if self._allowed.host_network:

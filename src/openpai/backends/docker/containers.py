@@ -1,4 +1,4 @@
-"""What a task attempt looks like as a container, and what a container's end says about the attempt.
+"""Describes a task attempt as a container, and derives the end of the attempt from the end of its container.
 
 Plain data in, plain data out. The container runs the platform's wrapper from the task directory, which is mounted
 into it, so its logs and its exit report are files of this machine and survive container, Engine and server.
@@ -40,19 +40,19 @@ _NEVER_BEGAN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is the same for every container of this backend."""
+    """The settings that are the same for every container of this backend."""
 
     cpus: int
-    """The Engine refuses containers that ask for more processors than there are."""
+    """The processors of the machine: the Engine refuses containers that ask for more."""
     has_nvidia: bool
-    """Whether devices are real NVIDIA GPUs, to be asked of the Engine."""
+    """Whether devices are real NVIDIA GPUs, which are requested from the Engine."""
     scope: str
-    """Value of the label that tells this platform's containers from another's on the same Engine."""
+    """Value of the label that distinguishes this platform's containers from another's on the same Engine."""
     allowed: Allowed = field(default_factory=Allowed)
     layer_bytes_max: int = 0
-    """How large the Engine lets a container's own layer become, where its driver can limit that; 0: no limit."""
+    """The limit on a container's own layer, where the Engine's driver can limit it; 0 for no limit."""
     keeps_work: bool = False
-    """Whether tasks have a directory whose files are kept, besides where their image starts them."""
+    """Whether the files that tasks leave in their working directory are kept."""
 
 
 def name_of(key: AttemptKey) -> str:
@@ -67,7 +67,7 @@ def name_of(key: AttemptKey) -> str:
 def config_of(
     launch: LaunchTask, task_directory: str, logs_directory: str, limits: Limits, network: str
 ) -> dict[str, Any]:
-    """Return what the Engine is asked to make, in `network`. Raise ValueError for devices that are not there."""
+    """Return the request to create the container in `network`. Raise ValueError for devices that do not exist."""
     host: dict[str, Any] = {
         **restrictions(limits.allowed),
         "NetworkMode": network,
@@ -81,7 +81,7 @@ def config_of(
         "MemorySwap": launch.memory_mb << 20,
         "ShmSize": launch.shm_mb << 20,
         "RestartPolicy": {"Name": "no"},
-        # The wrapper writes the logs; the Engine would keep a second copy without limit.
+        # The wrapper writes the logs; the Engine would keep a second, unlimited copy.
         "LogConfig": {"Type": "none"},
     }
     if limits.layer_bytes_max:
@@ -103,7 +103,7 @@ def config_of(
         "Labels": _labels(launch, limits.scope),
         "StopSignal": "SIGTERM",
         "ExposedPorts": {port: {} for port in ports},
-        # An image's own check would run beside the task and count as its processes.
+        # An image's own health check would run as processes of the task.
         "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": host,
     }
@@ -118,7 +118,7 @@ class Owner(NamedTuple):
 
 
 def attempt_of(state: ContainerState) -> Owner | None:
-    """Return whose container it is; None when it is none of ours."""
+    """Return the attempt a container belongs to; None if it is not one of this platform's."""
     try:
         key = AttemptKey.parse(state.labels[_ATTEMPT_LABEL])
         devices = tuple(int(device) for device in state.labels.get(_DEVICES_LABEL, "").split(",") if device)
@@ -128,15 +128,15 @@ def attempt_of(state: ContainerState) -> Owner | None:
 
 
 def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: bool, was_killed: bool) -> ExitReport:
-    """Return how an attempt ended whose container ended like this and whose wrapper wrote that, if anything.
+    """Return how an attempt ended, from the state of its container and the wrapper's report, if there is one.
 
-    The wrapper's own report goes first: it cannot be changed by what happens to the container later. `has_begun` says
-    whether the wrapper claimed its ticket.
+    The wrapper's report takes precedence: later events cannot change it. `has_begun` is whether the wrapper claimed its
+    ticket.
     """
     code = written.code if written is not None else state.exit_code
     ended_at_ms = written.ended_at_ms if written is not None else state.ended_at_ms
     reason, message = ExitReason.EXITED, state.error
-    # One process of many may be killed for memory and the task may cope; then it was no failure.
+    # One process of many may be killed for memory and the task may go on; then that is no failure.
     if state.is_oom_killed and code != 0:
         reason, message = ExitReason.OOM_KILLED, "it used more memory than it asked for and was killed"
     elif written is not None:
@@ -146,7 +146,7 @@ def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: boo
     elif code == _KILLED:
         reason, message = ExitReason.LOST, "killed from outside without a report: by somebody, or with the Engine"
     elif not has_begun and not was_killed:
-        # What the Engine knows of it, it says in the container's own log, which is not kept.
+        # The Engine writes its reason to the container's own log, which is not kept.
         reason, message = ExitReason.LAUNCH_REFUSED, _NEVER_BEGAN.format(code=code)
     return ExitReport(code, reason, message, state.started_at_ms, ended_at_ms)
 
@@ -181,7 +181,7 @@ def _bind(source: str, target: str) -> dict[str, str]:
 
 
 def _storage(mount: Mount) -> dict[str, Any]:
-    """Return a storage as the Engine mounts it: a directory of the machine, or a volume without a name from afar.
+    """Return a storage as the Engine mounts it: a directory of the machine, or an anonymous volume on the network.
 
     The Engine removes such a volume together with its container, and with it the credentials in its options.
     """

@@ -1,6 +1,6 @@
-"""The Engine API as this backend needs it: a few calls, and errors sorted by what can be done about them.
+"""Calls the Engine API: the few calls that this backend needs, with errors sorted by how to handle them.
 
-Docker and Podman both speak it. Nothing here knows what a task is.
+Docker and Podman both implement it. Nothing here knows what a task is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aiodocker.exceptions import DockerError
 
 CALL_PATIENCE_S: Final = 60.0
 _NOT_A_STATUS: Final = 900
-"""What aiodocker says when there was no answer at all."""
+"""The status that aiodocker reports when there was no answer."""
 _WILL_NEVER_RUN: Final = re.compile(
     r"executable file not found|no such file or directory|permission denied|exec format error|"
     r"could not select device driver|not a directory|invalid",
@@ -38,15 +38,15 @@ _PORT_TAKEN: Final = re.compile(
 
 
 class EngineError(Exception):
-    """The Engine did not do what was asked."""
+    """The Engine did not carry out a request."""
 
 
 class EngineSilent(EngineError):
-    """The Engine does not answer: whether it did what was asked is unknown."""
+    """The Engine does not answer: whether it carried out the request is unknown."""
 
 
 class EngineRefused(EngineError):
-    """What was asked cannot be done, now or later."""
+    """The request cannot be carried out, now or later."""
 
 
 class NoImage(EngineError):
@@ -58,7 +58,7 @@ class NoNetwork(EngineError):
 
 
 class SubnetTaken(EngineError):
-    """Another network uses the addresses that were asked for."""
+    """Another network uses the requested addresses."""
 
 
 class PortTaken(EngineError):
@@ -66,7 +66,7 @@ class PortTaken(EngineError):
 
 
 class Conflict(EngineError):
-    """A container of that name exists, or the container is not in a state for what was asked."""
+    """A container of that name exists, or the state of the container does not allow the request."""
 
 
 class NoContainer(EngineError):
@@ -88,7 +88,7 @@ class ContainerState(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it ran and runs no more."""
+        """Return whether it ran and no longer runs."""
         return self.status in ("exited", "dead", "stopped")
 
     @property
@@ -98,12 +98,12 @@ class ContainerState(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a container has written to the machine's disk."""
+    """Where a container has written on the machine's disk."""
 
     layer_bytes: int
     """Changes of the files of its image."""
     volumes: tuple[str, ...]
-    """Where the volumes lie that the Engine made for it."""
+    """The paths of the volumes that the Engine created for it."""
 
 
 class Engine:
@@ -120,7 +120,7 @@ class Engine:
         await self._docker.close()
 
     async def info(self) -> dict[str, Any]:
-        """Return what the Engine says about its machine."""
+        """Return the Engine's description of its machine."""
         async with _Sorted():
             return dict(await self._docker.system.info())
 
@@ -134,7 +134,7 @@ class Engine:
         return True
 
     async def pull(self, image: str, auth: Mapping[str, str] | None) -> AsyncIterator[Mapping[str, Any]]:
-        """Pull an image and yield what the Engine says about it. Takes as long as it takes."""
+        """Pull an image and yield the Engine's progress messages, without a time limit."""
         try:
             async for said in self._docker.images.pull(image, auth=auth, stream=True):
                 yield said
@@ -142,17 +142,17 @@ class Engine:
             raise EngineError(_message_of(error)) from error
 
     async def create(self, name: str, config: Mapping[str, Any]) -> None:
-        """Make a container. Raises NoImage, Conflict, EngineRefused, EngineSilent or EngineError."""
+        """Create a container. Raises NoImage, Conflict, EngineRefused, EngineSilent or EngineError."""
         async with _Sorted():
             await self._docker.containers.create(dict(config), name=name)
 
     async def start(self, name: str) -> None:
-        """Start a container; one that runs already is left alone."""
+        """Start a container; do nothing if it runs already."""
         async with _Sorted():
             await self._docker.containers.container(name).start()
 
     async def signal(self, name: str, signal: str) -> None:
-        """Send a signal to a container's first process; harmless when it has ended or is gone."""
+        """Send a signal to a container's first process; do nothing if it has ended or is gone."""
         try:
             async with _Sorted():
                 await self._docker.containers.container(name).kill(signal=signal)
@@ -160,7 +160,7 @@ class Engine:
             return  # the Engine answers 409 for a container that does not run
 
     async def remove(self, name: str) -> None:
-        """Remove a container with its own volumes, running or not; harmless when it is gone."""
+        """Remove a container with its own volumes, running or not; do nothing if it is gone."""
         try:
             async with _Sorted():
                 await self._docker.containers.container(name).delete(force=True, v=True)
@@ -168,7 +168,7 @@ class Engine:
             return  # gone, or being removed already
 
     async def inspect(self, name: str) -> ContainerState:
-        """Return how a container is. Raises NoContainer."""
+        """Return the state of a container. Raises NoContainer."""
         async with _Sorted():
             container = await self._docker.containers.get(name)
         state = container["State"]
@@ -184,7 +184,7 @@ class Engine:
         )
 
     async def written(self, name: str) -> Written:
-        """Return what a container has written. Raises NoContainer."""
+        """Return where a container has written. Raises NoContainer."""
         async with _Sorted():
             container = await self._docker.containers.container(name).show(size=1)
         mounts = container.get("Mounts") or ()
@@ -198,22 +198,22 @@ class Engine:
         return {found["Names"][0].removeprefix("/"): found["State"] for found in listed}
 
     async def network(self, name: str) -> dict[str, Any]:
-        """Return what the Engine says about a network. Raises NoNetwork."""
+        """Return the Engine's description of a network. Raises NoNetwork."""
         async with _Sorted():
             return dict(await (await self._docker.networks.get(name)).show())
 
     async def networks(self, label: str) -> list[dict[str, Any]]:
-        """Return what the Engine says about all networks with this label."""
+        """Return the Engine's descriptions of all networks with this label."""
         async with _Sorted():
             return list(await self._docker.networks.list(filters={"label": [label]}))
 
     async def create_network(self, config: Mapping[str, Any]) -> None:
-        """Make a network. Raises Conflict, SubnetTaken, EngineRefused, EngineSilent or EngineError."""
+        """Create a network. Raises Conflict, SubnetTaken, EngineRefused, EngineSilent or EngineError."""
         async with _Sorted():
             await self._docker.networks.create(dict(config))
 
     async def remove_network(self, name: str) -> None:
-        """Remove a network; harmless when it is gone. Raises EngineRefused while a container is in it."""
+        """Remove a network; do nothing if it is gone. Raises EngineRefused while a container is in it."""
         try:
             async with _Sorted():
                 await (await self._docker.networks.get(name)).delete()
@@ -233,7 +233,7 @@ class Engine:
 
 
 class _Sorted:
-    """Bounds how long a call may take and turns its errors into this module's."""
+    """Bounds the time of a call and turns its errors into this module's."""
 
     def __init__(self) -> None:
         self._timeout = asyncio.timeout(CALL_PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Gets images onto this machine: each at most once at a time, with its progress for each task that waits."""
+"""Pulls images: each at most once at a time, with progress for each task that waits for it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from openpai.ports.backend import RegistryAuth
 TRIES: Final = 3
 TRY_AGAIN_S: Final = 2.0
 SILENCE_S: Final = 600.0
-"""How long the Engine may say nothing of a pull that goes on: longer than checking the largest layers takes."""
+"""How long the Engine may be silent during a pull: longer than it takes to verify the largest layers."""
 _TELL_EVERY_S: Final = 5.0
 _NOTE_EVERY_S: Final = 60.0
 """How often the progress of a pull is reported in the events of jobs."""
 _HUB: Final = "docker.io"
-# What the Engine would take for another address is no name; the rest it judges itself.
+# What the Engine would read as another address is not a name; the Engine checks the rest.
 _NAME: Final = re.compile(r"(?!.*/\.)[\w\[][\w.:/@\[\]-]*", re.ASCII)
 _WILL_NEVER_COME: Final = re.compile(
     r"manifest unknown|manifest for .* not found|not found|does not exist|access denied|unauthorized|"
@@ -30,14 +30,14 @@ _WILL_NEVER_COME: Final = re.compile(
 )
 
 Note = Callable[[str, str], None]
-"""Hears a sentence, and what kind of step it tells of: a CamelCase word, or nothing for mere progress."""
+"""Receives a message and the kind of step: a CamelCase word, or nothing for mere progress."""
 PULLING: Final = "PullingImage"
 PULLED: Final = "ImagePulled"
 PULL_FAILED: Final = "ImagePullFailed"
 
 
 class ImageMissing(EngineError):
-    """The image does not exist or its registry refuses us; asking again will not help."""
+    """The image does not exist or its registry refuses access; another try will not help."""
 
 
 @dataclass(slots=True)
@@ -50,13 +50,13 @@ class _Pull:
 
 @dataclass(slots=True)
 class _Progress:
-    """Megabytes of an image's layers, as far as the Engine has spoken of them."""
+    """The progress of an image's layers, as far as the Engine has reported them."""
 
     done: dict[str, int] = field(default_factory=dict)
     total: dict[str, int] = field(default_factory=dict)
 
     def learn(self, said: Mapping[str, Any]) -> None:
-        """Take in one line of what the Engine says."""
+        """Add one progress message of the Engine."""
         layer, detail = str(said.get("id", "")), said.get("progressDetail") or {}
         if said.get("status") == "Downloading" and "total" in detail:
             self.done[layer] = int(detail.get("current", 0))
@@ -79,9 +79,9 @@ class Images:
         self._pulls: dict[tuple[str, RegistryAuth | None], _Pull] = {}
 
     async def ensure(self, image: str, auth: RegistryAuth | None, note: Note) -> None:
-        """Return once the image is on this machine. Raises ImageMissing, or EngineError when trying later may help.
+        """Return once the image is on this machine. Raises ImageMissing, or EngineError if trying later may help.
 
-        An image that is there is not asked for again, so a job runs also while its registry does not answer.
+        A local image is not pulled again, so a job also runs while its registry does not answer.
         """
         if not _NAME.fullmatch(image):
             raise ImageMissing(f"{image!r} cannot be the name of an image")
@@ -102,7 +102,7 @@ class Images:
             pull.notes.remove(note)
 
     async def close(self) -> None:
-        """Stop waiting for pulls; the Engine drops them."""
+        """Stop waiting for pulls; the Engine cancels them."""
         tasks = [pull.task for pull in self._pulls.values()]
         for task in tasks:
             task.cancel()
@@ -116,7 +116,7 @@ class Images:
                 if _WILL_NEVER_COME.search(str(error)):
                     raise ImageMissing(f"image {image!r} cannot be pulled: {error}") from error
                 if tries == TRIES:
-                    # The same kind, by which the launcher decides what is worth another try.
+                    # The type is kept: the launcher decides by it whether to try again.
                     raise type(error)(f"image {image!r} cannot be pulled: {error}") from error
                 self._report(image, auth, f"pulling {image} failed and is tried again: {error}", PULL_FAILED)
                 await asyncio.sleep(TRY_AGAIN_S * tries)
@@ -142,7 +142,7 @@ class Images:
                             image, auth, f"pulling {image}: {progress.describe()}", PULLING if is_event else ""
                         )
         except TimeoutError as error:
-            raise EngineError(f"nothing was heard of the pull of {image} for {SILENCE_S:g} s") from error
+            raise EngineError(f"the pull of {image} made no progress for {SILENCE_S:g} s") from error
         self._report(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s", PULLED)
 
     def _report(self, image: str, auth: RegistryAuth | None, message: str, step: str = "") -> None:
@@ -155,12 +155,12 @@ class Images:
 
 
 def tagged(image: str) -> str:
-    """Return the image's name with a tag or a digest: without one an Engine would pull all tags there are."""
+    """Return the image's name with a tag or a digest: without one an Engine would pull all tags."""
     return image if re.search(r"[:@][^/]*$", image) else f"{image}:latest"
 
 
 def full_name(image: str) -> str:
-    """Return the image's name with its registry, as credentials need it."""
+    """Return the image's name with its registry, to find its credentials."""
     first, slash, _ = image.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
         return image

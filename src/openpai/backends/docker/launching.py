@@ -1,7 +1,7 @@
-"""Brings a task attempt from an order to a running container, or says why it never began.
+"""Starts the container of a task attempt, or reports why it never began.
 
-Every step may be taken again after a server died in the middle: the container's name allows only one, and the
-ticket in the task directory lets its wrapper run only once.
+Every step may be repeated after a server died in the middle: the container's name allows only one, and the ticket in
+the task directory allows its wrapper to run only once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from openpai.ports.clock import Clock
 from openpai.runtime.script import user_script, wrapper
 
 AT_ONCE: Final = 8
-"""How many containers are made and started at the same time; an Engine gets no quicker by more."""
+"""How many containers are created and started at the same time; more do not make an Engine faster."""
 SILENCE_TRIES: Final = 5
 _STREAMS: Final = ("stdout", "stderr")
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -71,7 +71,7 @@ class Launcher:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def launch(self, attempt: HostAttempt, action: LaunchTask) -> ExitReport | None:
-        """Return None once the container was started, or how the attempt ended without ever beginning."""
+        """Return None once the container was started, or a report if the attempt never began."""
         try:
             logs = await asyncio.to_thread(self._prepare, attempt, action)
             report = await self._start(attempt, action, self._notes(attempt, action, logs))
@@ -102,7 +102,7 @@ class Launcher:
                 if tries == SILENCE_TRIES:
                     raise
             except (NoImage, NoNetwork):
-                # It was removed between our look and our use.
+                # It was removed between the check and its use.
                 if tries == SILENCE_TRIES:
                     raise
                 if self._networks is not None:
@@ -113,7 +113,7 @@ class Launcher:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def _get_image(self, attempt: HostAttempt, action: LaunchTask, note: Note) -> bool:
-        """Return True once the image is there, and False if the attempt was killed meanwhile."""
+        """Return True once the image is on this machine, and False if the attempt was killed meanwhile."""
         getting = asyncio.create_task(self._images.ensure(action.image, action.auth, note))
         ending = asyncio.create_task(attempt.kill_requested.wait())
         try:
@@ -129,7 +129,7 @@ class Launcher:
 
     async def _make(self, attempt: HostAttempt, action: LaunchTask) -> ExitReport | None:
         name = attempt.name
-        # Again: while the image was pulled, for as long as its registry likes, a folder may have become a link.
+        # Checked again: while the image was pulled, a folder may have become a link.
         await asyncio.to_thread(_find_sources, action)
         network = await self._networks.ensure(action.key.job) if self._networks is not None else HOST_NETWORK
         config = config_of(action, attempt.directory.path, self._mount_of_logs(action), self._limits, network)
@@ -159,7 +159,7 @@ class Launcher:
         return note
 
     def _prepare(self, attempt: HostAttempt, action: LaunchTask) -> str:
-        """Write what the wrapper needs and return where its logs go."""
+        """Write the wrapper's files and return the directory of its logs."""
         directory = attempt.directory
         record = LaunchRecord(action.grant, action.node, action.devices, self._clock.now_ms(), "")
         make_directory(self._mount_of_logs(action))
@@ -186,7 +186,7 @@ class Launcher:
 
     @staticmethod
     def _has_begun_after_all(attempt: HostAttempt) -> bool:
-        """Shut the door to the attempt; return whether its wrapper had come in already."""
+        """Fence the attempt; return whether its wrapper had begun already."""
         with contextlib.suppress(OSError):
             attempt.directory.fence()
         ticket = attempt.directory.ticket()
@@ -194,35 +194,35 @@ class Launcher:
 
 
 def _find_sources(action: LaunchTask) -> None:
-    """Raise OSError unless the directories of the storages are there, and are directories."""
+    """Raise OSError unless the directories of the storages exist and are directories."""
     for mount in action.mounts:
         if not mount.filesystem:
             local_source(mount)
 
 
 def without_passwords(error: Exception | str, action: LaunchTask) -> str:
-    """Return what went wrong without the passwords that Engines repeat, above all when a mount fails."""
+    """Return an error's text without the passwords that Engines repeat, above all when a mount fails."""
     message = str(error)
     pieces = {action.auth.password} if action.auth else set()
     for mount in action.mounts:
         _, has_password, password = mount.options.partition("password=")
         if has_password:
-            # Engines repeat the options as they were given, but leave out some that come before.
+            # Engines repeat the options as given, but may leave out the first ones.
             message = message.replace(f"password={password}", "password=******")
-            # The kernel takes a password apart at its commas, and so do messages about it.
+            # The kernel splits a password at its commas, and so do messages about it.
             pieces |= {password, *password.split(",")}
     return "(not shown here: it holds a password)" if any(piece in message for piece in pieces if piece) else message
 
 
 def _writing(logs: str) -> Callable[[str], None]:
-    """Return a way to say something of the attempt in its `runtime` stream before its wrapper is there to."""
+    """Return a function that writes to the attempt's `runtime` stream before its wrapper runs."""
 
     def write(message: str) -> None:
-        # After a lost answer the container may be there already, and make a link or a pipe of this.
+        # After a lost answer the container may run already, and may have made this a link or a pipe.
         with contextlib.suppress(OSError):
             file = os.open(f"{logs}/runtime.log", _APPEND, 0o666)
             with open(file, "a") as log:  # noqa: PTH123  # what is opened is a number
-                # The wrapper goes on writing here as the image's user, who is another user.
+                # The wrapper goes on writing here as the image's user, which is another user.
                 os.fchmod(file, 0o666)
                 log.write(f"[openpai-runtime] {message}\n")
 

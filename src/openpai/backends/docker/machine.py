@@ -1,4 +1,4 @@
-"""What the Engine's machine has to give, as one node or as several that share it."""
+"""Describes the Engine's machine as one node, or as several that share it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from openpai.protocol.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The nodes, and what of the machine behind them matters for containers."""
+    """The nodes, and the properties of their machine that matter for containers."""
 
     nodes: tuple[NodeSeen, ...]
     cpus: int
     has_nvidia: bool
     security: tuple[str, ...] = ()
-    """How the Engine says that it confines containers."""
+    """The security options that the Engine reports."""
     bounds_layers: bool = False
     """Whether the Engine can limit how much a container writes to its own layer."""
 
@@ -29,11 +29,11 @@ class Found:
 async def machine_of(
     engine: Engine, nodes: int, gpus_per_node: int | None, cpus_per_node: int | None, address: str
 ) -> Found:
-    """Return the Engine's machine. `gpus_per_node` replaces what the driver says; more than it has are only numbers."""
+    """Return the Engine's machine. `gpus_per_node` replaces the driver's number; more than it has are only numbers."""
     info = await engine.info()
     driven = await find_gpus()
     gpus = driven.total if gpus_per_node is None else gpus_per_node
-    # Fewer than there are leaves some to others; more than there are is for trying things out.
+    # Fewer than exist leaves some to others; more than exist is for trying things out.
     are_real = 0 < gpus <= driven.total
     name, cpus, memory_mb = str(info["Name"]), int(info["NCPU"]), int(info["MemTotal"]) >> 20
     found = tuple(
@@ -53,7 +53,7 @@ async def machine_of(
 
 
 def connect(url: str | None) -> Engine:
-    """Return a connection to an Engine; None finds the one of this machine. Raises Unavailable when there is none."""
+    """Return a connection to an Engine; None finds the one of this machine. Raises Unavailable if there is none."""
     try:
         return Engine(url)
     except (ValueError, AssertionError) as error:

@@ -1,8 +1,8 @@
-"""Gives each job a network of its own on the Engine's machine, so that its tasks reach each other and no other job's.
+"""Gives each job a network of its own on the Engine's machine, so that its tasks reach only each other.
 
-A network is a bridge with a subnet out of one range. It is made with the first container of its job and removed with
-the last. Names and labels tell a later server whose networks there are. Subnets are chosen here because an Engine by
-itself has room for about thirty networks.
+A network is a bridge with a subnet from one range. It is created with the first container of its job and removed with
+the last. Names and labels show a later server which job a network belongs to. Subnets are chosen here because an Engine
+by itself has room for about thirty networks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Networks:
         self._turn = asyncio.Lock()
 
     async def open(self) -> None:
-        """Learn which networks there are, and how large the packets are that the Engine's own network takes."""
+        """Read which networks exist, and the packet size of the Engine's own network."""
         with contextlib.suppress(NoNetwork):
             default = await self._engine.network(_DEFAULT_NETWORK)
             mtu = (default.get("Options") or {}).get(_MTU)
@@ -58,7 +58,7 @@ class Networks:
         await self.sweep()
 
     async def ensure(self, job: str) -> str:
-        """Return the name of the job's network, which is there. Raise EngineError when none can be made."""
+        """Return the name of the job's network, created if necessary. Raise EngineError if that fails."""
         name = self._name(job)
         async with self._turn:
             if job not in self._used:
@@ -66,7 +66,7 @@ class Networks:
         return name
 
     async def forget(self, job: str) -> None:
-        """Look up the network of a job again when it is needed next: it was removed."""
+        """Forget the network of a job, because it was removed."""
         async with self._turn:
             self._used.pop(job, None)
 
@@ -87,7 +87,7 @@ class Networks:
                     await self._remove(_job(network), network["Name"])
 
     async def sweep_forever(self, every_s: float) -> None:
-        """Sweep now and then: a removal may have failed, or its server been killed."""
+        """Sweep periodically: a removal may have failed, or its server may have been killed."""
         while True:
             await asyncio.sleep(every_s)
             with contextlib.suppress(EngineError):
@@ -100,7 +100,7 @@ class Networks:
             except SubnetTaken:
                 self._strangers.add(subnet)
             except Conflict:
-                # Made by a launch whose answer was lost.
+                # Created by a launch whose answer was lost.
                 return _subnet(await self._engine.network(name))
             else:
                 return subnet
@@ -132,7 +132,7 @@ class Networks:
 
 
 async def machine_address(engine: Engine) -> str:
-    """Return an address of the Engine's machine that containers reach; empty when the Engine's own network is off."""
+    """Return an address of the Engine's machine that containers reach; empty if the Engine's own network is off."""
     try:
         default = await engine.network(_DEFAULT_NETWORK)
     except NoNetwork:

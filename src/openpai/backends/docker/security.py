@@ -1,7 +1,7 @@
-"""What a container may do, and what the administrator may allow beyond that.
+"""Restricts what a container may do, beyond which the administrator may allow more.
 
-All capabilities are taken away and those that ordinary images need are given back, so that a task cannot open raw
-sockets, make device nodes, mount, or trace what is not its own. The Engine's own seccomp profile stays in force.
+All capabilities are dropped and those that ordinary images need are added, so that a task cannot open raw sockets,
+create device nodes, mount, or trace other tasks. The Engine's own seccomp profile stays in force.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ CAPABILITIES: Final[Mapping[str, str]] = {
     "SETUID": "apt, sshd, su and gosu become another user",
     "SYS_CHROOT": "sshd shuts the part that speaks to strangers into an empty directory",
 }
-"""The capabilities that containers have, and what in ordinary images needs each."""
+"""The capabilities that containers have, and what needs each of them in ordinary images."""
 
 INFINIBAND: Final = Path("/dev/infiniband")
 _VERBS: Final = ("uverbs*", "rdma_cm")
-"""What programs use; the others manage the fabric."""
+"""The devices that programs use; the others manage the fabric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the administrator allows containers."""
+    """The options by which the administrator allows containers more."""
 
     host_network: bool = False
     """Whether containers use the machine's own network instead of one of their job's."""
     setuid: bool = False
-    """Whether programs with a setuid bit, such as sudo, give rights."""
+    """Whether programs with a setuid bit, such as sudo, work."""
     infiniband: bool = False
     """Whether jobs that ask for InfiniBand get its devices and may lock memory without limit."""
     pids_max: int = PIDS_DEFAULT
@@ -50,7 +50,7 @@ class Allowed:
 
 
 def restrictions(allowed: Allowed) -> dict[str, Any]:
-    """Return the part of an Engine's HostConfig that says what a container may not do."""
+    """Return the part of a HostConfig that restricts a container."""
     # On the machine's own network a low port may be one of the machine's services.
     kept = sorted(name for name in CAPABILITIES if not (allowed.host_network and name == "NET_BIND_SERVICE"))
     return {
@@ -65,7 +65,7 @@ def restrictions(allowed: Allowed) -> dict[str, Any]:
 
 
 def infiniband(devices: Path = INFINIBAND) -> dict[str, Any]:
-    """Return the part of a HostConfig that lets a container use InfiniBand. Raise ValueError where there is none."""
+    """Return the part of a HostConfig for the use of InfiniBand. Raise ValueError if the machine has none."""
     found = sorted(str(device) for pattern in _VERBS for device in devices.glob(pattern))
     if not found:
         raise ValueError(f"the job asks for InfiniBand and this machine has none: {devices} has no devices")
@@ -76,7 +76,7 @@ def infiniband(devices: Path = INFINIBAND) -> dict[str, Any]:
 
 
 def missing_protection(security_options: Iterable[str]) -> str:
-    """Return what an Engine, by its own word, does not do to confine containers; empty when nothing is missing."""
+    """Return which confinement an Engine reports to lack; empty if none."""
     seccomp = [option for option in security_options if option.startswith("name=seccomp")]
     if not seccomp:
         return "it filters no system calls (seccomp)"

@@ -1,7 +1,7 @@
-"""Sees which containers begin, end and vanish, whatever the Engine forgets to say.
+"""Watches which containers begin, end and vanish, even if the Engine does not report it.
 
-Ends are heard as events. Events can be lost, with the connection or in between, so now and then, and each time the
-connection was lost, everything that is there is compared with everything that is known.
+Ends arrive as events. Events can be lost, so periodically, and each time the connection was lost, the containers that
+exist are compared with the register.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BEGUN: Final = frozenset({"running", "exited", "dead", "stopped"})
 
 
 class Watcher:
-    """Keeps the register true to what the Engine runs."""
+    """Keeps the register in line with the Engine."""
 
     def __init__(
         self, engine: Engine, register: AttemptRegister[HostAttempt], *, root: str, scope: str, clock: Clock
@@ -37,7 +37,7 @@ class Watcher:
         self._label = f"{ROOT_LABEL}={scope}"
         self._clock = clock
         self.silence = ""
-        """Why nothing can be seen now; empty while the Engine answers."""
+        """Why the Engine cannot be watched now; empty while it answers."""
 
     async def listen_forever(self) -> None:
         """Follow the Engine's events of ended containers; reconnect while it does not answer."""
@@ -57,7 +57,7 @@ class Watcher:
             tries += 1
 
     async def compare_forever(self, every_s: float) -> None:
-        """Compare now and then what is there with what is known; an Engine that hangs says nothing as an event."""
+        """Compare periodically: an Engine that hangs sends no event."""
         while True:
             await asyncio.sleep(every_s)
             try:
@@ -66,8 +66,8 @@ class Watcher:
                 self._is_silent(f"the container Engine does not answer: {error}")
 
     async def compare(self) -> None:
-        """Adopt containers that are not registered, and look at those whose state differs from the register."""
-        # Only what had begun before we looked can be missed.
+        """Adopt containers that are not registered, and check those whose state differs from the register."""
+        # Only an attempt that had begun before the list was taken can be missing from it.
         begun = {attempt for attempt in self._register if attempt.started_at_ms is not None}
         there = await self._engine.names(self._label)
         for name in there:
@@ -91,12 +91,12 @@ class Watcher:
         self.silence = message
 
     async def look(self, attempt: HostAttempt) -> None:
-        """Learn whether an attempt has begun or ended. What cannot be seen now is looked at again later."""
+        """Record whether an attempt has begun or ended; if that cannot be found out now, it is checked again later."""
         try:
             await self._look(attempt)
         except Exception:
-            # Whatever one task did to its files must not leave all the others unwatched.
-            log.exception("an attempt could not be looked at", attempt=attempt.key.path())
+            # One task's damaged files must not leave all the others unwatched.
+            log.exception("an attempt could not be checked", attempt=attempt.key.path())
 
     async def _look(self, attempt: HostAttempt) -> None:
         try:
@@ -114,20 +114,20 @@ class Watcher:
             attempt.started_at_ms = started_at_ms
             ticket, was_killed = attempt.directory.ticket(), attempt.kill_requested.is_set()
             has_begun = ticket is not None and ticket.pid is not None
-            # Root in a container could put another report in the place of the platform's.
+            # Root in a container could replace the platform's report.
             written = attempt.cut_off or attempt.directory.report()
             self._register.end(attempt, verdict(state, written, has_begun=has_begun, was_killed=was_killed))
         elif attempt.started_at_ms is None:
             self._register.started(attempt, started_at_ms)
 
     async def _adopt(self, name: str) -> None:
-        """Take up a container that an earlier server started."""
+        """Adopt a container that an earlier server started."""
         try:
             state = await self._engine.inspect(name)
         except NoContainer:
             return
         owner = attempt_of(state)
-        # A container that was made but not started waits for its launch to be repeated.
+        # A container that was created but not started waits for its launch to be repeated.
         if owner is None or owner.key in self._register or not state.has_begun:
             return
         attempt = attempt_in(TaskDirectory(self._root, owner.key), owner.grant, owner.devices)
@@ -140,12 +140,12 @@ class Watcher:
 
 
 def attempt_in(directory: TaskDirectory, grant: int = 0, devices: tuple[int, ...] = ()) -> HostAttempt:
-    """Return the record of an attempt that has this directory; its container may not be there yet."""
+    """Return the record of an attempt with this directory; its container may not exist yet."""
     return HostAttempt(directory.key, name_of(directory.key), grant, devices, directory=directory)
 
 
 def left_without_container(root: str, known: AttemptRegister[HostAttempt]) -> Iterator[tuple[HostAttempt, ExitReport]]:
-    """Yield every attempt below `root` that is over and not known: refused, or its container was removed.
+    """Yield every unknown attempt below `root` that is over: refused, or its container was removed.
 
     A directory without a ticket is no attempt yet: its launch will be repeated.
     """

@@ -1,4 +1,4 @@
-"""What a container has written outside of its task directory, and whether an Engine bounds that."""
+"""Measures what a container has written outside its task directory, and finds out whether an Engine limits that."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from openpai.system.directory_size import taken_by
 
 
 async def taken_by_container(engine: Engine, name: str, most: int) -> int:
-    """Return how many bytes a container takes in its own layer and its volumes; more than `most` ends the counting.
+    """Return how many bytes a container uses in its own layer and its volumes; counting stops beyond `most`.
 
-    What cannot be seen counts as nothing: a container that is gone, or volumes that only root may enter.
+    What cannot be read counts as zero: a container that is gone, or volumes that only root may enter.
     """
     try:
         written = await engine.written(name)
@@ -30,9 +30,9 @@ async def taken_by_container(engine: Engine, name: str, most: int) -> int:
 
 
 def bounds_layers(info: Mapping[str, Any], mountinfo: str) -> bool:
-    """Return whether an Engine that says this of itself can limit the size of a container's own layer.
+    """Return whether an Engine with this description can limit the size of a container's own layer.
 
-    `mountinfo` is what this machine's kernel says of its mounts. One that cannot refuses containers with such a limit.
+    `mountinfo` is the text of /proc/self/mountinfo. An Engine that cannot refuses containers with such a limit.
     """
     driver = str(info.get("Driver"))
     if driver in ("btrfs", "zfs"):
@@ -42,7 +42,7 @@ def bounds_layers(info: Mapping[str, Any], mountinfo: str) -> bool:
 
 
 def _has_project_quota(path: str, mountinfo: str) -> bool:
-    """Return whether the file system that holds `path` is mounted with project quotas."""
+    """Return whether the file system of `path` is mounted with project quotas."""
     found, options = "", ""
     for fields in (line.split(" ") for line in mountinfo.splitlines()):
         place = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
@@ -53,7 +53,7 @@ def _has_project_quota(path: str, mountinfo: str) -> bool:
 
 def _taken_by_volume(path: str, most: int) -> int:
     try:
-        # A storage from afar is a volume, too, and a file system of its own.
+        # A network storage is a volume, too, with a file system of its own.
         is_mounted = Path(path).lstat().st_dev != os.lstat(os.path.dirname(path)).st_dev  # noqa: PTH120
     except OSError:
         return 0

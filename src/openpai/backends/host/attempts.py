@@ -1,4 +1,4 @@
-"""Task attempts that have a directory on this host, as the process and the docker backend know them."""
+"""Task attempts with a directory on this host, shared by the process and the docker backend."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from openpai.lifecycle.model import ExitReport
 
 @dataclass(slots=True, eq=False)
 class HostAttempt(Attempt):
-    """A task attempt whose files tell a later server what became of it."""
+    """A task attempt whose files record how it ended for a later server."""
 
     directory: TaskDirectory = field(kw_only=True)
 
     def fence(self, report: ExitReport) -> None:
-        """Keep a wrapper from beginning, and the report for a later server, as far as the disk lets us."""
+        """Fence the attempt and store the report for a later server, as far as the disk allows."""
         with contextlib.suppress(OSError):
             self.directory.fence()
             self.directory.write_report(report)

@@ -1,12 +1,12 @@
-"""The directory of one task attempt: all that a server must find to know what became of it.
+"""The directory of one task attempt: everything that a later server needs to find out how it ended.
 
-`task.json` says what was launched, `user.sh` what runs, `ticket` who owns the attempt, `exit` how it ended, `work/` is
-where it runs. Whatever a server does here it may do again after dying halfway: the ticket and the exit report are
-created only where there was none, and a directory leaves the tree in one step before its contents are removed.
+`task.json` has the launch, `user.sh` is the script, `ticket` names the owner of the attempt, `exit` has the exit
+report, `work/` is the working directory. A server may repeat every step after dying halfway: the ticket and the exit
+report are never replaced, and a directory leaves the tree in one step before its contents are removed.
 
-A task may do to these files what it likes. So no link among them is ever followed, and what is no plain file is not
-there: a pipe would keep a reader waiting for ever, and a link would let a task write where only the server may. Nor is
-there what the server may not read: the root of a container gives away and locks what it likes.
+A task may change these files. So no link among them is ever followed, and anything but a regular file counts as
+missing: a pipe would block its reader for ever, and a link would let a task write where only the server may. The same
+holds for files that the server may not read, because root in a container can change their owner and mode.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TRASH: Final = ".trash"
 SPARE: Final = ".spare"
 KEPT: Final = ".kept"
 _LINKS: Final = frozenset({"mnt"})
-"""What the platform itself puts into a working directory: links to storages."""
+"""The names that the platform itself creates in a working directory: links to storages."""
 _OURS: Final = (SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE, GRACE_FILE, ENTRY_FILE, USERS_FILE)
 _DIRECTORIES: Final = (WORK_DIRECTORY, HOME_DIRECTORY, TMP_DIRECTORY)
 _REASONS: Final = frozenset(ExitReason)
@@ -45,9 +45,9 @@ _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXI
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """What a later server must know of a launch. `boot` names the system start whose process numbers count.
+    """What a later server must know about a launch. `boot` identifies the system start that process numbers belong to.
 
-    `cgroup` is the path of the cgroup that limits the attempt's memory, empty where there is none.
+    `cgroup` is the path of the cgroup that limits the attempt's memory, empty if there is none.
     """
 
     grant: int
@@ -74,17 +74,16 @@ class TaskDirectory:
 
     @classmethod
     def at(cls, path: str) -> TaskDirectory:
-        """Return the task directory whose `path` this is; raise ValueError for anything else."""
+        """Return the task directory with this `path`; raise ValueError for any other path."""
         root, _, name = path.rpartition("/")
         return cls(root, AttemptKey.parse(name))
 
     def prepare(
         self, record: LaunchRecord, script: str, hosts: str, spare: str | None = None, shared_hosts: str | None = None
     ) -> None:
-        """Write everything a wrapper needs, in the directory `spare` if there is one to be used again.
+        """Write everything a wrapper needs, in the directory `spare` if there is one to reuse.
 
-        `shared_hosts` names a file that holds `hosts` already, for all tasks of a job. Raise OSError when the disk does
-        not let us.
+        `shared_hosts` is a file that has `hosts` already, for all tasks of a job. Raise OSError if writing fails.
         """
         if spare is None or not _moved(spare, self.path):
             make_directory(self.path)
@@ -96,23 +95,23 @@ class TaskDirectory:
         _write(self._file(RECORD_FILE), record.text(), _OVER)
 
     def fence(self) -> None:
-        """Make sure that no wrapper begins any more, unless one already has."""
+        """Prevent a wrapper from beginning, unless one already has."""
         make_directory(self.path)
         with contextlib.suppress(FileExistsError):
             _write(self._file(TICKET_FILE), f"{FENCED}\n", _NEW)
 
     def write_report(self, report: ExitReport) -> None:
-        """Keep how the attempt ended, unless that is already known."""
+        """Store how the attempt ended, unless that is stored already."""
         text = ExitText(report.code, report.reason.value, report.message).text()
         with contextlib.suppress(FileExistsError):
             _write(self._file(EXIT_FILE), text, _NEW)
 
     def write_grace(self, grace_s: float) -> None:
-        """Write for the wrapper how long the task may take to end after SIGTERM."""
+        """Write the grace period after SIGTERM for the wrapper."""
         _write(self._file(GRACE_FILE), f"{grace_s:g}\n", _OVER)
 
     def record(self) -> LaunchRecord | None:
-        """Return what was launched, or None when the server died before it could say."""
+        """Return the launch, or None if the server died before it wrote it."""
         try:
             fields = json.loads(_read(self._file(RECORD_FILE)) or "")
             devices = tuple(map(int, fields["devices"]))
@@ -134,13 +133,13 @@ class TaskDirectory:
         return ExitReport(message.code, reason, message.message, ended_at_ms=written_at_ms)
 
     def write(self, name: str, text: str) -> None:
-        """Write another file beside these. Raise OSError when something that is no plain file has that name."""
+        """Write another file. Raise OSError if something other than a regular file has that name."""
         _write(self._file(name), text, _OVER)
 
     def hand_over(self, user: int, group: int) -> None:
-        """Let one user who is in `group` read what runs here and own where it runs, and nothing else.
+        """Allow one user in `group` to read the script and own the working directory, and nothing else.
 
-        A home directory and one for temporary files are made for them.
+        A home directory and a directory for temporary files are created for that user.
         """
         for name in _DIRECTORIES:
             make_directory(self._file(name))
@@ -148,12 +147,12 @@ class TaskDirectory:
         for name in (SCRIPT_FILE, HOSTS_FILE):
             os.chown(self._file(name), -1, group)
             os.chmod(self._file(name), 0o640)  # noqa: PTH101
-        # Last: until now no other user can enter.
+        # Last, because until now no other user can enter.
         os.chown(self.path, -1, group)
         os.chmod(self.path, 0o710)  # noqa: PTH101, S103  # no way in but for that group
 
     def let_anybody_read(self, *, is_work_open: bool = False) -> None:
-        """Let every user of the machine who gets here read these files, and make files of their own beside them.
+        """Allow every user of the machine who reaches this directory to read these files and create others.
 
         With `is_work_open` they may write to the working directory too.
         """
@@ -167,14 +166,14 @@ class TaskDirectory:
                 os.close(file)
 
     def discard(self, name: str) -> None:
-        """Take the directory out of the tree at once, into the trash under `name`.
+        """Move the directory to the trash under `name`.
 
-        One that cannot be moved stays, and is found again by the next server.
+        If it cannot be moved, it stays, and the next server finds it.
         """
         _moved(self.path, f"{self.root}/{TRASH}/{name}")
 
     def has_left_work(self) -> bool:
-        """Return whether the task left anything of its own where it ran."""
+        """Return whether the task left files in its working directory."""
         try:
             # The task may have put a link there.
             directory = os.open(self._file(WORK_DIRECTORY), os.O_RDONLY | os.O_DIRECTORY | _WARY)
@@ -189,14 +188,14 @@ class TaskDirectory:
             os.close(directory)
 
     def note_left_work(self, logs_root: str, *, is_kept: bool) -> None:
-        """Say in the attempt's `runtime` log what becomes of the files that the task left, if it left any."""
+        """Write to the attempt's `runtime` log whether the files that the task left, if any, are kept."""
         if self.has_left_work():
             what = "can be fetched for a while: pai job fetch" if is_kept else "are removed now"
             note = f"[openpai-runtime] the task left files in its working directory; they {what}\n"
             _append(f"{logs_root}/{self.key.path()}/runtime.log", note)
 
     def keep_work(self) -> None:
-        """Put away what the task left where it ran, so that people can fetch it; what cannot be moved is not kept."""
+        """Move the files that the task left to where users can fetch them; what cannot be moved is not kept."""
         if not self.has_left_work():
             return
         with contextlib.suppress(OSError):
@@ -208,7 +207,7 @@ class TaskDirectory:
                 os.utime(goal, follow_symlinks=False)
 
     def spare(self, name: str) -> str | None:
-        """Take the directory out of the tree at once and return it as good as new, or None when it cannot be."""
+        """Move the directory out of the tree and return it cleaned for reuse, or None if that is impossible."""
         path = f"{self.root}/{SPARE}/{name}"
         if not _moved(self.path, path):
             return None
@@ -222,7 +221,7 @@ class TaskDirectory:
 
 
 def task_directories(root: str) -> Iterator[TaskDirectory]:
-    """Yield every task attempt's directory below `root`; what is not one is passed over."""
+    """Yield every task attempt's directory below `root`; other directories are skipped."""
     with os.scandir(root) as found:
         for entry in found:
             with contextlib.suppress(ValueError):
@@ -232,7 +231,7 @@ def task_directories(root: str) -> Iterator[TaskDirectory]:
 
 
 def make_directory(path: str) -> None:
-    """Create a directory, readable by its owner only, unless it is there."""
+    """Create a directory, readable only by its owner, unless it exists."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)  # noqa: PTH102  # done several times for each task, and a Path costs as much again
 
@@ -246,7 +245,7 @@ def _moved(path: str, goal: str) -> bool:
 
 
 def _linked(file: str, path: str) -> bool:
-    """Give a file another name, in place of what has that name; return False where that cannot be."""
+    """Rename a file, replacing what has that name; return False if that fails."""
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)  # noqa: PTH108  # done for each task of a large job
@@ -257,16 +256,16 @@ def _linked(file: str, path: str) -> bool:
 
 
 def _leave_others(path: str) -> None:
-    """Give a name of a file up that has other names too: what is written there next is not for those."""
+    """Remove a hard link if the file has others, so that the next write does not change those."""
     with contextlib.suppress(FileNotFoundError):
         if os.lstat(path).st_nlink > 1:
             os.unlink(path)  # noqa: PTH108  # done for each task
 
 
 def _is_as_new(path: str) -> bool:
-    """Make a directory that was used as good as new; return False when a task left something of its own there.
+    """Clean a used directory for reuse; return False if a task left something in it.
 
-    A file system takes its time to give out again what was just removed, so what can stay stays.
+    Creating files again is slow, so files that can be reused stay.
     """
     if not _is_directory(path):
         return False
@@ -303,9 +302,9 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
 
 
 def remove_if_unused(path: str) -> bool:
-    """Remove what a task left that made no files of its own; return False, with less there, for anything else.
+    """Remove the files of a task that created none of its own; return False, with some removed, otherwise.
 
-    What only we put there goes by name, which costs a quarter of looking for it.
+    The platform's own files are removed by name, which costs a quarter of listing the directory.
     """
     try:
         if not _is_directory(path):
@@ -338,7 +337,7 @@ def _write(path: str, text: str, flags: int) -> None:
 
 
 def _append(path: str, text: str) -> None:
-    """Write at the end of a file that is there; do nothing where it is none, or the disk is full."""
+    """Append to an existing regular file; do nothing if there is none, or the disk is full."""
     with contextlib.suppress(OSError):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | _WARY)
         try:
@@ -349,12 +348,12 @@ def _append(path: str, text: str) -> None:
 
 
 def _read(path: str) -> str:
-    """Return what a file holds, empty when there is none."""
+    """Return the text of a file, empty if there is none."""
     return _found(path)[0]
 
 
 def _found(path: str) -> tuple[str, int]:
-    """Return what a file holds and when it was written, in ms; empty when there is no plain file of that name."""
+    """Return the text of a file and when it was written, in ms; empty if there is no regular file of that name."""
     try:
         file = os.open(path, os.O_RDONLY | _WARY)
     except OSError as error:

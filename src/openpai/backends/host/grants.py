@@ -1,4 +1,4 @@
-"""The newest grant number that each device has heard.
+"""Records the newest grant number of each device.
 
 A launch that was believed lost may arrive after its device was granted to another task; the device must then refuse
 it. On a host, each new grant is appended to a file before the launch goes on. Only launches with devices cost a write.
@@ -18,15 +18,15 @@ _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 
 class NewestGrants:
-    """Knows the newest grant for each device of each node, in memory."""
+    """The newest grant for each device of each node, in memory."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, int], int] = {}
 
     def hear(self, launch: LaunchTask) -> ExitReport | None:
-        """Remember a launch's grant; return a report if one of its devices has heard a newer grant.
+        """Record a launch's grant; return a report if one of its devices has a newer grant.
 
-        Its other devices have heard the grant all the same. Raise OSError when it cannot be recorded.
+        The grant is recorded for its other devices all the same. Raise OSError if it cannot be recorded.
         """
         grant, node = launch.grant, launch.node
         newer = [(device, newest) for device in launch.devices if (newest := self._newest_of(node, device)) > grant]
@@ -44,18 +44,18 @@ class NewestGrants:
         return self._newest.get((node, device), -1)
 
     def _record(self, node: str, devices: Sequence[int], grant: int) -> None:
-        """Keep the grant beyond the life of the server, where there is a place for it."""
+        """Store the grant beyond the life of the server, where there is a place for it."""
 
 
 class GrantFile(NewestGrants):
-    """Keeps the newest grants in a file over the server's life."""
+    """Keeps the newest grants in a file beyond the life of the server."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         for line in path.read_text().splitlines() if path.exists() else ():
             node, _, numbers = line.rpartition("\t")
             words = numbers.split()
-            # A line that a dying server could not finish was not acted upon either.
+            # The launch of an incomplete line was never carried out.
             if node and len(words) == 3 and words[2] == ".":
                 device, grant = int(words[0]), int(words[1])
                 self._newest[node, device] = max(grant, self._newest_of(node, device))

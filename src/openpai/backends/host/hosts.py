@@ -1,8 +1,8 @@
-"""The lists of hosts that tasks of large jobs share: written once, and given to each task as another name of one file.
+"""Shares the host lists of large jobs: each is written once, and every task gets a hard link to the file.
 
-Ten thousand tasks have a list of 700 KB, and ten thousand copies of it would be 7 GB on the disk. The first name is in
-a directory that only the server enters; a task that changes its file changes it for its own job only.
-The file goes with its last name, so no clean-up after a job is needed.
+The list of ten thousand tasks has 700 KB, and ten thousand copies of it would take 7 GB of disk. The first link is in a
+directory that only the server can enter; a task that changes its file changes it only for its own job.
+The file is removed with its last link, so no clean-up after a job is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 HOSTS_DIRECTORY: Final = ".hosts"
 SHARED_BYTES_MIN: Final = 8 << 10
-"""A shorter list is as quickly written as linked."""
+"""A shorter list is written as fast as it is linked."""
 LISTS_MAX: Final = 8
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -29,16 +29,16 @@ class SharedHosts:
         self._lists: list[tuple[str, str]] = []
         self._made = 0
         self._turn = threading.Lock()
-        # Of an earlier server; what its tasks were given keeps its other names.
+        # From an earlier server, whose tasks keep their links.
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def file_of(self, hosts: str) -> str | None:
-        """Return a file that holds this list; None for a short one, and where none can be made."""
+        """Return a file with this list; None for a short one, or if it cannot be written."""
         if len(hosts) < SHARED_BYTES_MIN:
             return None
         with self._turn:
             for known, path in self._lists:
-                # All launches of a job attempt bring the same object, and long texts take long to compare.
+                # All launches of a job attempt have the same object, and long texts are slow to compare.
                 if known is hosts:
                     return path
             try:

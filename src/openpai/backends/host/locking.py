@@ -1,4 +1,4 @@
-"""Keeps two servers from using one root at once. The lock ends with the server, however that ends."""
+"""Prevents two servers from using one root at once. The lock ends with the server, however that ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAUSE_S: Final = 0.02
 
 @contextlib.asynccontextmanager
 async def lock(root: Path, logs_root: Path) -> AsyncIterator[None]:
-    """Make both directories and hold `root` in this context. Raise Unavailable, naming the process that holds it."""
+    """Create both directories and lock `root` in this context. Raise Unavailable, naming the process that holds it."""
     _make(root / TRASH, logs_root)
     file = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -30,7 +30,7 @@ async def lock(root: Path, logs_root: Path) -> AsyncIterator[None]:
                 "stop that server, or choose another data directory",
             )
         with contextlib.suppress(OSError):
-            # Only for the sentence above; a full disk is no reason not to start.
+            # Used only in the message above; a full disk must not prevent the start.
             os.ftruncate(file, 0)
             os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         yield
@@ -44,7 +44,7 @@ def _make(*directories: Path) -> None:
 
 
 async def _is_locked(file: int) -> bool:
-    # Tasks do not inherit the lock, but one that a killed server was just starting holds it until it runs its shell.
+    # Tasks do not inherit the lock, but a task that a killed server was starting holds it until its shell runs.
     for _ in range(_TRIES):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

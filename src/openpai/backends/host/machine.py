@@ -1,4 +1,4 @@
-"""What this machine has to give: processors, memory, NVIDIA GPUs, and which of a list of ports are free."""
+"""Describes this machine: its processors, memory and NVIDIA GPUs, and which ports are free."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from openpai.ports.backend import NodeSeen
 log: Final = structlog.get_logger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"
-"""All tasks of this backend run on one machine, so this is where each reaches the others."""
+"""The address at which tasks reach each other, because all of them run on this machine."""
 
 CPUS_SHARED: Final = 8
-"""What a machine with fewer processors offers: on a laptop the tasks of a small job share them."""
+"""The processors that a machine with fewer offers: on a laptop the tasks of a small job share them."""
 _GPU_LINE: Final = re.compile(r"^GPU (\d+): (.*?)(?: \(UUID:.*)?$", re.MULTILINE)
 _GPU_PATIENCE_S: Final = 20.0
 
 
 class Gpus(NamedTuple):
-    """How many GPUs there are, and what the first is called."""
+    """The number of GPUs, and the model of the first."""
 
     total: int
     model: str = ""
 
 
 def cpus_offered(cpus: int, wanted: int | None) -> int:
-    """Return how many processors a node offers: as many as wanted, else those it has, and never a mere handful."""
+    """Return how many processors a node offers: as many as configured, else those it has, with a minimum."""
     return max(cpus, CPUS_SHARED) if wanted is None else wanted
 
 
@@ -44,8 +44,8 @@ async def this_machine(
 ) -> tuple[NodeSeen, ...]:
     """Return this machine as one node, or as several that share it.
 
-    Several nodes each claim all processors and memory: they exist to try things out, not to share fairly.
-    `gpus_per_node` replaces what the driver says, `cpus_per_node` what the system says.
+    Each of several nodes has all processors and memory: they are for trials, not for fair sharing.
+    `gpus_per_node` replaces the driver's number, `cpus_per_node` the system's.
     """
     gpus = await find_gpus() if gpus_per_node is None else Gpus(gpus_per_node, "virtual" if gpus_per_node else "")
     host = socket.gethostname()
@@ -63,7 +63,7 @@ async def this_machine(
 
 
 async def find_gpus() -> Gpus:
-    """Return the GPUs the NVIDIA driver lists; none when it is not there, or does not answer, which is logged."""
+    """Return the GPUs that the NVIDIA driver lists; none, with a log message, if it does not answer."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return Gpus(0)
@@ -83,7 +83,7 @@ async def find_gpus() -> Gpus:
         message = f"no answer within {_GPU_PATIENCE_S:g} s".encode()
     found = parse_gpus(message.decode(errors="replace"))
     if not found.total:
-        # Without a word a broken driver would look like a machine that has no GPUs.
+        # Without this message a broken driver would look like a machine without GPUs.
         log.warning("jobs get no GPUs, as nvidia-smi lists none", said=message.decode(errors="replace").strip()[:500])
     return found
 
@@ -98,7 +98,7 @@ def port_taken(ports: Iterable[int]) -> ExitReport | None:
     """Return a report if another program uses one of the ports. Costs about ten microseconds a port."""
     for port in ports:
         with socket.socket() as probe:
-            # A port in TIME_WAIT is free for a server, as it is for the task's own.
+            # A port in TIME_WAIT is free for a server, so also for the task's.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("", port))
@@ -108,10 +108,10 @@ def port_taken(ports: Iterable[int]) -> ExitReport | None:
 
 
 def outward_address() -> str:
-    """Return the address by which this machine speaks to others; loopback when it reaches none."""
+    """Return the address that this machine uses towards others; loopback if it reaches none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            # Nothing is sent: this only asks which of our addresses would be used.
+            # Nothing is sent: the system only chooses the address it would use.
             probe.connect(("192.0.2.1", 9))
         except OSError:
             return LOOPBACK

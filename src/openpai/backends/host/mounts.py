@@ -1,4 +1,4 @@
-"""Storages on a machine: the directory behind a mount, and the variable that tells a task where it is."""
+"""Storages on a machine: the directory behind a mount, and the variable with its path for tasks."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ _UNFIT: Final = re.compile(r"[^A-Z0-9_]")
 
 
 def variable(mount: Mount) -> str:
-    """Return the name of the variable that says where a task finds a storage: PAI_STORAGE_TEAM_DATA for team-data."""
+    """Return the name of the variable with the path of a storage: PAI_STORAGE_TEAM_DATA for team-data."""
     return f"PAI_STORAGE_{_UNFIT.sub('_', mount.name.upper())}"
 
 
 def local_source(mount: Mount, owner: int = -1) -> str:
-    """Return the directory that a task sees, its user's folder made if need be; raise OSError when there is none.
+    """Return the directory that a task sees, creating its user's folder if necessary; raise OSError if there is none.
 
-    A folder that the server made, now or for an upload, becomes that of the user `owner` and closed to other users; -1
-    leaves it.
-    A storage's own directory is never made: where it is not there, something is not mounted, and what a task wrote
-    would fill the machine's own disk.
+    A folder that the server created, now or for an upload, becomes that of the user `owner` and closed to other users;
+    -1 leaves it. A storage's own directory is never created: if it is missing, something is not mounted, and what a
+    task wrote would fill the machine's own disk.
     """
     if not os.path.isdir(mount.source):  # noqa: PTH112  # done for each task
         raise FileNotFoundError(f"storage {mount.name}: there is no directory {mount.source} on this machine")
@@ -41,7 +40,7 @@ def local_source(mount: Mount, owner: int = -1) -> str:
 
 
 def _give_to(folder: str, owner: int) -> None:
-    # What is changed is what was looked at, whatever has that name meanwhile.
+    # The directory that was checked is changed, whatever has that name meanwhile.
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.fstat(file).st_uid == os.geteuid():

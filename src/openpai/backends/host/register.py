@@ -32,13 +32,13 @@ class Attempt:
 
     key: AttemptKey
     name: str
-    """What the runner calls it: the name of a container or the path of a task directory."""
+    """The runner's name for it: the name of a container or the path of a task directory."""
     grant: int = 0
     devices: tuple[int, ...] = ()
     started_at_ms: int | None = None
     exit: ExitReport | None = None
     message: str = ""
-    """What is being done to start it."""
+    """The current step of starting it."""
     step: str = ""
     """The kind of that step, for the events of the job; empty for mere progress."""
     grace_s: float = 0.0
@@ -56,7 +56,7 @@ class Attempt:
         return self.started_at_ms is not None and self.exit is None
 
     def seen(self) -> TaskSeen:
-        """Return the attempt as the platform sees it."""
+        """Return the observation of the attempt."""
         is_starting = self.started_at_ms is None and self.exit is None
         message, step = (self.message, self.step) if is_starting else ("", "")
         return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit, message, step)
@@ -72,10 +72,10 @@ A = TypeVar("A", bound=Attempt)
 
 
 class Runner(Protocol[A]):
-    """What a backend does for its register. No method waits; slow work goes on in the background."""
+    """The methods of a backend that its register calls. None of them waits; slow work runs in the background."""
 
     def new_attempt(self, key: AttemptKey, grant: int = 0, devices: tuple[int, ...] = ()) -> A:
-        """Return the record of an attempt of which nothing exists yet."""
+        """Return the record of a new attempt."""
         ...
 
     def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
@@ -83,7 +83,7 @@ class Runner(Protocol[A]):
         ...
 
     def fence(self, attempt: A, report: ExitReport) -> None:
-        """Make sure that the attempt never begins, and keep the report for later servers."""
+        """Prevent the attempt from beginning, and store the report for later servers."""
         ...
 
     def terminate(self, attempt: A) -> None:
@@ -95,11 +95,11 @@ class Runner(Protocol[A]):
         ...
 
     def ended(self, attempt: A, report: ExitReport) -> None:
-        """Keep the report of an attempt that has just ended for later servers."""
+        """Store the report of an attempt that has just ended for later servers."""
         ...
 
     def remove(self, attempt: A) -> None:
-        """Remove what is left of a forgotten attempt but its logs; call `AttemptRegister.removed` afterwards."""
+        """Remove everything of a forgotten attempt except its logs, then call `AttemptRegister.removed`."""
         ...
 
 
@@ -147,10 +147,10 @@ class AttemptRegister(Generic[A]):
         for attempt in self._attempts.values():
             attempt.cancel_deadline()
 
-    # What the platform asks for.
+    # Requests of the platform.
 
     def apply(self, action: Action, start: Callable[[A, LaunchTask], None]) -> None:
-        """Carry out one action. `start` begins to start a new attempt; what cannot be done ends in news."""
+        """Carry out one action. `start` begins to start a new attempt; a failure is reported as news."""
         match action:
             case LaunchTask():
                 self._launch(action, start)
@@ -171,22 +171,22 @@ class AttemptRegister(Generic[A]):
         changed, self._changed = self._changed, {}
         return tuple(attempt.seen() for attempt in changed.values())
 
-    # What the runner found.
+    # Reports of the runner.
 
     def add(self, attempt: A) -> None:
-        """Know an attempt from now on."""
+        """Register an attempt."""
         self._jobs[attempt.key.job] += 1
         self._attempts[attempt.key] = self._by_name[attempt.name] = attempt
 
     def restore(self, attempt: A, report: ExitReport | None) -> None:
-        """Know an attempt that an earlier server left: over if there is a report, else running."""
+        """Register an attempt that an earlier server left: over if there is a report, else running."""
         self.add(attempt)
         if report is not None:
             attempt.exit = replace(report, started_at_ms=attempt.started_at_ms)
         self._announce(attempt)
 
     def progressed(self, attempt: A, message: str, step: str) -> None:
-        """Record what is being done to start an attempt; it is news if there is a `step`."""
+        """Record the progress of starting an attempt; it is news if there is a `step`."""
         attempt.message, attempt.step = message, step
         if step:
             self._announce(attempt)
@@ -220,7 +220,7 @@ class AttemptRegister(Generic[A]):
             self._runner.destroy(attempt)
 
     def refuse(self, attempt: A, report: ExitReport) -> None:
-        """Record that an attempt never began, and make sure that it never does."""
+        """Record that an attempt never began, and prevent it from beginning."""
         if attempt.exit is None:
             self._runner.fence(attempt, report)
             self.end(attempt, report)

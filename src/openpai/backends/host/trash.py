@@ -1,9 +1,9 @@
 """Removes the directories of forgotten attempts in the background.
 
-A directory leaves the tree at once, by renaming; its contents, which may be large, go some time later, many together.
-A large one goes in slices, and small ones are removed in between. What cannot be removed is logged once and stays for
-the next start. Directories in which a task left nothing may be kept for the next tasks: making and removing files is a
-large part of what a short task costs.
+A directory is renamed out of the tree at once; its contents, which may be large, are removed later, several together.
+A large one is removed in slices, with small ones in between. What cannot be removed is logged once and stays for the
+next start. Directories in which a task left nothing may be kept for later tasks: creating and removing files is a large
+part of the cost of a short task.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from openpai.system.supervision import supervise
 log: Final = structlog.get_logger(__name__)
 _COLLECTING_S: Final = 0.5
 _SLICE: Final = 10_000
-"""How many entries of a large directory go before small directories have their turn."""
+"""How many entries of a large directory are removed before small directories are."""
 _NAMES_MAX: Final = 1000
 _STUCK_MAX: Final = 10_000
 
 
 class Trash:
-    """Takes directories and removes them in the background. What is left when it closes goes at the next opening."""
+    """Removes directories in the background. What is left when it closes is removed after the next opening."""
 
     def __init__(self, root: str, spares_max: int = 0) -> None:
         self._root = root
         self._spares_max = spares_max
         self._spares: list[str] = []
         self._make_places()
-        # The state in which an earlier server left these is not known.
+        # The state of these after an earlier server is unknown.
         for left in Path(root, SPARE).iterdir():
             left.rename(Path(root, TRASH, left.name))
         self._prefix = secrets.token_hex(8)
@@ -53,7 +53,7 @@ class Trash:
         self._task = supervise("empty the trash", self._forever)
 
     def take(self, directory: TaskDirectory) -> None:
-        """Make a directory vanish from the tree now, and from the disk soon unless it is kept."""
+        """Move a directory out of the tree now, and remove it from the disk soon unless it is kept."""
         self._taken += 1
         name = f"{self._prefix}-{self._taken}"
         if len(self._spares) < self._spares_max:
@@ -65,7 +65,7 @@ class Trash:
         self._wanted.set()
 
     def lend(self) -> str | None:
-        """Return a directory that is as good as new, None when there is none. It is the caller's now."""
+        """Return a clean directory, which is then the caller's, or None if there is none."""
         return self._spares.pop() if self._spares else None
 
     async def close(self) -> None:
@@ -88,13 +88,13 @@ class Trash:
                 raise
 
     def _make_places(self) -> None:
-        """Make the directories we move things to, also if they were removed meanwhile."""
+        """Create the trash directories, also if they were removed meanwhile."""
         Path(self._root).mkdir(mode=0o700, parents=True, exist_ok=True)
         for directory in (TRASH, SPARE):
             make_directory(f"{self._root}/{directory}")
 
     def _empty_some(self) -> bool:
-        """Remove what was discarded: all that is small, and a slice of what is large. Return whether there is more."""
+        """Remove discarded directories: all small ones, and a slice of a large one. Return whether there are more."""
         with self._removing:
             try:
                 return self._empty_listed(self._names())
@@ -120,7 +120,7 @@ class Trash:
                 self._large.close()
 
     def _is_large_gone(self, large: TreeRemoval) -> bool:
-        """Remove a slice; return whether there is nothing more that we could do."""
+        """Remove a slice; return whether nothing is left, or nothing that can be removed."""
         try:
             return large.remove_some(_SLICE)
         except OSError as error:

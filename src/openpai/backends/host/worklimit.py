@@ -1,8 +1,8 @@
 """Ends tasks that put more into their working directory than a task may.
 
-The system limits that only with rights and file systems that many machines lack, so it is measured now and then: a task
-may go beyond the limit for some seconds. What is measured is the whole task directory, on its own disk, and whatever
-else a backend says that the task has written.
+The system limits that only with rights and file systems that many machines lack, so usage is measured periodically: a
+task may exceed the limit for some seconds. The whole task directory is measured, on its own disk, and what the backend
+reports that the task has written elsewhere.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from openpai.system.supervision import supervise
 
 MEASURE_EVERY_S: Final = 5.0
 REST: Final = 4
-"""How many times longer than measuring takes the pause after it is at least, so that many files cost no processor."""
+"""The minimal pause after a measurement as a multiple of its duration, so that many files cost little CPU time."""
 log: Final = structlog.get_logger(__name__)
 
 
 def disk_exceeded(most: int, place: str = "its working directory") -> ExitReport:
-    """Return how a task ends that took more than `most` bytes in `place`."""
+    """Return the report of a task that exceeded `most` bytes in `place`."""
     message = f"it put more than {most >> 20} MiB into {place} and was ended"
     return ExitReport(137, ExitReason.DISK_EXCEEDED, message)
 
 
 class WorkLimit(Generic[H]):
-    """Measures the directories of running tasks; cuts off each task that takes more than `most` bytes."""
+    """Measures the directories of running tasks and ends each task that uses more than `most` bytes."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class WorkLimit(Generic[H]):
         every_s: float = MEASURE_EVERY_S,
         elsewhere: Callable[[H], Awaitable[int]] | None = None,
     ) -> None:
-        """`elsewhere` returns how many bytes a task has written outside of its directory."""
+        """`elsewhere` returns how many bytes a task has written outside its directory."""
         self._most = most
         self._elsewhere = elsewhere
         self._register = register

@@ -1,4 +1,4 @@
-"""One task attempt as this backend knows it, and what its files say about how it ended."""
+"""The record of a task attempt of this backend, and how it ended according to its files."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ OUT_OF_MEMORY: Final = "it used more memory than it asked for and was killed"
 
 @dataclass(slots=True, eq=False)
 class ProcessAttempt(HostAttempt):
-    """A task attempt whose wrapper is the process `pid`; while that lives, the pidfd `held` holds it."""
+    """A task attempt whose wrapper is the process `pid`; while that lives, the pidfd `held` refers to it."""
 
     cgroup: str = ""
-    """Path of the cgroup that limits its memory, empty where there is none."""
+    """Path of the cgroup that limits its memory, empty if there is none."""
     pid: int | None = None
     held: int | None = None
 
 
 def blamed(report: ExitReport, has_run_out: bool) -> ExitReport:
-    """Return the report with memory as the reason, if the system killed something of the attempt and it then failed."""
+    """Return the report, with memory as the reason if the system killed a process of an attempt that failed."""
     if not has_run_out or report.code == 0:
         return report
     return replace(report, reason=ExitReason.OOM_KILLED, message=OUT_OF_MEMORY)
 
 
 def reap(pid: int) -> int | None:
-    """Return the exit code of a process that has ended, 128+n when signal n ended it; None if it is not our child."""
+    """Return the exit code of an ended process, 128+n if signal n ended it; None if it is no child of this server."""
     with contextlib.suppress(ChildProcessError):
         _, status = os.waitpid(pid, 0)
         code = os.waitstatus_to_exitcode(status)
@@ -43,12 +43,12 @@ def reap(pid: int) -> int | None:
 
 
 def verdict(attempt: ProcessAttempt, ticket: Ticket | None, status: int | None, now_ms: int) -> ExitReport:
-    """Return how an attempt ended whose wrapper is gone and left no report.
+    """Return the report of an attempt whose wrapper is gone and left none.
 
-    `status` is the wrapper's exit code if it was our child; the system passes it to the parent only.
+    `status` is the wrapper's exit code if it was a child of this server; the system reports it only to the parent.
     """
     has_begun = ticket is not None and ticket.pid is not None
-    # No wrapper starts before there is a record, and only a task removes one before it ended.
+    # The record is written before the wrapper starts, and only a task can remove it before the end.
     if ticket is None and status is not None and attempt.directory.record() is None:
         message = "its task directory was removed while it ran, and its exit report with it"
         report = ExitReport(status, ExitReason.EXITED, message)
@@ -72,5 +72,5 @@ def _verdict(has_begun: bool, status: int | None) -> tuple[int, ExitReason, str]
 
 
 def attempt_in(directory: TaskDirectory, grant: int = 0, devices: tuple[int, ...] = ()) -> ProcessAttempt:
-    """Return the record of an attempt that has this directory."""
+    """Return the record of an attempt with this directory."""
     return ProcessAttempt(directory.key, directory.path, grant, devices, directory=directory)

@@ -1,14 +1,14 @@
-"""Runs task attempts as processes of this machine, each in a session, a directory and log files of its own.
+"""Runs task attempts as processes of this machine, each with its own session, directory and log files.
 
-A launch is a handful of small files and one `posix_spawn` of a shell wrapper; from then on the attempt depends on
-nobody. The wrapper's directory tells any later server what became of it, so a server may die at any moment and the next
-one takes up what it finds. Ends are heard through pidfds, for children and for what an earlier server left alike.
+A launch is a few small files and one `posix_spawn` of a shell wrapper; after that the attempt depends on no server. The
+wrapper's directory records how it ended, so a server may die at any moment and the next one adopts what it finds. Ends
+are reported by pidfds, for children as well as for processes that an earlier server left.
 
-A task is kept within the memory it asked for where this machine lets the server make cgroups that limit memory: as
-an administrator, or in a cgroup of its own that was delegated to it. Elsewhere nothing keeps it, which is said at the
-start. What is never enforced: a task may use more processors than it asked for. It runs with the rights of the server,
-or, where that is root and an option says so, as a user without rights.
-Its process group ends with it; whatever left the group is found in its cgroup, or without one by its environment.
+A task is limited to the memory it asked for where the server can create cgroups that limit memory: as an administrator,
+or in a cgroup that was delegated to it. Elsewhere there is no limit, which is logged at the start. Processors are never
+limited. A task runs with the rights of the server or, where that is root and an option asks for it, as a user without
+rights. Its process group ends with it; processes that left the group are found in its cgroup, or without one by their
+environment.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from openpai.system.supervision import note_failure
 log: Final = structlog.get_logger(__name__)
 SWEEP_EVERY_S: Final = 30.0
 SPARES_MAX: Final = 64
-"""How many directories of tasks that left nothing behind are kept for the next tasks."""
+"""How many directories of tasks that left nothing in them are kept for later tasks."""
 _ACTIONS_PER_TURN: Final = 4
 _READ_AGAIN_S: Final = 0.5
 _WILL_NEVER_FIT: Final = frozenset({errno.E2BIG, errno.ENAMETOOLONG})
@@ -91,7 +91,7 @@ class ProcessBackend:
         self._nodes: dict[str, NodeSeen] = {}
 
     async def open(self) -> None:
-        """Take up what an earlier server left. Raise Unavailable while another server uses the same root."""
+        """Adopt what an earlier server left. Raise Unavailable while another server uses the same root."""
         async with contextlib.AsyncExitStack() as opening:
             await opening.enter_async_context(lock(self._root, self._logs_root))
             self._nodes = {node.name: node for node in await self._see_machine()}
@@ -100,7 +100,7 @@ class ProcessBackend:
             self._register = AttemptRegister(self, grants, self._nodes, self._clock)
             namespaces = None
             if self._task_users is not None:
-                # A task that knows a path may enter it, and no task can list the names.
+                # A task may enter a path that it knows, but cannot list the names.
                 self._root.chmod(0o711)
                 self._task_users.require_way_to(root)
                 namespaces = self._find_namespaces()
@@ -109,7 +109,7 @@ class ProcessBackend:
             launcher = Launcher(root, str(self._logs_root), has_users=has_users, namespaces=namespaces)
             self._launcher = opening.enter_context(contextlib.closing(launcher))
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._exited)))
-            # What belonged to a task's user is not lent to another job of that user.
+            # A directory that belonged to a task's user is not reused for another job of that user.
             self._trash = Trash(root, 0 if has_users else SPARES_MAX)
             opening.push_async_callback(self._trash.close)
             for attempt, report in await asyncio.to_thread(take_up, root, self._launcher.boot, self._clock.now_ms()):
@@ -129,7 +129,7 @@ class ProcessBackend:
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
-        """Release everything but the tasks."""
+        """Release everything except the tasks."""
         await self._opened.aclose()
 
     async def nodes(self) -> tuple[NodeSeen, ...]:
@@ -137,7 +137,7 @@ class ProcessBackend:
         return tuple(self._nodes.values())
 
     async def apply(self, actions: Sequence[Action]) -> None:
-        """Start making the world agree with `actions`; an action that cannot be done ends in news."""
+        """Begin to carry out `actions`; an action that fails is reported as news."""
         persons: dict[str, str] = {}
         for number, action in enumerate(actions, start=1):
             person = ""
@@ -158,10 +158,10 @@ class ProcessBackend:
         """Wait for attempts that began or ended and return them as they are now."""
         return await self._register.news()
 
-    # As the runner of its register.
+    # The methods of `Runner`.
 
     def new_attempt(self, key: AttemptKey, grant: int = 0, devices: tuple[int, ...] = ()) -> ProcessAttempt:
-        """Return the record of an attempt of which nothing exists yet."""
+        """Return the record of a new attempt."""
         return attempt_in(TaskDirectory(str(self._root), key), grant, devices)
 
     def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
@@ -169,7 +169,7 @@ class ProcessBackend:
         return port_taken(launch.ports)
 
     def fence(self, attempt: ProcessAttempt, report: ExitReport) -> None:
-        """Make sure that the attempt never begins."""
+        """Prevent the attempt from beginning."""
         attempt.fence(report)
 
     def terminate(self, attempt: ProcessAttempt) -> None:
@@ -178,28 +178,28 @@ class ProcessBackend:
             with contextlib.suppress(OSError):
                 attempt.directory.write_grace(attempt.grace_s)
             signal_held(attempt.held, signal.SIGTERM)
-            # The wrapper may have been stopped, and a stopped process passes nothing on.
+            # The wrapper may be stopped, and a stopped process passes no signal on.
             signal_held(attempt.held, signal.SIGCONT)
 
     def destroy(self, attempt: ProcessAttempt) -> None:
         """Kill the process group."""
-        # While the attempt is held its wrapper has not been reaped, so the group's number is still its own.
+        # While the pidfd is open the wrapper has not been reaped, so its process group number is not reused.
         if attempt.held is not None and attempt.pid is not None:
             with contextlib.suppress(OSError):
                 attempt.directory.write_report(KILLED)
             kill_group(attempt.pid)
 
     def ended(self, attempt: ProcessAttempt, report: ExitReport) -> None:
-        """Note in the attempt's log what becomes of the files it left; its report was written before the sweep."""
+        """Write to the attempt's log whether the files it left are kept; its report was written before the sweep."""
         if attempt.pid is not None:
             attempt.directory.note_left_work(str(self._logs_root), is_kept=self._keeps_work)
 
     def remove(self, attempt: ProcessAttempt) -> None:
-        """Remove the task directory, and give the cgroup back."""
+        """Remove the task directory, and return the cgroup."""
         if self._keeps_work:
             attempt.directory.keep_work()
         self._trash.take(attempt.directory)
-        # Only now: while the directory is there it says that the cgroup is the attempt's.
+        # Not earlier: the directory records that the cgroup belongs to the attempt.
         self._limits.give_back(attempt.cgroup)
         self._register.removed(attempt)
 
@@ -220,7 +220,7 @@ class ProcessBackend:
             self._register.started(attempt, now_ms)
 
     def _exited(self, attempt: ProcessAttempt) -> None:
-        """Deal with the end of an attempt's wrapper: nothing of its group may stay."""
+        """Handle the end of an attempt's wrapper: no process of its group may stay."""
         attempt.cancel_deadline()
         attempt.held = None
         if attempt.pid is None:
@@ -233,13 +233,13 @@ class ProcessBackend:
             report = attempt.directory.report()
             ticket = None if report else attempt.directory.ticket()
         except Exception as error:
-            # Out of file descriptors or memory, perhaps. How a task ended must not be lost, so try again.
+            # Perhaps out of file descriptors or memory. The end of a task must not be lost, so try again.
             if not isinstance(error, OSError):
                 note_failure("read how a task ended", error)
             asyncio.get_running_loop().call_later(_READ_AGAIN_S, self._conclude, attempt, group, status)
             return
         is_reported = report is not None
-        # On a full disk a report may not have been written to the end, or not at all.
+        # On a full disk the report may be incomplete or missing.
         report = attempt.cut_off or report or verdict(attempt, ticket, status, self._clock.now_ms())
         if report.code != 0:
             report = blamed(report, has_run_out(attempt.cgroup))
@@ -247,7 +247,7 @@ class ProcessBackend:
             with contextlib.suppress(OSError):
                 attempt.directory.fence()
                 attempt.directory.write_report(report)
-        # A device is free, and a killed task has ended, only when the last process is gone.
+        # Only after the last process is gone is a device free, or a killed task over.
         is_vacated = self._limits.vacate(attempt.cgroup)
         if attempt.kill_requested.is_set() or attempt.devices or not is_vacated or is_group_left(group):
             self._sweeper.soon(attempt, report)
@@ -261,7 +261,7 @@ class ProcessBackend:
 
 
 def _say_what_separates(namespaces: Namespaces | None) -> None:
-    """Say once what keeps the tasks of different jobs apart here, and what does not."""
+    """Log once what isolates the tasks of different jobs on this machine, and what does not."""
     if namespaces is not None:
         message = "tasks have their own processes, /tmp, /dev/shm and home; they share the network and the processors"
         log.info(message)

@@ -1,8 +1,8 @@
-"""Where this machine lets the server make cgroups that limit memory, and what the files in one are called.
+"""Finds where the server can create cgroups that limit memory, and names their files.
 
-Both generations are known. A cgroup of the second generation that holds processes cannot limit others, so a server
-that was given one of its own (by a service manager that delegates it) moves into a corner of it first. A server that
-was given none makes one at the top, which only an administrator's server may do, or wherever above it may.
+Both versions of cgroups are supported. A cgroup of version 2 that contains processes cannot limit others, so a server
+with a delegated cgroup (from a service manager) first moves into a child of it. A server without one creates a cgroup
+at the top, which only root may do, or at the highest level where it may.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _CORNER: Final = "openpai-server"
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What the files of a cgroup are called. Those in `fixed` are written once where they exist."""
+    """The names of the files of a cgroup. Those in `fixed` are written once where they exist."""
 
     number: int
     entry: str
-    """A process that writes 0 here moves in."""
+    """A process that writes 0 here moves into the cgroup."""
     limit: str
     limit_with_swap: str
-    """Empty where swap has a limit of its own."""
+    """Empty if swap has a limit of its own."""
     usage: str
     events: str
-    """Has a line `oom_kill N`: how many processes were killed here for memory."""
+    """Has a line `oom_kill N`: the number of processes killed here for memory."""
     fixed: tuple[tuple[str, str], ...] = ()
 
 
-# A shell that moves only itself, by `tasks`, need not wait until every processor has noticed; the second generation
-# lets whole processes move only. Where swap cannot be limited, ask the kernel to keep what it can in memory.
+# A shell that moves only itself, by `tasks`, need not wait for a synchronisation of all processors; version 2 moves
+# only whole processes. Where swap cannot be limited, ask the kernel to swap as little as possible.
 FIRST: Final = Generation(
     1,
     entry="tasks",
@@ -63,7 +63,7 @@ SECOND: Final = Generation(
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A cgroup that is ours, for the cgroups of tasks to be made in."""
+    """A cgroup of this server, in which the cgroups of tasks are created."""
 
     path: str
     generation: Generation
@@ -77,7 +77,7 @@ class _Place:
 
 
 def find_home(root: str, proc: Path = Path("/proc/self")) -> Home | None:
-    """Return the cgroup for the tasks below `root`, made unless it is there; None where none can limit memory."""
+    """Return the cgroup for the tasks below `root`, created if necessary; None if none can limit memory."""
     name = f"openpai-{hashlib.sha256(root.encode()).hexdigest()[:16]}"
     try:
         mounts, own = (proc / "mountinfo").read_text(), (proc / "cgroup").read_text()
@@ -97,15 +97,15 @@ def find_home(root: str, proc: Path = Path("/proc/self")) -> Home | None:
 
 
 def processes_in(cgroup: str) -> frozenset[int]:
-    """Return the numbers of the processes in a cgroup; none when there is no such cgroup.
+    """Return the numbers of the processes in a cgroup; none if there is no such cgroup.
 
-    A process that this namespace does not see is listed as 0, and cannot be killed from here.
+    A process outside this PID namespace is listed as 0, and cannot be killed from here.
     """
     return frozenset(int(line) for line in read(f"{cgroup}/{_PROCESSES}").split() if line != "0")
 
 
 def read(path: str) -> str:
-    """Return what a control file says; empty when there is none. Another process may remove a cgroup first."""
+    """Return the text of a control file; empty if there is none, because another process may remove a cgroup."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -119,7 +119,7 @@ def read(path: str) -> str:
 
 
 def write(path: str, text: str) -> None:
-    """Write a control file that exists. Raise OSError when the system does not accept it."""
+    """Write an existing control file. Raise OSError if the system does not accept it."""
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(file, text.encode())
@@ -128,7 +128,7 @@ def write(path: str, text: str) -> None:
 
 
 def _places(mounts: str, own: str) -> Iterator[_Place]:
-    """Yield where to try, in order, from the texts of /proc/self/mountinfo and /proc/self/cgroup."""
+    """Yield the places to try, in order, from the texts of /proc/self/mountinfo and /proc/self/cgroup."""
     paths = {
         controller: path
         for line in own.splitlines()
@@ -147,14 +147,14 @@ def _places(mounts: str, own: str) -> Iterator[_Place]:
             continue
         inside = path.removeprefix(root.rstrip("/")) if path.startswith(root) else "/"
         levels = inside.strip("/").split("/") if inside.strip("/") else []
-        # An administrator's tasks belong at the top, where they do not end with a login. Whoever may not write there
-        # may have been given a level in between.
+        # Root's tasks belong at the top, where they do not end with a login. A server that may not write there may have
+        # a delegated level in between.
         for depth in dict.fromkeys((len(levels), 0, *range(len(levels) - 1, 0, -1))):
             yield _Place("/".join((mount, *levels[:depth])), generation, is_own=depth == len(levels))
 
 
 def _let_limit(place: _Place) -> None:
-    """Let the cgroups in this one limit memory, leaving it for a corner if we are alone in it."""
+    """Enable memory limits in the children of this cgroup; move to a child if the server is alone in it."""
     if _MEMORY not in read(f"{place.path}/{_CONTROLLERS}").split():
         raise FileNotFoundError(errno.ENOENT, "no memory controller", place.path)
     try:

@@ -1,8 +1,8 @@
-"""Shuts a task into namespaces of its own: its own processes, IPC, /tmp and /dev/shm, and no others'.
+"""Runs a task in namespaces of its own, with its own processes, IPC, /tmp and /dev/shm.
 
-The platform's wrapper stays outside, as root; what it starts is `unshare`, whose child is the first process of the new
-namespaces: a shell that mounts as root what the task is to see, starts the task as its user, and waits for it. When
-that shell ends, or is killed from outside, the system kills whatever else is in there.
+The platform's wrapper stays outside, as root, and starts `unshare`, whose child is the first process of the new
+namespaces: a shell that mounts, as root, what the task needs, starts the task as its user, and waits for it. When that
+shell ends, or is killed from outside, the system kills all other processes in the namespaces.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SHM: Final = "/dev/shm"  # noqa: S108
 _UNSHARED: Final = ("--mount", "--pid", "--ipc", "--fork", "--kill-child=KILL", "--propagation", "private")
 _ENTRY: Final = r"""dir=@DIR@ mount=@MOUNT@
 fail() {
-    told=$(printf %s "$1" | tr '\n' ' ')
+    output=$(printf %s "$1" | tr '\n' ' ')
     set -C
-    { printf 'code 1\nreason @FAILED@\nmessage %s\nend\n' "$told" >"$dir/@EXIT@"; } 2>/dev/null
+    { printf 'code 1\nreason @FAILED@\nmessage %s\nend\n' "$output" >"$dir/@EXIT@"; } 2>/dev/null
     exit 1
 }
-try() { told=$("$@" 2>&1) || fail "$told"; }
+try() { output=$("$@" 2>&1) || fail "$output"; }
 try "$mount" -t proc -o nosuid,nodev,noexec proc /proc
 @BINDS@
 # From here on paths may mean other files, but where we are, the working directory of the task, stays what it is.
@@ -56,20 +56,20 @@ exit $?
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """The programs that make namespaces and mount in them."""
+    """The programs that create namespaces and mount in them."""
 
     unshare: str
     mount: str
 
     @property
     def launcher(self) -> str:
-        """Return what the wrapper puts before a command; it starts in the task's working directory."""
+        """Return the words that the wrapper puts before a command; it starts in the task's working directory."""
         return " ".join((self.unshare, *_UNSHARED, "/bin/sh", f"../{ENTRY_FILE}"))
 
     def entry(self, directory: str, binds: Sequence[str], change: str, shm_mb: int) -> str:
-        """Return the script that makes the inside ready and runs a command there with `change` before it.
+        """Return the script that prepares the namespaces and runs a command there with `change` before it.
 
-        `binds` says what storages to mount: `ro` or `rw`, source and target of each.
+        `binds` has the storages to mount: `ro` or `rw`, source and target of each.
         """
         values = {
             "DIR": shlex.quote(directory),
@@ -92,7 +92,7 @@ class Namespaces:
 
 @cache
 def find_namespaces() -> Namespaces | None:
-    """Return how tasks get namespaces of their own, or None where the system does not let us make them."""
+    """Return how tasks get namespaces of their own, or None if the system does not allow it."""
     unshare, mount = shutil.which("unshare"), shutil.which("mount")
     if unshare is None or mount is None or os.geteuid() != 0 or " " in unshare:
         return None

@@ -1,9 +1,9 @@
-"""Runs tasks as users without rights where the server is root: who that is, and how a task becomes that user.
+"""Runs tasks as users without rights where the server is root: chooses the user, and changes to it.
 
 The wrapper stays root's, and with it the task's ticket, its exit report and the directories of its logs: a task can
-neither forge nor remove them. Only the job's own script becomes the user, in a group that no other job has. By that
-group a task gets to its own directory and to no other job's, and the system keeps jobs from looking into each other's
-processes, though they may be one user: it asks for the same user and the same group.
+neither forge nor remove them. Only the job's own script runs as the user, in a group that no other job has. By that
+group a task reaches its own directory and no other job's. Jobs of one user cannot inspect each other's processes
+either, because the system requires the same user and the same group for that.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from openpai.ports.backend import LaunchTask
 from openpai.protocol.errors import Refused
 
 _GROUPS_FIRST: Final = 0x7000_0000
-"""Where the groups of jobs begin: from here on up systems give groups to nobody, nor do containers."""
+"""The first group number of jobs: neither systems nor containers assign numbers from here on."""
 _GROUPS_MASK: Final = 0x0FFF_FFFF
 _ROOT: Final = 0
 _SHELL: Final = "/bin/sh"
-"""What programs start for a task that ask for a shell: who may not log in has none of its own."""
+"""The shell of a task's user: a user that may not log in has none of its own."""
 _USER: Final = "user"
 _PLAIN_NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,30}")
 _PASSWD: Final = Path("/etc/passwd")
@@ -38,7 +38,7 @@ _PASSWD: Final = Path("/etc/passwd")
 
 @dataclass(frozen=True, slots=True)
 class TaskUser:
-    """Who a task runs as. `change` is the program that makes a process somebody else's."""
+    """The user that a task runs as. `change` is the program that changes the user of a process."""
 
     name: str
     uid: int
@@ -46,10 +46,10 @@ class TaskUser:
     change: str
 
     def prefix(self, job: str) -> str:
-        """Return what to put before a command that a job's task runs; without spaces in its words."""
+        """Return the words to put before a command of a job's task; no word has spaces."""
         groups = f"--groups={','.join(map(str, self.groups))}" if self.groups else "--clear-groups"
         who = f"--reuid={self.uid} --regid={group_of(job)} {groups}"
-        # Without new privileges a program with a setuid bit gives none, wherever it comes from.
+        # With no_new_privs a setuid bit has no effect, wherever the program comes from.
         return f"{self.change} {who} --inh-caps=-all --no-new-privs"
 
     def environment(self, home: str) -> Mapping[str, str]:
@@ -57,13 +57,13 @@ class TaskUser:
         return {"HOME": home, "USER": self.name, "LOGNAME": self.name, "SHELL": _SHELL}
 
     def passwd(self, job: str, home: str) -> str:
-        """Return the text of an /etc/passwd in which this user is: ssh, git and others ask there."""
+        """Return the text of an /etc/passwd with this user, for ssh, git and others."""
         known = _PASSWD.read_text()
         lines = [line for line in known.splitlines() if line.split(":")[2:3] != [str(self.uid)]]
         return "\n".join([*lines, f"{self.name}:x:{self.uid}:{group_of(job)}::{home}:{_SHELL}", ""])
 
     def require_way_to(self, directory: str, option: str) -> None:
-        """Raise Refused, naming the option, unless tasks can become this user and then get to `directory`."""
+        """Raise Refused, naming the option, unless tasks can become this user and then reach `directory`."""
         command = [*self.prefix("").split(), "test", "-x", directory]
         # The server's own environment may hold its secrets.
         environment = {"PATH": os.environ.get("PATH", os.defpath)}
@@ -82,18 +82,18 @@ class TaskUser:
 
 
 class TaskUsers(Protocol):
-    """Knows the user that the tasks of each job run as."""
+    """Chooses the user that the tasks of each job run as."""
 
     def require_way_to(self, directory: str) -> None:
-        """Raise Refused unless tasks can change users and get to `directory`."""
+        """Raise Refused unless tasks can change users and reach `directory`."""
         ...
 
     async def person(self, launch: LaunchTask) -> str:
-        """Return the person a job belongs to: the same for all jobs of one person, and for no others."""
+        """Return the person that a job belongs to: the same for all jobs of one person, and for no others."""
         ...
 
     def user_of(self, person: str) -> TaskUser:
-        """Return the user that this person's tasks run as. Raise ValueError or OSError when there is none."""
+        """Return the user that this person's tasks run as. Raise ValueError or OSError if there is none."""
         ...
 
 
@@ -104,7 +104,7 @@ class OneUser:
         self._user = user
 
     def require_way_to(self, directory: str) -> None:
-        """Raise Refused unless tasks can become this user and get to `directory`."""
+        """Raise Refused unless tasks can become this user and reach `directory`."""
         self._user.require_way_to(directory, "--task-user")
 
     async def person(self, _launch: LaunchTask) -> str:
@@ -117,15 +117,15 @@ class OneUser:
 
 
 class Accounts(Protocol):
-    """What must be known of the platform's users."""
+    """Looks up the platform's users."""
 
     async def user(self, name: str) -> User | None:
-        """Return one user, or None when there is none of that name."""
+        """Return one user, or None if there is none of that name."""
         ...
 
 
 class UserPerPerson:
-    """A user number of their own for each person who has an account."""
+    """A user number of its own for each person with an account."""
 
     def __init__(self, table: UidTable, sample: int, accounts: Accounts, change: str) -> None:
         self._table = table
@@ -134,13 +134,13 @@ class UserPerPerson:
         self._change = change
 
     def require_way_to(self, directory: str) -> None:
-        """Raise Refused unless tasks can become users of the range and get to `directory`."""
+        """Raise Refused unless tasks can become users of the range and reach `directory`."""
         TaskUser(f"number {self._sample}", self._sample, (), self._change).require_way_to(directory, "--task-uids")
 
     async def person(self, launch: LaunchTask) -> str:
-        """Return the owner's name and the time their account was made, which tells them from others of that name.
+        """Return the owner's name and the creation time of the account, which distinguish it from others of that name.
 
-        A job whose owner's account is gone is a person of its own: nothing is inherited, by it or from it.
+        A job whose owner's account is gone counts as a person of its own, so that nothing is inherited.
         """
         name = launch.labels.get(_USER, "")
         user = await self._accounts.user(name)
@@ -149,13 +149,13 @@ class UserPerPerson:
         return f"{name}\tsince {user.created_at_ms}"
 
     def user_of(self, person: str) -> TaskUser:
-        """Return the user of this person. Raise ValueError when the range is used up, OSError when the disk is full."""
+        """Return the user of this person. Raise ValueError if the range is used up, OSError if the disk is full."""
         uid = self._table.uid_of(person)
         return TaskUser(_login(person.partition("\t")[0], uid), uid, (), self._change)
 
 
 def find_user(name: str) -> TaskUser:
-    """Return the user of this name. Raise Refused when there is none who could run tasks, or we may not change."""
+    """Return the user of this name. Raise Refused if it cannot run tasks, or the server may not change users."""
     advice = "name a user of this machine without rights, such as one made by: useradd --system --create-home pai-task"
     try:
         found = pwd.getpwnam(name)
@@ -171,7 +171,7 @@ def find_user(name: str) -> TaskUser:
 
 
 def users_in(range_: UidRange, table: Path, accounts: Accounts) -> UserPerPerson:
-    """Return a user for each person, out of a range. Raise Refused when others have numbers of it."""
+    """Return a user for each person, from a range. Raise Refused if other users have numbers in it."""
     range_.require_unused()
     try:
         known = UidTable(table, range_)
@@ -182,7 +182,7 @@ def users_in(range_: UidRange, table: Path, accounts: Accounts) -> UserPerPerson
 
 
 def find_setpriv(option: str) -> str:
-    """Return the program that changes users. Raise Refused, naming the option that needs it, where there is none."""
+    """Return the program that changes users. Raise Refused, naming the option that needs it, if there is none."""
     change = shutil.which("setpriv")
     if change is None:
         message = f"{option} needs the program setpriv, which is not in PATH"
@@ -191,12 +191,12 @@ def find_setpriv(option: str) -> str:
 
 
 def group_of(job: str) -> int:
-    """Return the number of the group that only this job's tasks are in."""
+    """Return the number of the group of this job's tasks only."""
     return _GROUPS_FIRST + (int.from_bytes(hashlib.sha256(job.encode()).digest()[:4]) & _GROUPS_MASK)
 
 
 def _login(name: str, uid: int) -> str:
-    """Return what a person is called inside a task; another than one that a user of the machine has."""
+    """Return the name of a person inside a task, which no user of the machine has."""
     try:
         pwd.getpwnam(name)
     except KeyError:

@@ -1,6 +1,6 @@
-"""Reports the end of processes, whether they are our children or were left by an earlier server.
+"""Reports the end of processes, whether they are children of this server or were left by an earlier one.
 
-Each watched process is held by a pidfd, all of them hang on one epoll, and only that is known to the event loop: no
+Each watched process has a pidfd, all pidfds are in one epoll, and only that is registered with the event loop: no
 thread and no timer per task, and many ends at once cost one wake-up.
 """
 
@@ -29,12 +29,12 @@ class ExitWatch(Generic[Watched]):
         self._loop.add_reader(self._epoll.fileno(), self._wake)
 
     def add(self, held: int, watched: Watched) -> None:
-        """Watch the process behind a pidfd, which is closed when it ends or when the watch is closed."""
+        """Watch the process of a pidfd, which is closed when the process ends or the watch is closed."""
         self._epoll.register(held, select.EPOLLIN)
         self._watched[held] = watched
 
     def close(self) -> None:
-        """Stop watching. The processes go on."""
+        """Stop watching. The processes run on."""
         self._loop.remove_reader(self._epoll.fileno())
         self._epoll.close()
         for held in self._watched:
@@ -49,5 +49,5 @@ class ExitWatch(Generic[Watched]):
             try:
                 self._on_exit(watched)
             except Exception as error:
-                # One end that cannot be dealt with must not hide the others of this round.
+                # One failed handler must not hide the other ends of this round.
                 note_failure("handle the ends of processes", error)

@@ -50,7 +50,7 @@ _INHERITED: Final = (
     "VIRTUAL_ENV",
 )
 _OF_THE_SERVER: Final = ("HOME", "LOGNAME", "SHELL", "TMPDIR", "USER")
-"""What of these another user cannot use."""
+"""The variables of these that another user cannot use."""
 _OF_THE_PLATFORM: Final = ("PAI_", "CUDA_", "NVIDIA_")
 _STREAMS: Final = ("stdout", "stderr")
 _INHERITED_PREFIXES: Final = ("LC_",)
@@ -60,7 +60,7 @@ class Launcher:
     """Prepares and starts the wrappers of task attempts below one root."""
 
     boot: str
-    """Name of the time since the system was started."""
+    """Identifies the time since the system was started."""
 
     def __init__(
         self, root: str, logs_root: str, *, has_users: bool = False, namespaces: Namespaces | None = None
@@ -70,9 +70,9 @@ class Launcher:
         self._wrapper = f"{root}/{_WRAPPER_FILE}"
         self._hosts = SharedHosts(root)
         self.boot = boot_id()
-        # A shell reads its script while it runs: a newer text must come as a new file.
+        # A shell reads its script while it runs, so a newer text must be a new file.
         fresh = Path(f"{self._wrapper}.new")
-        # The server lets itself open more files once it serves; tasks get what it was started with.
+        # The server raises its own limit of open files; tasks get the limit it was started with.
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         limit = "unlimited" if files == resource.RLIM_INFINITY else str(files)
         fresh.write_text(f"ulimit -S -n {limit} 2>/dev/null\n{wrapper()}")
@@ -87,7 +87,7 @@ class Launcher:
         self._silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Close what launches share."""
+        """Close the files that launches share."""
         os.close(self._silence)
 
     def launch(
@@ -95,9 +95,9 @@ class Launcher:
     ) -> tuple[int, int]:
         """Start a task attempt and return its wrapper's process number and a pidfd that holds it.
 
-        It runs as `user`, None for the server's own. `spare` is a task directory that may be used again.
+        It runs as `user`, None for the server's own. `spare` is a task directory to reuse.
 
-        Raise OSError when the machine does not let us and ValueError when it never will.
+        Raise OSError if the machine does not allow it now and ValueError if it never will.
         """
         directory = attempt.directory
         record = LaunchRecord(action.grant, action.node, action.devices, now_ms, self.boot, attempt.cgroup)
@@ -121,7 +121,7 @@ class Launcher:
             launcher = f"{user.prefix(action.key.job)} {launcher}"
             _hand_over(attempt, logs, user)
             if self._namespaces is not None:
-                # What is mounted for the task is mounted inside; the wrapper stays with us.
+                # Storages are mounted inside the namespaces; the wrapper stays outside.
                 entry = self._namespaces.entry(directory.path, mounted.binds, launcher, action.shm_mb)
                 _write_entry(attempt, user, entry)
                 launcher, prefix = self._namespaces.launcher, ()
@@ -143,14 +143,14 @@ class Launcher:
         try:
             return pid, os.pidfd_open(pid)
         except OSError:
-            # An attempt whose end would not be noticed must not run.
+            # An attempt that cannot be watched must not run.
             kill_group(pid)
             os.waitpid(pid, 0)
             raise
 
 
 def _require_harmless(environment: Mapping[str, str]) -> None:
-    """Raise ValueError for a variable that could make the wrapper, which is root, run what a job wants."""
+    """Raise ValueError for a variable that could make the wrapper, which is root, run a job's code."""
     for name in environment:
         if not name.startswith(_OF_THE_PLATFORM):
             message = (
@@ -160,7 +160,7 @@ def _require_harmless(environment: Mapping[str, str]) -> None:
 
 
 def _write_entry(attempt: ProcessAttempt, user: TaskUser, entry: str) -> None:
-    """Write how the namespaces of a task are set up, and the users that exist in them."""
+    """Write the script that sets up the namespaces of a task, and the users in them."""
     directory = attempt.directory
     directory.write(ENTRY_FILE, entry)
     directory.write(USERS_FILE, user.passwd(attempt.key.job, f"{directory.path}/{HOME_DIRECTORY}"))
@@ -168,7 +168,7 @@ def _write_entry(attempt: ProcessAttempt, user: TaskUser, entry: str) -> None:
 
 
 def _hand_over(attempt: ProcessAttempt, logs: str, user: TaskUser) -> None:
-    """Make a task's directory that of its user, and its streams files that the user may open again."""
+    """Give a task's directory to its user, and make its streams files that the user may open again."""
     for name in _STREAMS:
         file = os.open(f"{logs}/{name}.log", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -179,9 +179,9 @@ def _hand_over(attempt: ProcessAttempt, logs: str, user: TaskUser) -> None:
 
 
 def _signal_resetter() -> str:
-    """Return what to put before a command so that it hears SIGINT and SIGQUIT, empty where there is nothing.
+    """Return the words to put before a command so that it receives SIGINT and SIGQUIT, empty if there are none.
 
-    Found here once: each task's search of PATH for it would cost a tenth of the task's start.
+    Searched once, because searching PATH for each task would cost a tenth of its start.
     """
     program = shutil.which(LAUNCHER[0])
     if program is None:
@@ -189,5 +189,5 @@ def _signal_resetter() -> str:
     asked = subprocess.run([program, *LAUNCHER[1:], "true"], check=False, capture_output=True)  # noqa: S603  # our own words
     if asked.returncode != 0:
         return ""
-    # The wrapper takes it apart at spaces.
+    # The wrapper splits it at spaces.
     return " ".join((LAUNCHER[0] if " " in program else program, *LAUNCHER[1:]))

@@ -1,9 +1,9 @@
-"""Keeps each task attempt within the memory it asked for, by a cgroup of its own where this machine allows it.
+"""Limits each task attempt to the memory it asked for, by a cgroup of its own where this machine allows it.
 
-To make and remove a cgroup costs the kernel more than to start a shell, so a few are kept and used again: never one
-that still holds a process, or much memory of its former task, or in which a task was killed for memory. An attempt
-keeps its cgroup until it is forgotten; until then any server can ask it whether memory was the reason of the end. All
-of this holds for strays too: what a task started is in its cgroup, whatever session or environment it chose.
+Creating and removing a cgroup costs the kernel more than starting a shell, so a few are reused: never one that still
+has a process, or much memory of its former task, or in which a task was killed for memory. An attempt keeps its cgroup
+until it is forgotten; until then any server can find out from it whether memory was the reason of the end. All of this
+holds for strays, too: a process that a task started is in its cgroup, whatever its session or environment.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ LEAST_MB: Final = 16
 """The limit of a task that asks for less: the shells that run a task need a few megabytes themselves."""
 KEPT_MAX: Final = 64
 _LEFT_MAX: Final = 4 << 20
-"""A cgroup with more bytes than this left from its former task is not used again."""
+"""A cgroup with more bytes than this left from its former task is not reused."""
 
 
 class MemoryLimits:
-    """Lends cgroups to task attempts, each by its path. Without a home it lends none, and there is no limit."""
+    """Lends cgroups to task attempts, by their paths. Without a parent cgroup it lends none, and there is no limit."""
 
     def __init__(self, home: Home | None, in_use: Iterable[str] = ()) -> None:
         self._home = home
@@ -39,13 +39,13 @@ class MemoryLimits:
         self._lent = set(in_use) - {""}
         self._leaving: set[str] = set()
         self._vacated: set[str] = set()
-        # An attempt may remember a cgroup that went with a restart of the machine: its name is still taken.
+        # Do not reuse cgroup names that attempts from before a restart of the machine have recorded.
         self._made = max((int(name) for path in self._lent if (name := Path(path).name).isdecimal()), default=0)
         if home is not None:
             self._take_up(Path(home.path))
 
     def lend(self, memory_mb: int) -> str:
-        """Return a free cgroup with this limit, or an empty path where none can be had."""
+        """Return the path of a free cgroup with this limit, empty if there is none."""
         if self._home is None:
             return ""
         cgroup = ""
@@ -60,8 +60,8 @@ class MemoryLimits:
         return cgroup
 
     def vacate(self, cgroup: str) -> bool:
-        """Return whether no process is left in the cgroup of an attempt that ended; kill what there is."""
-        # An empty cgroup stays empty: only its own processes make others there.
+        """Kill the processes left in the cgroup of an attempt that ended; return whether there were none."""
+        # An empty cgroup stays empty, because only its own processes start others in it.
         if not cgroup or cgroup in self._vacated:
             return True
         is_vacated = not kill_all(cgroup)
@@ -69,7 +69,7 @@ class MemoryLimits:
         return is_vacated
 
     def vacate_all(self) -> bool:
-        """Do so for every cgroup that was found occupied, and return whether none is any more."""
+        """Repeat that for every cgroup that had processes; return whether all are empty."""
         for cgroup in tuple(self._leaving):
             if not kill_all(cgroup):
                 self._leaving.discard(cgroup)
@@ -78,7 +78,7 @@ class MemoryLimits:
         return not self._leaving
 
     def give_back(self, cgroup: str) -> None:
-        """Take a cgroup back from an attempt that is forgotten, to lend it again or to remove it."""
+        """Take back the cgroup of a forgotten attempt, to lend it again or to remove it."""
         if not cgroup:
             return
         self._lent.discard(cgroup)
@@ -92,7 +92,7 @@ class MemoryLimits:
             self._remove(cgroup)
 
     def close(self) -> None:
-        """Remove the cgroups that are free."""
+        """Remove the free cgroups."""
         for cgroup in self._free:
             self._remove(cgroup)
         self._free.clear()
@@ -101,7 +101,7 @@ class MemoryLimits:
                 Path(self._home.path).rmdir()
 
     def _take_up(self, home: Path) -> None:
-        """Remove what a dead server lent to forgotten attempts, with all processes in it."""
+        """Remove cgroups that a dead server lent to forgotten attempts, with all processes in them."""
         for path in home.iterdir():
             if path.is_dir() and path.name.isdecimal():
                 self._made = max(self._made, int(path.name))
@@ -113,7 +113,7 @@ class MemoryLimits:
         cgroup = f"{home.path}/{self._made}"
         Path(cgroup).mkdir()
         for name, value in home.generation.fixed:
-            # A kernel without swap has no file to limit it by.
+            # A kernel without swap has no file to limit it.
             with contextlib.suppress(OSError):
                 write(f"{cgroup}/{name}", value)
         return cgroup
@@ -125,7 +125,7 @@ class MemoryLimits:
         names = [generation.limit]
         if generation.limit_with_swap and os.path.exists(f"{cgroup}/{generation.limit_with_swap}"):  # noqa: PTH110
             names.append(generation.limit_with_swap)
-        # Memory together with swap may at no moment have the lower limit.
+        # The limit of memory with swap may never be below that of memory.
         for name in reversed(names) if former is not None and limit > former else names:
             write(f"{cgroup}/{name}", str(limit))
         self._limit_of[cgroup] = limit
@@ -141,7 +141,7 @@ class MemoryLimits:
 
 
 def limit_memory(home: Home | None, attempts: Collection[ProcessAttempt]) -> MemoryLimits:
-    """Return the limits of a server that took up `attempts`, and say once whether there are any."""
+    """Return the limits of a server that adopted `attempts`, and log once whether there are any."""
     if home is None:
         log.info("tasks may use more memory than they ask for: no cgroup can be made here that limits it")
     else:
@@ -154,17 +154,17 @@ def limit_memory(home: Home | None, attempts: Collection[ProcessAttempt]) -> Mem
 
 
 def entry_of(cgroup: str) -> str:
-    """Return the file by which a process moves into a cgroup; nothing for no cgroup."""
+    """Return the file by which a process moves into a cgroup; empty for no cgroup."""
     return f"{cgroup}/{generation_of(cgroup).entry}" if cgroup else ""
 
 
 def generation_of(cgroup: str) -> Generation:
-    """Return the generation of a cgroup that was lent; an earlier server may have found another home than this one."""
+    """Return the version of a cgroup that was lent; an earlier server may have used another parent cgroup."""
     return FIRST if os.path.exists(f"{cgroup}/{FIRST.entry}") else SECOND  # noqa: PTH110  # asked for each task
 
 
 def has_run_out(cgroup: str) -> bool:
-    """Return whether a process in this cgroup was killed for memory. One that is gone, or none, says no."""
+    """Return whether a process in this cgroup was killed for memory; False for no cgroup, or one that is gone."""
     if not cgroup:
         return False
     for line in read(f"{cgroup}/{generation_of(cgroup).events}").splitlines():
@@ -175,12 +175,12 @@ def has_run_out(cgroup: str) -> bool:
 
 
 def kill_all(cgroup: str) -> bool:
-    """Kill every process in a cgroup and return whether there was any."""
+    """Kill every process in a cgroup and return whether there was one."""
     held = {}
     for pid in processes_in(cgroup):
         with contextlib.suppress(OSError):
             held[pid] = os.pidfd_open(pid)
-    # A process that is still listed while we hold it is the one that was meant, not a later one of the same number.
+    # A process that is still listed while its pidfd is open is the one listed before, not a later one with its number.
     listed = processes_in(cgroup) if held else frozenset()
     for pid, file in held.items():
         if pid in listed:

@@ -1,8 +1,8 @@
-"""How a process finds its storages: links in its working directory, and where we may a mount of its own.
+"""Gives processes their storages: links in the working directory and, where possible, mounts of their own.
 
-A link needs no rights. As an administrator on Linux the task also gets a mount namespace of its own, in which each
-storage is mounted where its job wants it, and read-only ones are read-only by whatever path they are reached. The
-program that mounts becomes the task's wrapper, so nothing more runs afterwards and what it mounted goes with the task.
+A link needs no rights. If the server is root on Linux, the task also gets a mount namespace of its own, in which each
+storage is mounted where its job wants it, and read-only storages are read-only by every path. The program that mounts
+becomes the task's wrapper, so no other process remains and the mounts end with the task.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _FAILED: Final = ExitReason.LAUNCH_FAILED.value
 _BINDER: Final = rf"""dir=$1 count=$2
 shift 2
 fail() {{
-    told=$(printf %s "$1" | tr '\n' ' ')
+    output=$(printf %s "$1" | tr '\n' ' ')
     set -C
     {{ echo fenced >"$dir/{TICKET_FILE}"; }} 2>/dev/null
-    {{ printf 'code 1\nreason {_FAILED}\nmessage %s\nend\n' "$told" >"$dir/{EXIT_FILE}"; }} 2>/dev/null
+    {{ printf 'code 1\nreason {_FAILED}\nmessage %s\nend\n' "$output" >"$dir/{EXIT_FILE}"; }} 2>/dev/null
     exit 1
 }}
 while [ "$count" -gt 0 ]; do
-    [ -d "$3" ] || told=$(mkdir -p -- "$3" 2>&1) || fail "$told"
-    told=$(mount -o "bind,$1" -- "$2" "$3" 2>&1) || fail "$told"
+    [ -d "$3" ] || output=$(mkdir -p -- "$3" 2>&1) || fail "$output"
+    output=$(mount -o "bind,$1" -- "$2" "$3" 2>&1) || fail "$output"
     shift 3
     count=$((count - 1))
 done
@@ -48,23 +48,23 @@ exec "$@"
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """What a task's storages add to how it is started."""
+    """What a task's storages add to its start."""
 
     prefix: tuple[str, ...] = ()
-    """What to put before the command that starts it."""
+    """The words to put before the command that starts it."""
     environment: Mapping[str, str] = field(default_factory=dict)
     binds: tuple[str, ...] = ()
-    """What `prefix` mounts: `ro` or `rw`, source and target of each."""
+    """The mounts of `prefix`: `ro` or `rw`, source and target of each."""
 
 
 def mount_all(
     mounts: Sequence[Mount], directory: str, work: str, shell: str, *, owner: int = -1, is_private: bool = False
 ) -> Mounted:
-    """Link a task's storages into its working directory and return how it gets to see them where its job wants.
+    """Link a task's storages into its working directory and return how they are mounted where its job wants.
 
-    A folder that has to be made becomes that of the user `owner`, who runs the task; -1 is the server's own. A private
+    A folder that must be created becomes that of the user `owner`, who runs the task; -1 is the server's own. A private
     task may not see where a storage is on the machine, only where it is mounted.
-    Raise ValueError for what this backend cannot mount, and OSError for a directory that is not there.
+    Raise ValueError for what this backend cannot mount, and OSError for a missing directory.
     """
     if not mounts:
         return Mounted()
@@ -86,7 +86,7 @@ def mount_all(
         binds += [mode, source, mount.mount_path]
         if mount.is_read_only:
             closed += [mode, source, source]
-    # Last, or a storage of the same directory that may be written to would be closed with it.
+    # Last, because it would also close a writable storage of the same directory.
     binds += closed
     prefix = (program, "--mount", "--propagation", "private", shell, "-c", _BINDER, "binder", directory)
     environment = {variable(mount): mount.mount_path for mount in mounts}
@@ -94,7 +94,7 @@ def mount_all(
 
 
 def _check_places(mounts: Sequence[Mount]) -> None:
-    """Raise ValueError for a place where a storage could hide programs or files that root is going to use."""
+    """Raise ValueError for a place where a storage could hide programs or files that root will use."""
     for mount in mounts:
         place = mount.mount_path
         if not _FREE_PLACE.fullmatch(place) or (os.path.lexists(place) and not _is_empty_directory(place)):
@@ -118,13 +118,13 @@ def _source(mount: Mount, owner: int) -> str:
 
 
 def has_own_mounts() -> bool:
-    """Return whether tasks get mounts of their own on this machine, and not only links."""
+    """Return whether tasks get mounts of their own on this machine, not only links."""
     return bool(_unshare())
 
 
 @cache
 def _unshare() -> str:
-    """Return the program that gives a process mounts of its own, empty where there is none or we may not."""
+    """Return the program that gives a process mounts of its own, empty if there is none or it may not be used."""
     program = shutil.which("unshare")
     if program is None or shutil.which("mount") is None or os.geteuid() != 0:
         return ""

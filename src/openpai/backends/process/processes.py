@@ -1,8 +1,8 @@
-"""Processes as this backend needs them: started in a session of their own, recognised again, and ended for certain.
+"""Starts processes in sessions of their own, recognises them again, and ends them reliably.
 
-A number alone does not name a process, because the system gives it out again: together with the time of birth it
-does. A process that left its task's group still carries the task's directory in its environment, which is how the
-sweep finds it; only one that also wiped its environment escapes.
+A number alone does not identify a process, because the system reuses it: together with the start time it does. A
+process that left its task's group still has the task's directory in its environment, by which the sweep finds it; only
+one that also cleared its environment escapes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MARKER: Final = "OPENPAI_TASK_DIRECTORY"
 """Environment variable that marks every process of a task attempt."""
 
 _BORN_FIELD: Final = 19
-"""Place of the start time among the fields of /proc/PID/stat that follow the name in parentheses."""
-# Python ignores SIGPIPE, and what is ignored is inherited: a task would wait for ever in `yes | head`.
+"""Position of the start time among the fields of /proc/PID/stat after the name in parentheses."""
+# Python ignores SIGPIPE, and ignored signals are inherited: a task would wait for ever in `yes | head`.
 _DEFAULT_SIGNALS: Final = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
@@ -39,7 +39,7 @@ class Stray(NamedTuple):
 
 
 def spawn(arguments: tuple[str, ...], environment: Mapping[str, str], silence: int) -> int:
-    """Start a program as leader of a new session and return its number. `silence` becomes all three of its streams."""
+    """Start a program as leader of a new session and return its number. All three of its streams are `silence`."""
     streams = [(os.POSIX_SPAWN_DUP2, silence, stream) for stream in (0, 1, 2)]
     return os.posix_spawn(
         arguments[0],
@@ -53,14 +53,14 @@ def spawn(arguments: tuple[str, ...], environment: Mapping[str, str], silence: i
 
 
 def boot_id() -> str:
-    """Return a name for the time since the system was started; process numbers mean nothing beyond it."""
+    """Return an identifier of this system start; process numbers are only valid within it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def born_at(pid: int) -> int | None:
-    """Return when a process was born, in clock ticks (hundredths of a second on Linux) since the system started.
+    """Return the start time of a process, in clock ticks (hundredths of a second on Linux) since the system start.
 
-    None when there is no such process.
+    None if there is no such process.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -70,9 +70,9 @@ def born_at(pid: int) -> int | None:
 
 
 def hold(pid: int, claimed: int) -> int | None:
-    """Return a file descriptor that stays with the process that had this number at `claimed`, None when it is no more.
+    """Return a pidfd of the process that had this number at `claimed`, None if it is gone.
 
-    A later process with the same number was born later.
+    A later process with the same number started later.
     """
     try:
         held = os.pidfd_open(pid)
@@ -86,7 +86,7 @@ def hold(pid: int, claimed: int) -> int | None:
 
 
 def signal_held(held: int, number: int) -> None:
-    """Send a signal to a held process; one that has ended does not mind."""
+    """Send a signal to the process of a pidfd; do nothing if it has ended."""
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(held, number)
 
@@ -98,7 +98,7 @@ def kill_group(leader: int) -> None:
 
 
 def is_group_left(leader: int) -> bool:
-    """Return whether a process of the group that `leader` led is still there."""
+    """Return whether a process is left in the group that `leader` led."""
     try:
         os.killpg(leader, 0)
     except ProcessLookupError:
@@ -109,7 +109,7 @@ def is_group_left(leader: int) -> bool:
 
 
 def marked(root: str) -> list[Stray]:
-    """Return the live processes that carry the mark of a task directory below `root`. Reads all of /proc."""
+    """Return the live processes with the mark of a task directory below `root`. Reads all of /proc."""
     return [
         Stray(int(name), directory)
         for name in os.listdir("/proc")  # noqa: PTH208  # names only; a Path for each would double the cost
@@ -118,7 +118,7 @@ def marked(root: str) -> list[Stray]:
 
 
 def kill_strays(strays: Iterable[Stray], root: str) -> None:
-    """Kill processes that `marked` found, except those whose number means another process by now."""
+    """Kill processes that `marked` found, except those whose number was reused."""
     for stray in strays:
         try:
             held = os.pidfd_open(stray.pid)

@@ -1,7 +1,7 @@
-"""Takes up the task attempts that an earlier server left: running, over, or never begun.
+"""Adopts the task attempts that an earlier server left: running, over, or never begun.
 
-An attempt runs while the process its ticket names is alive, and that process is recognised by its time of birth within
-the same start of the system. An attempt without a ticket is fenced, so that a wrapper that starts late ends at once.
+An attempt runs while the process that its ticket names is alive, which is recognised by its start time within the same
+system start. An attempt without a ticket is fenced, so that a wrapper that starts late ends at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Left = tuple[ProcessAttempt, ExitReport | None]
 
 
 def take_up(root: str, boot: str, now_ms: int) -> list[Left]:
-    """Return every attempt below `root`: those that run are held, the others have an exit report."""
+    """Return every attempt below `root`: those that run have a pidfd, the others an exit report."""
     return [_take_up(directory, boot, now_ms) for directory in task_directories(root)]
 
 
@@ -33,7 +33,7 @@ def _take_up(directory: TaskDirectory, boot: str, now_ms: int) -> Left:
     if ticket is None:
         with contextlib.suppress(OSError):
             directory.fence()
-        # A wrapper may have been quicker with the ticket; then this is its name.
+        # A wrapper may have claimed the ticket first; then this is its process.
         ticket = directory.ticket()
     if record.boot == boot and _is_taken_up(attempt, ticket):
         return attempt, None

@@ -1,8 +1,8 @@
-"""Finds and kills what outlived its task attempt by leaving the attempt's process group.
+"""Finds and kills processes that outlived their task attempt because they left its process group.
 
-Reading the environment of every process takes milliseconds, so it happens in a thread, at long intervals, and once
-for all attempts that ended meanwhile and must leave nothing behind: those that were killed, those that held
-devices, and those whose group was not empty.
+Reading the environment of every process takes milliseconds, so it runs in a thread, at long intervals, and once for all
+attempts that ended meanwhile and must leave no process: those that were killed, those that had devices, and those whose
+group was not empty.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from openpai.system.supervision import note_failure, supervise
 
 _ROUNDS_MAX: Final = 100
 _PAUSE_S: Final = 0.02
-"""Between two looks: what was killed takes a moment to die. What cannot die is given up after two seconds."""
+"""The pause between two sweeps, because killed processes take a moment to die. Sweeping ends after two seconds."""
 A = TypeVar("A")
 
 
 class Sweeper(Generic[A]):
     """Sweeps every `every_s`, and at once for ended attempts; calls `on_clean` for each when nothing is left.
 
-    `vacate` kills what is left in the cgroups of ended attempts and returns whether that was nothing.
+    `vacate` kills the processes left in the cgroups of ended attempts and returns whether there were none.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Sweeper(Generic[A]):
         self._task = supervise("sweep stray processes", self._forever)
 
     def soon(self, attempt: A, report: ExitReport) -> None:
-        """Call `on_clean` with an ended attempt after a sweep that began later than now."""
+        """Call `on_clean` with an ended attempt after a sweep that begins later than now."""
         self._waiting.append((attempt, report))
         self._wanted.set()
 
@@ -57,7 +57,7 @@ class Sweeper(Generic[A]):
             await self._task
 
     async def sweep(self) -> None:
-        """Kill every stray, and what it starts while dying."""
+        """Kill every stray, and the processes it starts while dying."""
         for _ in range(_ROUNDS_MAX):
             found = await asyncio.to_thread(marked, self._root)
             strays = [stray for stray in found if not self._is_running(stray.directory)]

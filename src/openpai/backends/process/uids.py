@@ -1,8 +1,8 @@
-"""Gives each person a user number of their own out of a range, for good.
+"""Assigns each person a permanent user number from a range.
 
-The file is only ever added to. Somebody who is removed keeps their number, so that nobody else gets at what they left
-in storages. Where the search for a free number begins follows from the person, so that a file restored from an older
-backup gives most of those who came later the number they had.
+The file is append-only. A removed person keeps the number, so that no other person can access what they left in
+storages. The search for a free number starts at a hash of the person, so that after a restore from an older backup most
+later persons get the number they had.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 from openpai.protocol.errors import Refused
 
 UID_MIN: Final = 65_536
-"""Below are the users of systems and of their services."""
+"""Lower numbers are those of system users and services."""
 UID_MAX: Final = 2**31 - 2
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _SUBORDINATE: Final = Path("/etc/subuid")
@@ -29,14 +29,14 @@ _SUBORDINATE: Final = Path("/etc/subuid")
 
 @dataclass(frozen=True, slots=True)
 class UidRange:
-    """Numbers that belong to tasks only."""
+    """The numbers that belong only to tasks."""
 
     first: int
     last: int
 
     @classmethod
     def parse(cls, text: str) -> UidRange:
-        """Return the range that `FIRST-LAST` says. Raise Refused for anything else."""
+        """Return the range in the text `FIRST-LAST`. Raise Refused for anything else."""
         first, _, last = text.partition("-")
         if first.isdecimal() and last.isdecimal() and UID_MIN <= int(first) <= int(last) <= UID_MAX:
             return cls(int(first), int(last))
@@ -44,7 +44,7 @@ class UidRange:
         raise Refused("BadConfigurationError", message, f"give FIRST-LAST, both from {UID_MIN} to {UID_MAX}")
 
     def require_unused(self, subordinate: Path = _SUBORDINATE) -> None:
-        """Raise Refused when users of this machine, or containers that they start, have numbers of the range."""
+        """Raise Refused if users of this machine, or their containers, have numbers in the range."""
         taken = [f"user {user.pw_name} ({user.pw_uid})" for user in pwd.getpwall() if self._has(user.pw_uid)]
         taken += [f"group {group.gr_name} ({group.gr_gid})" for group in grp.getgrall() if self._has(group.gr_gid)]
         taken += [
@@ -79,12 +79,12 @@ class UidTable:
             self._uids[str(entry["person"])] = int(entry["uid"])
         self._taken = set(self._uids.values())
         self._is_torn = bool(torn)
-        """Whether the file ends in half a line, which was never acted upon and which the next entry must not join."""
+        """Whether the file ends in an incomplete line, which was never used and which the next entry must not join."""
 
     def uid_of(self, person: str) -> int:
-        """Return the number of this person, which is on the disk.
+        """Return the number of this person, after it is durably written.
 
-        Raise ValueError when the range is used up and OSError when the number cannot be written down.
+        Raise ValueError if the range is used up and OSError if the number cannot be written.
         """
         uid = self._uids.get(person)
         if uid is None:

@@ -1,6 +1,6 @@
-"""The simulated cluster as a backend: a thin shell that brings it the time and takes its news.
+"""Runs the simulated cluster as a backend: passes it the time and reports its news.
 
-Under the event loop one timer waits for whatever happens next. A simulator that owns the time asks for
+Under the event loop one timer waits for the next event. A simulator that controls the time asks for
 `is_driven=True` and calls `advance_to` instead; then nothing happens by itself.
 """
 
@@ -16,7 +16,7 @@ from openpai.protocol.errors import Broken
 
 
 class SimulatedBackend:
-    """One server's connection to a simulated cluster. Closing it, or dropping it, leaves the cluster as it is."""
+    """One server's connection to a simulated cluster, which stays as it is when the connection is closed."""
 
     def __init__(
         self, cluster: SimulatedCluster, clock: Clock, *, steady: Clock | None = None, is_driven: bool = False
@@ -24,7 +24,7 @@ class SimulatedBackend:
         self._cluster = cluster
         self._clock = clock
         self._steady = steady or clock
-        """How long tasks run goes by a clock that is not set; only the times they report are the wall clock's."""
+        """Tasks run by the monotonic clock; only the times they report are the wall clock's."""
         self._is_driven = is_driven
         self._feed: Feed | None = None
         self._has_news = asyncio.Event()
@@ -32,16 +32,16 @@ class SimulatedBackend:
         self._timer_due_ms: int | None = None
 
     async def open(self) -> None:
-        """Connect, and report everything that is there already."""
+        """Connect, and report every task that exists."""
         self._feed = self._cluster.connect(self._wake)
         self.advance_to(self._now_ms())
 
     async def close(self) -> None:
-        """Release everything but the tasks."""
+        """Release everything except the tasks."""
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Hear no more, at once: what is left of a server that was killed."""
+        """Disconnect at once, like a server that was killed."""
         if self._feed is not None:
             self._cluster.disconnect(self._feed)
             self._feed = None
@@ -50,11 +50,11 @@ class SimulatedBackend:
             self._timer = None
 
     async def nodes(self) -> tuple[NodeSeen, ...]:
-        """Return every virtual node as it is now."""
+        """Return the state of every virtual node."""
         return self._cluster.nodes()
 
     async def apply(self, actions: Sequence[Action]) -> None:
-        """Send actions to the cluster. Raise Broken when the backend is not open."""
+        """Send actions to the cluster. Raise Broken if the backend is not open."""
         self._opened()
         self._cluster.submit(actions, self._now_ms())
         self._wait_for_next()
@@ -64,7 +64,7 @@ class SimulatedBackend:
         return self._cluster.observe()
 
     async def news(self) -> tuple[TaskSeen, ...]:
-        """Wait for news and return all there are."""
+        """Wait for news and return all of it."""
         feed = self._opened()
         while not feed.news:
             self._has_news.clear()
@@ -77,7 +77,7 @@ class SimulatedBackend:
         self._wait_for_next()
 
     def news_now(self) -> tuple[TaskSeen, ...]:
-        """Return the news there are without waiting, for a caller that drives the time."""
+        """Return the news without waiting, for a caller that controls the time."""
         return self._opened().take()
 
     def _opened(self) -> Feed:

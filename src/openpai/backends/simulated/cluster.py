@@ -1,8 +1,8 @@
 """A cluster that exists only in memory: virtual nodes, tasks that take time, and a network to lose messages in.
 
-It is plain and synchronous. Nothing happens in it but by a call that says what time it is, so it runs as well under
-the event loop of the product as under the virtual time of the fault simulator. Several servers may be connected to it
-one after another or at the same time; what one of them started the next one finds.
+It is synchronous. It changes only by calls that pass the time, so it runs under the event loop of the product as well
+as under the virtual time of the fault simulator. Several servers may be connected to it one after another or at the
+same time; each finds what the others started.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, Node
 
 DEFAULT_RUN_MS: Final = 1000
 FORGOTTEN_KEPT: Final = 100_000
-"""How many forgotten attempts are remembered, so that a launch that arrives late starts none of them again."""
+"""How many forgotten attempts are remembered, so that a late launch does not start one of them again."""
 
 Say = Callable[[AttemptKey, str], None]
 
@@ -38,25 +38,25 @@ class Task:
     program: Program
     started_at_ms: int | None = None
     exit: ExitReport | None = None
-    is_told_to_end: bool = False
+    is_terminating: bool = False
     turn: int = 0
-    """Grows when the task's course changes: what was planned for an earlier turn does not happen."""
+    """Incremented when the task's course changes: events planned for an earlier value are dropped."""
 
     def seen(self) -> TaskSeen:
-        """Return the task as a server sees it."""
+        """Return the observation of the task."""
         return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit)
 
 
 @dataclass(slots=True, eq=False)
 class Feed:
-    """What one connected server has not heard yet. `wake` is called for news and for changes of what is due."""
+    """The news for one connected server. `wake` is called for news and when the next event changes."""
 
     wake: Callable[[], None]
     is_open: bool = True
     news: list[TaskSeen] = field(default_factory=list)
 
     def take(self) -> tuple[TaskSeen, ...]:
-        """Return the news and keep none."""
+        """Return the news and clear it."""
         news, self.news = self.news, []
         return tuple(news)
 
@@ -89,7 +89,7 @@ class SimulatedCluster:
     # A server's side.
 
     def connect(self, wake: Callable[[], None]) -> Feed:
-        """Return a feed of news that begins with everything there is now."""
+        """Return a feed of news that begins with every existing task."""
         feed = Feed(wake)
         self._feeds.append(feed)
         for task in self._tasks.values():
@@ -97,13 +97,13 @@ class SimulatedCluster:
         return feed
 
     def disconnect(self, feed: Feed) -> None:
-        """Let a server hear no more; news on their way to it are lost."""
+        """Disconnect a server; news on the way to it is lost."""
         feed.is_open = False
         if feed in self._feeds:
             self._feeds.remove(feed)
 
     def submit(self, actions: Sequence[Action], now_ms: int) -> None:
-        """Send actions to the nodes, by a network with its faults."""
+        """Send actions to the nodes, over the faulty network."""
         self.advance(now_ms)
         for action in actions:
             for delay_ms in self._faults.delays_of_action(action):
@@ -113,48 +113,48 @@ class SimulatedCluster:
                     self._plan(delay_ms, self._act, action)
 
     def nodes(self) -> tuple[NodeSeen, ...]:
-        """Return every node as it is now."""
+        """Return the state of every node."""
         return tuple(self._nodes.values())
 
     def observe(self) -> tuple[TaskSeen, ...]:
         """Return every task that runs or is not forgotten."""
         return tuple(task.seen() for task in self._tasks.values())
 
-    # The side of time.
+    # Called as time passes.
 
     def next_due_ms(self) -> int | None:
-        """Return when the next planned thing happens."""
+        """Return when the next event is due."""
         return self._plans[0][0] if self._plans else None
 
     def advance(self, now_ms: int) -> None:
-        """Let everything happen that is due by `now_ms`, in order."""
+        """Run every event that is due by `now_ms`, in order."""
         while self._plans and self._plans[0][0] <= now_ms:
             at_ms, _, happen, about = heappop(self._plans)
             self._now_ms = max(self._now_ms, at_ms)
             happen(*about)
         self._now_ms = max(self._now_ms, now_ms)
 
-    # The side of fate: what no server asks for.
+    # Events that no server asks for.
 
-    def tell(self, key: AttemptKey, now_ms: int) -> None:
-        """Let a task that waits in `read` go on."""
+    def resume(self, key: AttemptKey, now_ms: int) -> None:
+        """Continue a task that waits in `read`."""
         self.advance(now_ms)
         task = self._tasks.get(key)
-        if task is not None and task.exit is None and task.program.when_told is not None:
-            self._follow(task, task.program.when_told)
-            # The servers wait for what was due next, and this is new.
+        if task is not None and task.exit is None and task.program.after_read is not None:
+            self._follow(task, task.program.after_read)
+            # The servers wait for the event that was due next, and this one is new.
             for feed in self._feeds:
                 feed.wake()
 
     def lose(self, key: AttemptKey, now_ms: int) -> None:
-        """Let a running task vanish without a report of its own."""
+        """Remove a running task without a report."""
         self.advance(now_ms)
         task = self._tasks.get(key)
         if task is not None:
             self._end(task, ExitReport(137, ExitReason.LOST, "it vanished"))
 
     def kill_node(self, name: str, now_ms: int) -> None:
-        """Let a node die with everything on it."""
+        """Kill a node with every task on it."""
         self.advance(now_ms)
         self._nodes[name] = replace(self._nodes[name], is_healthy=False, message=f"node {name} does not answer")
         for task in list(self._tasks.values()):
@@ -162,16 +162,16 @@ class SimulatedCluster:
                 self._end(task, ExitReport(137, ExitReason.LOST, f"node {name} died"))
 
     def revive_node(self, name: str, now_ms: int) -> None:
-        """Let a dead node come back, empty."""
+        """Bring a dead node back, empty."""
         self.advance(now_ms)
         self._nodes[name] = replace(self._nodes[name], is_healthy=True, message="")
 
     def set_bad_devices(self, name: str, devices: Iterable[int]) -> None:
-        """Let exactly these devices of a node be broken; what runs on them goes on."""
+        """Set which devices of a node are bad; tasks on them run on."""
         self._nodes[name] = replace(self._nodes[name], bad_devices=frozenset(devices))
 
     def running(self) -> tuple[Task, ...]:
-        """Return the tasks that really run, to check that no device runs two."""
+        """Return the running tasks, to check that no device has two."""
         return tuple(task for task in self._tasks.values() if task.exit is None)
 
     def _act(self, action: Action) -> None:
@@ -199,7 +199,7 @@ class SimulatedCluster:
         self._follow(task, program_of(launch.commands, launch.env, self._default_run_ms, launch.shared_env))
 
     def _why_not(self, launch: LaunchTask) -> ExitReport | None:
-        """Return why a task may not start; remember its grant."""
+        """Return why a task may not start, and record its grant."""
         node = self._nodes.get(launch.node)
         if node is None:
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"there is no node {launch.node!r}")
@@ -215,7 +215,7 @@ class SimulatedCluster:
         return self._faults.launch_failure(launch)
 
     def _follow(self, task: Task, program: Program) -> None:
-        """Let a task do from now on what `program` says."""
+        """Make a task run `program` from now on."""
         task.program = program
         task.turn += 1
         for after_ms, text in program.says:
@@ -246,12 +246,12 @@ class SimulatedCluster:
             self._terminate(task, kill.grace_s)
 
     def _terminate(self, task: Task, grace_s: float) -> None:
-        if not task.is_told_to_end:
-            task.is_told_to_end = True
+        if not task.is_terminating:
+            task.is_terminating = True
             program = task.program
             if not program.ignores_term:
                 self._follow(task, program.on_term or Program(ends_after_ms=0, code=TERMINATED))
-        # The turn is not asked for: SIGKILL ends a task whatever it does by then.
+        # Without a check of the turn: SIGKILL ends a task whatever it does.
         self._plan(round(grace_s * 1000), self._destroy, task)
 
     def _destroy(self, task: Task) -> None:

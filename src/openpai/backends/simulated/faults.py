@@ -1,4 +1,4 @@
-"""What can go wrong between a server and a simulated cluster. By default nothing does."""
+"""The faults between a server and a simulated cluster; none by default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AT_ONCE: Final = (0,)
 
 
 class Faults:
-    """A network and nodes that always work. Derive from it to say what goes wrong, and when.
+    """A network and nodes without faults. Derive from it to add faults.
 
     Delays are milliseconds: `()` loses a message, `(500,)` delays it, `(0, 3000)` delivers it twice. Messages
     with different delays overtake each other.

@@ -1,4 +1,4 @@
-"""Keeps what simulated tasks say in the files where the logs of real tasks are found."""
+"""Writes the output of simulated tasks to the files where the logs of real tasks are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class LogFiles:
         self._root = root
 
     def say(self, key: AttemptKey, text: str) -> None:
-        """Append `text` to the attempt's standard output. What cannot be written is lost, as on a full disk."""
+        """Append `text` to the attempt's standard output; it is lost if it cannot be written, as on a full disk."""
         directory = self._root / key.path()
         try:
             directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Virtual nodes, as many and as large as one likes."""
+"""Makes virtual nodes of any number and size."""
 
 from __future__ import annotations
 

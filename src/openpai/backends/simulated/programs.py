@@ -1,8 +1,8 @@
-"""What a simulated task does, read from its commands by a tiny interpreter.
+"""Interprets the commands of a simulated task.
 
-It knows `sleep N`, `sleep infinity`, `exit N`, `echo ...`, `true`, `false`, `read` (run until a signal from outside),
-`export A=B`, `set +e`, `trap 'COMMANDS' TERM` and `( ... )`. Whatever else the commands say takes, all together, the
-default run time and succeeds. As in a real task the first failing command ends it. The variables SIMULATED_RUN_S and
+It supports `sleep N`, `sleep infinity`, `exit N`, `echo ...`, `true`, `false`, `read` (runs until a call or a signal),
+`export A=B`, `set +e`, `trap 'COMMANDS' TERM` and `( ... )`. All other commands together take the default run time and
+succeed. As in a real task the first failing command ends it. The variables SIMULATED_RUN_S and
 SIMULATED_EXIT_CODE, set by the task or by `export`, overrule how long it runs and how it ends.
 """
 
@@ -37,27 +37,27 @@ _NOTHING: Final[Mapping[str, str]] = {}
 _SILENT: Final = frozenset({"true", ":", "set", "cd", "(", ")"})
 
 _Command = tuple[list[str], str]
-"""The words of a simple command, or of one bracket, still quoted; and what ends it."""
+"""The words of a simple command, or one bracket, still quoted, and the token that ends it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What happens in a task, in milliseconds after its start."""
+    """The events of a task, in milliseconds after its start."""
 
     says: tuple[tuple[int, str], ...] = ()
     ends_after_ms: int | None = None
-    """None for a program that runs until `SimulatedCluster.tell` or a signal."""
+    """None for a program that runs until `SimulatedCluster.resume` or a signal."""
     code: int = 0
-    when_told: Program | None = None
-    """What follows `read`, from the moment the task may go on."""
+    after_read: Program | None = None
+    """The program after `read`, from the moment the task continues."""
     on_term: Program | None = None
-    """What follows SIGTERM; None for the default, to end at once with 143."""
+    """The program after SIGTERM; None for the default, to end at once with 143."""
     ignores_term: bool = False
 
 
 @dataclass(slots=True)
 class _Reading:
-    """How far the interpreter is."""
+    """The state of the interpreter."""
 
     env: dict[str, str]
     default_run_ms: int
@@ -67,7 +67,7 @@ class _Reading:
     runs_for_ever: bool = False
     has_run_default: bool = False
     says: list[tuple[int, str]] = field(default_factory=list)
-    when_told: Program | None = None
+    after_read: Program | None = None
     on_term: Program | None = None
     ignores_term: bool = False
     stops_at_failure: bool = True
@@ -119,7 +119,7 @@ def _interpret(commands: list[_Command], reading: _Reading) -> Program:
             rest = _Reading(dict(reading.env), reading.default_run_ms, on_term=reading.on_term)
             rest.ignores_term = reading.ignores_term
             rest.outer = list(reading.outer)
-            reading.when_told = _interpret(commands[at:], rest)
+            reading.after_read = _interpret(commands[at:], rest)
             reading.runs_for_ever = True
             break
         reading.change_shell(words)
@@ -129,7 +129,7 @@ def _interpret(commands: list[_Command], reading: _Reading) -> Program:
             reading.is_over = not reading.outer
             if reading.is_over:
                 return _finished(reading)
-            # What ends in a group ends the group, which is a command of the shell around it.
+            # An end inside a group ends only the group, which is a command of the shell around it.
             at = _after_group(commands, at)
             end = commands[at - 1][1]
             reading.change_shell([")"])
@@ -158,7 +158,7 @@ def _finished(reading: _Reading) -> Program:
         says,
         ends_after_ms,
         reading.code if code is None else int(code),
-        reading.when_told,
+        reading.after_read,
         reading.on_term,
         reading.ignores_term,
     )
@@ -240,7 +240,7 @@ def _commands(text: str) -> Iterator[_Command]:
                 yield words, piece
             words = []
         elif piece == "(":
-            # In the midst of a command a bracket belongs to a word: `$(date)`, `f()`, `a=(1 2)`.
+            # Inside a command a bracket belongs to a word: `$(date)`, `f()`, `a=(1 2)`.
             brackets.append(not words)
             if not words:
                 yield ["("], "\n"

@@ -45,7 +45,7 @@ def test_a_bad_cell_is_passed_over_even_if_a_larger_one_must_be_cut(racks: Make)
     assert driver.run("second", "a", 4).spots[0].node.startswith("r1")
 
 
-def test_no_cell_is_cut_that_somebody_was_promised_whole(racks: Make) -> None:
+def test_no_cell_is_split_that_was_promised_whole(racks: Make) -> None:
     driver = racks(2, {"a": {"RACK.NODE": 1}, "b": {"RACK": 1}})
     driver.core.set_node("r0n0", is_healthy=False)
     driver.core.set_node("r0n1", is_healthy=False)

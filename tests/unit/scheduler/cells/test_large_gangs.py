@@ -85,7 +85,7 @@ def test_however_members_leave_the_books_are_the_same(seed: int) -> None:
     chance.shuffle(members)
     for start in range(0, 35, 7):
         leaving = members[start : start + 7]
-        # Who is told of twice, or together with somebody who left before, is not counted twice.
+        # A member that is released twice, or with another that has left before, is not counted twice.
         together.release("large", [*leaving, *members[:start], leaving[0]])
         for member in leaving:
             single.release("large", (member,))

@@ -83,7 +83,7 @@ def test_a_gang_is_placed_as_a_whole_or_not_at_all(racks: Make) -> None:
     assert driver.core.snapshot() == before
 
 
-def test_a_decision_that_nobody_commits_to_leaves_no_trace(racks: Make) -> None:
+def test_an_uncommitted_decision_leaves_no_trace(racks: Make) -> None:
     driver = racks(2, {"a": {"RACK": 1}})
     before = driver.core.snapshot()
     first = driver.ask("gang", "a", 4, 2)
@@ -117,7 +117,7 @@ def test_the_type_of_device_decides_the_chain(racks: Make) -> None:
 
 
 @pytest.mark.parametrize("is_required", [True, False])
-def test_a_wish_to_stay_in_one_rack(racks: Make, is_required: bool) -> None:
+def test_a_request_to_stay_in_one_rack(racks: Make, is_required: bool) -> None:
     driver = racks(2, {"a": {"RACK": 2}})
     driver.run("left", "a", 2, nodes=frozenset({"r0n1"}))
     driver.run("right", "a", 2, nodes=frozenset({"r1n0"}))
@@ -225,7 +225,7 @@ def test_the_reason_is_about_cells_that_could_hold_the_gang(racks: Make) -> None
     assert wait.code is Code.QUOTA_USED
 
 
-def test_a_wish_for_a_cell_without_such_devices_is_told_as_that() -> None:
+def test_a_request_for_a_cell_without_such_devices_is_refused_with_the_reason() -> None:
     core = Hived.from_text("""
 physicalCluster:
   cellTypes:

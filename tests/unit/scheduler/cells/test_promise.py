@@ -41,7 +41,7 @@ def test_a_promised_rack_is_opened_for_a_gang_that_fills_it(racks: Make, promise
     driver.run("single", "vision", 4)
 
 
-def test_opportunistic_gangs_beside_bad_hardware_shut_nobody_out(racks: Make) -> None:
+def test_opportunistic_gangs_beside_bad_hardware_block_no_guarantee(racks: Make) -> None:
     driver = racks(3, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1, "RACK": 1}})
     driver.core.set_node("r0n0", is_healthy=False)
     for node in ("r1n0", "r1n1"):
@@ -59,7 +59,7 @@ def test_the_same_promises_keep_every_right_beside_bad_hardware(racks: Make) -> 
 
 
 @pytest.mark.parametrize("order", [("low", "high"), ("high", "low")])
-def test_priority_decides_who_keeps_the_right_whoever_is_told_first(
+def test_priority_decides_which_gang_keeps_its_guarantee_in_any_order_of_reports(
     text_of_racks: Make, order: tuple[str, ...]
 ) -> None:
     core = Hived.from_text(text_of_racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}}))
@@ -208,7 +208,7 @@ def test_members_that_are_not_there_cannot_leave(racks: Make, members: list[int]
     assert driver.core.snapshot() == before
 
 
-def test_members_may_be_told_one_after_the_other_or_twice(racks: Make) -> None:
+def test_members_may_be_released_one_by_one_or_twice(racks: Make) -> None:
     driver = racks(1, {"a": {"RACK": 1}})
     driver.run("pair", "a", 2, 2)
     driver.core.release("pair", (member for member in [1, 1]))

@@ -22,7 +22,7 @@ def gang(name: str, vc: str, priority: int = 10) -> Gang:
 
 
 @pytest.mark.parametrize("model", ["V100", "A100"])
-def test_devices_in_use_are_given_to_nobody_though_their_type_has_another_name(model: str) -> None:
+def test_devices_in_use_are_not_given_again_though_their_type_was_renamed(model: str) -> None:
     scheduler = HivedScheduler()
     for node in NODES:
         scheduler.set_node(node)

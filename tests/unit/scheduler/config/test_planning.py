@@ -91,7 +91,7 @@ def promised(config: HivedConfig) -> dict[str, dict[str, int]]:
     return found
 
 
-def test_the_rest_is_all_that_nobody_else_was_given() -> None:
+def test_the_rest_is_all_that_no_other_virtual_cluster_was_promised() -> None:
     config = plan(FLEET, read_promises("default: rest, a: 1 node of V100, b: 3 GPUs, c: 3 CPUs"))
     assert promised(config) == {"default": {"V100": 21, "CPU": 9}, "a": {"V100": 8}, "b": {"V100": 3}, "c": {"CPU": 3}}
 

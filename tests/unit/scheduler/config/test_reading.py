@@ -77,7 +77,7 @@ def test_a_good_file_is_read_as_it_is() -> None:
     assert config.skus == {"K80": SkuSpec(1, 4, 8192)}
 
 
-def test_a_chain_nobody_was_promised_is_a_warning_and_serves_opportunistic_gangs() -> None:
+def test_a_chain_without_promises_is_a_warning_and_serves_opportunistic_gangs() -> None:
     config = read_config(GOOD)
     assert ["K80-NODE" in message for message in config.warnings] == [True]
     decision = Hived.from_config(config).schedule(GangRequest("g", "default", ((1, 4),), -1))
@@ -301,14 +301,14 @@ def test_types_one_inside_another_have_an_end() -> None:
     assert "more than 1000" in faults(of(1001))[0][1]
 
 
-def test_of_thousands_of_faults_the_first_are_told_and_none_at_length() -> None:
+def test_of_thousands_of_faults_the_first_are_reported_and_none_at_length() -> None:
     cluster = {"cellTypes": {"T" * 100_000: {"colour": "blue"}}} | {f"key-{number}": "1" for number in range(5000)}
     found = faults(yaml.safe_dump({"physicalCluster": cluster}))
     assert found[-1][1] == "and more faults, which are listed once these are corrected"
     assert (len(found), len("".join(message for _, message in found)) < 100_000) == (101, True)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     document = yaml.load(GOOD, Loader=yaml.BaseLoader)
     document["virtualClusters"]["default"]["virtualCells"][0]["cellNumber"] = "-1"
     document["physicalCluster"]["physicalCells"][1]["pinnedCellId"] = "mine"

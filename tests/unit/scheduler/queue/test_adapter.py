@@ -133,7 +133,7 @@ def test_what_could_never_run_is_refused_and_waits_if_added_all_the_same(
     assert scheduler.why("g") is None
 
 
-def test_what_is_set_aside_is_given_back_when_nobody_wants_it_any_more(scheduler: HivedScheduler) -> None:
+def test_proposed_devices_are_freed_when_their_gang_is_cancelled(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("one", 4))
     placed(scheduler)
     scheduler.cancel("one")
@@ -156,7 +156,7 @@ def test_a_gang_that_names_no_sku_gets_one_that_serves_it(scheduler: HivedSchedu
     assert placed(scheduler)["g"].spots[0].node in ("n0", "n1")
 
 
-def test_nodes_nobody_reported_are_not_used() -> None:
+def test_unreported_nodes_are_not_used() -> None:
     scheduler = HivedScheduler(read_config(CONFIG))
     scheduler.add(gang("g", 1))
     assert placed(scheduler) == {}
@@ -197,7 +197,7 @@ def test_preemption_is_proposed_once_and_then_carried_out(scheduler: HivedSchedu
     assert isinstance(placed(scheduler)["high"], Place)
 
 
-def test_each_victim_is_told_why_it_must_leave(scheduler: HivedScheduler) -> None:
+def test_each_victim_is_reported_why_it_must_leave(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("test", 4))
     placed(scheduler)
     scheduler.commit("test")
@@ -285,7 +285,7 @@ def test_bad_hardware_is_named_with_what_is_known_of_it(scheduler: HivedSchedule
     assert why.unblock.startswith("bad and drained hardware coming back, and jobs of default")
 
 
-def test_whoever_never_fits_is_not_ahead_of_others_and_a_job_is_named_once(scheduler: HivedScheduler) -> None:
+def test_a_gang_that_never_fits_is_not_ahead_of_others_and_a_job_is_named_once(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("runs", 4))
     scheduler.add(gang("too-large", 5, job="u~large", submitted_at_ms=1))
     for number in range(7):

@@ -155,7 +155,7 @@ def test_the_same_words_say_why_it_waits(scheduler: HivedScheduler) -> None:
     assert (why.message, why.unblock) == (refused.message, refused.remedy)
 
 
-def test_a_gang_that_waits_is_told_why_it_takes_more_than_it_names(scheduler: HivedScheduler) -> None:
+def test_a_gang_that_waits_is_reported_why_it_takes_more_than_it_names(scheduler: HivedScheduler) -> None:
     scheduler.add(gang(SMALL, 1))
     scheduler.decide(0, 10)
     scheduler.commit("g")

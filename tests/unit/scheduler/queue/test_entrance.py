@@ -139,7 +139,7 @@ def test_a_reservation_that_is_given_up_frees_all_groups(scheduler: HivedSchedul
     assert set(scheduler.core.cluster.gangs) == {"low", "whole"}
 
 
-def test_a_wish_for_a_cell_to_stay_inside_is_kept(scheduler: HivedScheduler) -> None:
+def test_a_request_for_a_cell_to_stay_inside_is_kept(scheduler: HivedScheduler) -> None:
     promise = Topology("V100-2", is_required=True)
     scheduler.add(gang("odd", 1, sku_type="V100"))
     scheduler.add(gang("pair", 1, 1, sku_type="V100", topology=promise))

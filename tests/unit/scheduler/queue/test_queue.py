@@ -1,4 +1,4 @@
-"""Who goes first, who is kept back, who may pass whom, and what a waiting gang is told about when."""
+"""The order of the queue, limits, which gangs may pass others, and estimates of when a gang starts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_runs_counts_as_it_runs(scheduler: HivedScheduler) -> None:
     assert placed(scheduler, HOUR_MS // 4) == ["third"]
 
 
-def test_a_user_at_the_limit_waits_and_holds_nobody_up(scheduler: HivedScheduler) -> None:
+def test_a_user_at_the_limit_waits_and_delays_no_other_user(scheduler: HivedScheduler) -> None:
     scheduler.set_limits([Limit(1, "a"), Limit(4, "a", "ann"), Limit(9, "b", "ann")])
     scheduler.add(gang("one", 3, user="ann"))
     scheduler.add(gang("two", 2, user="ann", submitted_at_ms=1))
@@ -108,7 +108,7 @@ def test_a_raised_limit_lets_a_gang_go_at_once(scheduler: HivedScheduler) -> Non
     assert placed(scheduler) == ["two"]
 
 
-def test_what_never_fits_holds_nobody_up(scheduler: HivedScheduler) -> None:
+def test_a_gang_that_never_fits_delays_no_other(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("huge", 4, 4, 4))
     scheduler.add(gang("small", 1, submitted_at_ms=1))
     assert placed(scheduler, LONG_MS) == ["small"]
@@ -117,7 +117,7 @@ def test_what_never_fits_holds_nobody_up(scheduler: HivedScheduler) -> None:
     assert (why.code, why.position) == (Why.NO_NODE, 0)
 
 
-def test_what_bad_hardware_keeps_from_running_holds_nobody_up(scheduler: HivedScheduler) -> None:
+def test_a_gang_that_bad_hardware_blocks_delays_no_other(scheduler: HivedScheduler) -> None:
     scheduler.set_node(Node("r0n0", 16, 32768, 4, is_schedulable=False))
     scheduler.set_node(Node("r1n0", 16, 32768, 4, is_schedulable=False))
     scheduler.add(gang("both", 4, 4))

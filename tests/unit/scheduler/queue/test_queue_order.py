@@ -77,7 +77,7 @@ def test_a_time_limit_counts_from_the_true_start_after_a_restart(scheduler: Hive
     assert placed(scheduler, LONG_MS) == ["short"]
 
 
-def test_nobody_starts_on_closed_cells_however_short(scheduler: HivedScheduler) -> None:
+def test_no_gang_starts_on_closed_cells_however_short(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("runs", 2))
     assert placed(scheduler) == ["runs"]
     scheduler.add(gang("whole", 4, 4))
@@ -90,7 +90,7 @@ LONGEST_H = 10
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nobody_is_passed_for_ever(seed: int, text_of_racks: Text) -> None:
+def test_no_gang_is_passed_for_ever(seed: int, text_of_racks: Text) -> None:
     """A gang that many smaller ones could pass for ever waits no longer than what is promised in the docs."""
     dice = random.Random(seed)
     scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK": 2}})))
@@ -180,7 +180,7 @@ def fits_like(scheduler: HivedScheduler, other: str, started: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_nobody_is_passed_by_the_shortest_for_longer_than_is_promised(seed: int, text_of_racks: Text) -> None:
+def test_no_gang_is_passed_by_shorter_ones_for_longer_than_documented(seed: int, text_of_racks: Text) -> None:
     dice = random.Random(seed)
     scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK": 2}})))
     for name in scheduler.core.cluster.node_cells:
