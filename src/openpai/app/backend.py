@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from openpai.access.accounts import User
 from openpai.app.clock import MonotonicClock
 from openpai.app.datadir import DataDir
 from openpai.app.settings import Settings
@@ -13,17 +12,12 @@ from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Refused
 
+if TYPE_CHECKING:
+    from openpai.backends.process.dropping import Accounts
+
 SIMULATED_NODES: Final = 4
 SIMULATED_GPUS: Final = 8
 SIMULATED_CPUS: Final = 64
-
-
-class Accounts(Protocol):
-    """What a backend must know of the platform's users."""
-
-    async def user(self, name: str) -> User | None:
-        """Return one user, or None when there is none of that name."""
-        ...
 
 
 def make_backend(settings: Settings, data: DataDir, clock: Clock, accounts: Accounts) -> Backend:

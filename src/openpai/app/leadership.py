@@ -11,17 +11,18 @@ import structlog
 
 from openpai.app.loops import PAUSE_AFTER_ERROR_S, Resync, lead
 from openpai.orchestrator.commands import PlatformCommands
-from openpai.orchestrator.leader import Leader, Secrets
+from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.takeover import take_over
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import SettingsStore
+from openpai.ports.identity import Sealer
 from openpai.ports.logs import LogReader
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import LEASE_MS, JobStore, LeaseLost
 from openpai.ports.usage import UsageStore
 from openpai.protocol.errors import Unavailable
-from openpai.scheduler.interface import SharingScheduler
+from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.system.supervision import note_failure
 
 WATCH_EVERY_S: Final = 2.0
@@ -36,10 +37,10 @@ class Leadership:
         self,
         store: JobStore,
         backend: Backend,
-        new_scheduler: Callable[[], SharingScheduler],
+        new_scheduler: Callable[[], HivedScheduler],
         commands: PlatformCommands,
         *,
-        secrets: Secrets,
+        secrets: Sealer,
         logs: LogReader,
         clock: Clock,
         settings: SettingsStore,

@@ -42,15 +42,7 @@ class AsyncTransport:
         deadline = retry.Deadline(call.within_s, self._clock)
         for attempt in count():
             try:
-                response = await self._http.request(
-                    call.method,
-                    call.url,
-                    params=call.params or None,
-                    json=call.json,
-                    content=call.content,
-                    headers=call.headers,
-                    timeout=deadline.timeout(self._http.timeout),
-                )
+                response = await self._http.request(**call.sent(), timeout=deadline.timeout(self._http.timeout))
             except (ValueError, httpx.LocalProtocolError) as error:
                 raise retry.unsendable(call, error) from error
             except httpx.TransportError as error:

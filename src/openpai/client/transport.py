@@ -41,15 +41,7 @@ class Transport:
         deadline = retry.Deadline(call.within_s, self._clock)
         for attempt in count():
             try:
-                response = self._http.request(
-                    call.method,
-                    call.url,
-                    params=call.params or None,
-                    json=call.json,
-                    content=call.content,
-                    headers=call.headers,
-                    timeout=deadline.timeout(self._http.timeout),
-                )
+                response = self._http.request(**call.sent(), timeout=deadline.timeout(self._http.timeout))
             except (ValueError, httpx.LocalProtocolError) as error:
                 raise retry.unsendable(call, error) from error
             except httpx.TransportError as error:

@@ -103,28 +103,28 @@ def _forget_over(leader: Leader, before: JobRecord, after: JobRecord, changed: C
 
 
 def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
-    waited = {members.gang for members in gangs.waiting(before.job, changed)}
+    waited = gangs.waiting(before.job, changed)
     if gangs.has_changed(before, after):
         _describe_again(leader, after)
     if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
-        for members in gangs.holding(after):
-            leader.scheduler.checkpointed(members.gang, leader.steady.now_ms())
-    waits = list(gangs.waiting(after.job, changed))
-    for gang in leader.describe(after, [members for members in waits if members.gang not in waited]):
+        for name in gangs.holding(after):
+            leader.scheduler.checkpointed(name, leader.steady.now_ms())
+    waits = gangs.waiting(after.job, changed)
+    for gang in leader.describe(after, {name: tasks for name, tasks in waits.items() if name not in waited}):
         leader.scheduler.add(gang)
         leader.nudges.work.set()
-    waited -= {members.gang for members in waits}
-    if not waited:
+    over = waited.keys() - waits.keys()
+    if not over:
         return
     held = after.slots if changed is None else [id_ for id_ in changed if id_ in after.slots]
     is_granted = {gangs.gang_of(after.job, after.job.tasks[id_])[0] for id_ in held}
-    for name in sorted(waited - is_granted):
+    for name in sorted(over - is_granted):
         leader.scheduler.cancel(name)
         # A gang that waited behind it may be next.
         leader.nudges.work.set()
 
 
 def _describe_again(leader: Leader, record: JobRecord) -> None:
-    for gang in leader.describe(record, (*gangs.waiting(record.job), *gangs.holding(record))):
+    for gang in leader.describe(record, {**gangs.waiting(record.job), **gangs.holding(record)}):
         leader.scheduler.change(gang)
     leader.nudges.work.set()

@@ -23,7 +23,7 @@ from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.holdings import in_the_way
 from openpai.orchestrator.idempotency import check_repeated
 from openpai.orchestrator.job_storages import with_storages
-from openpai.orchestrator.leader import Leader, Secrets
+from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.nodes import NodeCommands
 from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.secrets import hidden
@@ -38,6 +38,7 @@ from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
 from openpai.ports.backend import Backend, KillTask
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.cluster_settings import SettingsStore
+from openpai.ports.identity import Sealer
 from openpai.ports.platform import Holding, Submitted, Submitter
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, NewJob
@@ -59,7 +60,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
     def __init__(
         self,
         store: JobStore,
-        secrets: Secrets,
+        secrets: Sealer,
         clock: Clock,
         identities: Identities,
         *,
@@ -218,7 +219,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         id_ = await self._find(user, name)
         leader = await self._leading()
         found = leader.active.records.get(id_)
-        return () if found is None or not any(gangs.waiting(found.job)) else in_the_way(leader, found)
+        return () if found is None or not gangs.waiting(found.job) else in_the_way(leader, found)
 
     async def _store_new(self, new: NewJob) -> None:
         leader = self.leader
@@ -263,8 +264,8 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
 def _waits(leader: Leader, job: Job) -> Iterator[Wait]:
     """Yield why the gangs of a job wait; without gang allocation, for the first tasks of each role."""
     by_role: dict[str, list[str]] = {}
-    for members in gangs.waiting(job):
-        by_role.setdefault("" if job.plan.is_gang else members.tasks[0].role, []).append(members.gang)
+    for gang, tasks in gangs.waiting(job).items():
+        by_role.setdefault("" if job.plan.is_gang else tasks[0].role, []).append(gang)
     for names in by_role.values():
         found = (leader.scheduler.why(name) for name in names[:WAITS_OF_A_ROLE])
         waits = [leader.steady.dated(wait) for wait in found if wait is not None]

@@ -8,20 +8,15 @@ still start together or not at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase, Tasks
 from openpai.ports.store import JobRecord
-from openpai.protocol.placement import ANYWHERE, NO_PLACEMENT, Placement, RolePlacement, placement_of
+from openpai.protocol.placement import NO_PLACEMENT, Placement, RolePlacement, placement_of
 from openpai.scheduler.model import Ask, Gang, Group, Spot, Topology
 
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """A gang's name and the tasks in it, in the order of its asks."""
-
-    gang: str
-    tasks: tuple[TaskId, ...]
+Members = Mapping[str, tuple[TaskId, ...]]
+"""The tasks of each gang, by its name, in the order of its asks."""
 
 
 def gang_of(job: Job, task: Task) -> tuple[str, int]:
@@ -41,80 +36,68 @@ def job_of(gang: str) -> str:
     return gang.partition("/")[0]
 
 
-def waiting(job: Job, among: Iterable[TaskId] | None = None) -> Iterator[Members]:
-    """Yield every gang of a job that waits for a placement; only those of these tasks if given."""
+def waiting(job: Job, among: Iterable[TaskId] | None = None) -> Members:
+    """Return every gang of a job that waits for a placement; only those of these tasks if given."""
     if job.is_final or job.outcome is not None:
-        return
-    if job.plan.is_gang:
-        if Tasks.counted(job.tasks).count(TaskPhase.WAITING) == len(job.tasks):
-            yield Members(f"{job.id}/{job.attempt}", tuple(job.tasks))
-        return
-    if among is None:
-        tasks: Iterable[Task | None] = job.tasks.values()
-    else:
-        tasks = map(job.tasks.get, among)
-    for task in tasks:
-        if task is not None and task.phase is TaskPhase.WAITING:
-            yield Members(gang_of(job, task)[0], (task.id,))
-
-
-def waiting_as(job: Job, gang: str) -> Members | None:
-    """Return the tasks of a job that wait under this gang's name, None if there are none."""
-    if job.plan.is_gang:
-        return next((members for members in waiting(job) if members.gang == gang), None)
-    # The task follows from the name: a search could pass over thousands that wait.
-    role, index, _ = gang.rsplit("/", 3)[-3:]
-    members = next(waiting(job, [TaskId(role, int(index))]), None)
-    return members if members is not None and members.gang == gang else None
-
-
-def holding(record: JobRecord) -> dict[Members, list[Spot | None]]:
-    """Return every gang that holds resources, with a spot or None for each of its members."""
-    job = record.job
-    spots = {id_: Spot(slot.node, slot.devices, slot.placement_hint) for id_, slot in record.slots.items()}
-    if not spots:
         return {}
     if job.plan.is_gang:
-        everyone = Members(f"{job.id}/{job.attempt}", tuple(job.tasks))
-        return {everyone: [spots.get(id_) for id_ in everyone.tasks]}
-    return {Members(gang_of(job, job.tasks[id_])[0], (id_,)): [spot] for id_, spot in spots.items()}
+        is_waiting = Tasks.counted(job.tasks).count(TaskPhase.WAITING) == len(job.tasks)
+        return {f"{job.id}/{job.attempt}": tuple(job.tasks)} if is_waiting else {}
+    tasks: Iterable[Task | None] = job.tasks.values() if among is None else map(job.tasks.get, among)
+    return {gang_of(job, task)[0]: (task.id,) for task in tasks if task and task.phase is TaskPhase.WAITING}
 
 
-def describe(record: JobRecord, several: Iterable[Members], submitted_at_ms: int) -> Iterator[Gang]:
+def waiting_as(job: Job, gang: str) -> tuple[TaskId, ...] | None:
+    """Return the tasks of a job that wait under this gang's name, None if there are none."""
+    if job.plan.is_gang:
+        return waiting(job).get(gang)
+    # The task follows from the name: a search could pass over thousands that wait.
+    role, index, _ = gang.rsplit("/", 3)[-3:]
+    return waiting(job, [TaskId(role, int(index))]).get(gang)
+
+
+def holding(record: JobRecord) -> Members:
+    """Return every gang that holds resources."""
+    job = record.job
+    if job.plan.is_gang:
+        return {f"{job.id}/{job.attempt}": tuple(job.tasks)} if record.slots else {}
+    return {gang_of(job, job.tasks[id_])[0]: (id_,) for id_ in record.slots}
+
+
+def spots_of(record: JobRecord, tasks: Iterable[TaskId]) -> list[Spot | None]:
+    """Return where tasks of a job run, None for those that hold nothing."""
+    slots = (record.slots.get(id_) for id_ in tasks)
+    return [Spot(slot.node, slot.devices, slot.placement_hint) if slot else None for slot in slots]
+
+
+def describe(record: JobRecord, members: Members, submitted_at_ms: int) -> Iterator[Gang]:
     """Yield gangs of a job as the scheduler knows them."""
-    asks: dict[str, Ask] = {}
-    placement = ANYWHERE
-    for members in several:
-        if not asks:
-            # Worked out once for all gangs, and only if there is one: a job may have thousands.
-            roles = ((role.name, role.resources) for role in record.spec.task_roles)
-            asks = {name: Ask(need.cpus, need.memory_mb, need.gpus) for name, need in roles}
-            placement = placement_of(record.spec)
-        yield _gang(record, members, asks, placement, submitted_at_ms)
-
-
-def _gang(
-    record: JobRecord, members: Members, asks: Mapping[str, Ask], placement: Placement, submitted_at_ms: int
-) -> Gang:
-    groups = _groups(placement, members.tasks)
-    alone = groups[0] if len(groups) == 1 else Group(())
-    return Gang(
-        id=members.gang,
-        asks=tuple([asks[task.role] for task in members.tasks]),
-        virtual_cluster=record.virtual_cluster,
-        priority=record.priority,
-        submitted_at_ms=submitted_at_ms,
-        user=record.user,
-        job=record.full_name,
-        sku_type=alone.sku_type,
-        pinned_cell=alone.pinned_cell,
-        is_lazily_preemptible=placement.is_lazily_preemptible,
-        groups=groups if len(groups) > 1 or alone.cell_type or alone.cell_types else (),
-        is_interruptible=placement.is_interruptible,
-        topology=Topology(placement.cell_type, placement.is_cell_required) if placement.cell_type else None,
-        rank=record.rank,
-        time_limit_ms=record.time_limit_ms,
-    )
+    if not members:
+        return
+    needs = {role.name: role.resources for role in record.spec.task_roles}
+    asks = {name: Ask(need.cpus, need.memory_mb, need.gpus) for name, need in needs.items()}
+    placement = placement_of(record.spec)
+    topology = Topology(placement.cell_type, placement.is_cell_required) if placement.cell_type else None
+    for name, tasks in members.items():
+        groups = _groups(placement, tasks)
+        alone = groups[0] if len(groups) == 1 else Group(())
+        yield Gang(
+            id=name,
+            asks=tuple([asks[task.role] for task in tasks]),
+            virtual_cluster=record.virtual_cluster,
+            priority=record.priority,
+            submitted_at_ms=submitted_at_ms,
+            user=record.user,
+            job=record.full_name,
+            sku_type=alone.sku_type,
+            pinned_cell=alone.pinned_cell,
+            is_lazily_preemptible=placement.is_lazily_preemptible,
+            is_interruptible=placement.is_interruptible,
+            groups=groups if len(groups) > 1 or alone.cell_type or alone.cell_types else (),
+            topology=topology,
+            rank=record.rank,
+            time_limit_ms=record.time_limit_ms,
+        )
 
 
 def has_changed(before: JobRecord, after: JobRecord) -> bool:

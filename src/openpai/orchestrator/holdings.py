@@ -28,7 +28,7 @@ def in_the_way(leader: Leader, waiting: JobRecord) -> tuple[Holding, ...]:
     def is_in_the_way(found: JobRecord) -> bool:
         if found.job.outcome is not None:
             return True
-        return found.priority >= waiting.priority and not any(one.gang in borrowers for one in gangs.holding(found))
+        return found.priority >= waiting.priority and not any(gang in borrowers for gang in gangs.holding(found))
 
     holders = {id_ for id_, found in leader.active.records.items() if found.slots and is_in_the_way(found)}
     own = {id_ for id_ in holders if leader.active.records[id_].virtual_cluster == waiting.virtual_cluster}

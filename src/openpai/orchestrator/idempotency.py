@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from openpai.orchestrator.leader import Secrets
 from openpai.orchestrator.secrets import hidden
+from openpai.ports.identity import Sealer
 from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord
 from openpai.protocol.documents import document_of
@@ -18,7 +18,7 @@ from openpai.protocol.job import JobSpec
 from openpai.protocol.reading import read_job
 
 
-def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Secrets) -> None:
+def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Sealer) -> None:
     """Raise ConflictJobError unless the file equals the one that the job `first` was submitted with."""
     first_secrets = secrets.open(first.sealed)
     spec, own_secrets = hidden(read_job(text, first_secrets if by.clone_of else None).spec)

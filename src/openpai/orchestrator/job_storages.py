@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from openpai.orchestrator.leader import Secrets
 from openpai.ports.backend import Mount
+from openpai.ports.identity import Sealer
 from openpai.ports.platform import Submitter
 from openpai.ports.storages import Storage, StorageStore
 from openpai.ports.store import JobRecord, Sealed
@@ -82,7 +82,7 @@ async def known_storages(store: StorageStore | None, records: Iterable[JobRecord
     return {storage.name: storage for storage in await store.storages()}
 
 
-def mounts(spec: JobSpec, user: str, known: Mapping[str, Storage], secrets: Secrets) -> tuple[Mount, ...]:
+def mounts(spec: JobSpec, user: str, known: Mapping[str, Storage], secrets: Sealer) -> tuple[Mount, ...]:
     """Return the mounts of a job's storages. Raises NoStorageError for one that was removed."""
     found = []
     for use in uses(spec):
@@ -94,7 +94,7 @@ def mounts(spec: JobSpec, user: str, known: Mapping[str, Storage], secrets: Secr
     return tuple(found)
 
 
-def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets: Secrets) -> Mount:
+def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets: Sealer) -> Mount:
     data = storage.data
     place = data.get("mountedAt") or (data["path"] if storage.kind == "local" else "")
     if place:

@@ -7,10 +7,10 @@ costs a reload and nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
@@ -21,26 +21,15 @@ from openpai.orchestrator.task_ports import PortBook
 from openpai.ports.backend import Backend, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import NodeNote, Setting, SettingsStore
+from openpai.ports.identity import Sealer
 from openpai.ports.logs import LogReader
 from openpai.ports.platform import NotLeading
 from openpai.ports.storages import StorageStore
-from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost, Sealed
+from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost
 from openpai.ports.usage import UsageStore
 from openpai.scheduler.config.arrangement import Arrangement
-from openpai.scheduler.interface import SharingScheduler
 from openpai.scheduler.model import Gang, Limit, Order
-
-
-class Secrets(Protocol):
-    """Seals and opens the secrets of jobs."""
-
-    def seal(self, secrets: Mapping[str, Any]) -> Sealed | None:
-        """Return the secrets encrypted, None when there are none."""
-        ...
-
-    def open(self, sealed: Sealed | None) -> dict[str, Any]:
-        """Return what was sealed."""
-        ...
+from openpai.scheduler.queue.scheduler import HivedScheduler
 
 
 class Launcher(Protocol):
@@ -119,8 +108,8 @@ class Leader:
 
     store: JobStore
     backend: Backend
-    scheduler: SharingScheduler
-    secrets: Secrets
+    scheduler: HivedScheduler
+    secrets: Sealer
     logs: LogReader
     clock: Clock
     settings: SettingsStore
@@ -147,9 +136,8 @@ class Leader:
     def __post_init__(self) -> None:
         self.steady = SteadyClock(self.clock)
 
-    def describe(self, record: JobRecord, several: Iterable[gangs.Members]) -> Iterator[Gang]:
+    def describe(self, record: JobRecord, members: gangs.Members) -> Iterator[Gang]:
         """Yield gangs of a job as the scheduler knows them, with their age by the scheduler's clock."""
-        members = tuple(several)
         # A job without gangs may be over, and its time of submission forgotten.
         return gangs.describe(record, members, self.steady.submitted_ms(record.job) if members else 0)
 

@@ -58,7 +58,7 @@ async def save_hints(leader: Leader) -> None:
 def _as_placed(leader: Leader, gang: str) -> tuple[str, ...] | None:
     """Return the hints that were saved with a gang's placement, None if it has none."""
     record = leader.active.records.get(gangs.job_of(gang))
-    for members, spots in gangs.holding(record).items() if record is not None else ():
-        if members.gang == gang:
-            return tuple([spot.placement_hint if spot is not None else "" for spot in spots])
-    return None
+    tasks = gangs.holding(record).get(gang) if record is not None else None
+    if record is None or tasks is None:
+        return None
+    return tuple([spot.placement_hint if spot else "" for spot in gangs.spots_of(record, tasks)])

@@ -104,13 +104,13 @@ def _joined(one: JobUpdate, other: JobUpdate) -> JobUpdate:
 async def _slots(leader: Leader, decision: Place) -> dict[TaskId, Slot] | None:
     """Return what each member gets, with its ports; None if the job is gone or ports are short."""
     found = leader.active.records.get(gangs.job_of(decision.gang))
-    members = gangs.waiting_as(found.job, decision.gang) if found else None
-    if found is None or members is None:
+    tasks = gangs.waiting_as(found.job, decision.gang) if found else None
+    if found is None or tasks is None:
         return None
     needs = {role.name: role.resources for role in found.spec.task_roles}
     labels = {name: port_labels(need) for name, need in needs.items()}
     slots: dict[TaskId, Slot] = {}
-    for number, (task, spot) in enumerate(zip(members.tasks, decision.spots, strict=True), 1):
+    for number, (task, spot) in enumerate(zip(tasks, decision.spots, strict=True), 1):
         if number % TASKS_AT_ONCE == 0:
             # For a gang of thousands: serve other requests between its parts.
             await asyncio.sleep(0)

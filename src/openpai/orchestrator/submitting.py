@@ -111,19 +111,15 @@ def check_hardware(leader: Leader, record: JobRecord, read: Read, usable: Collec
         faults = in_version_1(faults, read.gpu_type_line)
     if faults:
         raise InvalidProtocol(faults)
-    for gang in gangs.describe(record, _different(record), record.job.submitted_at_ms):
+    waiting = gangs.waiting(record.job)
+    # All tasks of a role ask for the same.
+    firsts: dict[str, str] = {}
+    for name, tasks in waiting.items():
+        firsts.setdefault(tasks[0].role, name)
+    for gang in gangs.describe(record, {name: waiting[name] for name in firsts.values()}, record.job.submitted_at_ms):
         refused = leader.scheduler.refusal(gang, usable)
         if refused is not None:
             raise Refused("InvalidProtocolError", refused.message, refused.remedy)
-
-
-def _different(record: JobRecord) -> Iterator[gangs.Members]:
-    """Yield one gang of each role: all tasks of a role ask for the same."""
-    seen: set[str] = set()
-    for members in gangs.waiting(record.job):
-        if members.tasks[0].role not in seen:
-            seen.add(members.tasks[0].role)
-            yield members
 
 
 def in_version_1(faults: Sequence[Fault], line: int) -> tuple[Fault, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 import structlog
 
+from openpai.lifecycle.model import TaskId
 from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.fairness import learn_run_times, learn_use
@@ -47,9 +48,11 @@ def _is_without_devices(record: JobRecord) -> bool:
 def _restore(leader: Leader, record: JobRecord) -> None:
     """Restore in the scheduler what a job holds."""
     holding = gangs.holding(record)
-    for gang, (members, spots) in zip(leader.describe(record, holding), holding.items(), strict=True):
+    for gang in leader.describe(record, holding):
+        tasks = holding[gang.id]
+        spots = gangs.spots_of(record, tasks)
         try:
-            leader.scheduler.restore(gang, with_hints(leader, gang.id, spots), _since_ms(record, members))
+            leader.scheduler.restore(gang, with_hints(leader, gang.id, spots), _since_ms(record, tasks))
         except Refused as error:
             log.warning("a gang could not be restored exactly as it was", job=record.full_name, error=error.message)
             _restore_devices(leader, gang, spots)
@@ -57,9 +60,9 @@ def _restore(leader: Leader, record: JobRecord) -> None:
             leader.scheduler.checkpointed(gang.id, record.checkpoint_at_ms)
 
 
-def _since_ms(record: JobRecord, members: gangs.Members) -> int | None:
+def _since_ms(record: JobRecord, ids: Iterable[TaskId]) -> int | None:
     """Return since when a gang holds its resources, as far as it was saved."""
-    tasks = (record.job.tasks.get(id_) for id_ in members.tasks)
+    tasks = (record.job.tasks.get(id_) for id_ in ids)
     times = [task.granted_at_ms for task in tasks if task is not None and task.granted_at_ms is not None]
     return record.job.attempt_started_at_ms or min(times, default=None)
 

@@ -6,9 +6,10 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from openpai.ports.clock import Clock
+from openpai.ports.identity import Sealer
 from openpai.ports.storages import Step, Storage, StorageStore
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import PaiError, Refused
@@ -19,22 +20,10 @@ from openpai.storage.errors import ErrorTranslator
 from openpai.storage.kinds import Draft, read
 
 
-class Secrets(Protocol):
-    """Seals and opens credentials."""
-
-    def seal(self, secrets: Mapping[str, Any]) -> Sealed | None:
-        """Return the secrets encrypted, None when there are none."""
-        ...
-
-    def open(self, sealed: Sealed | None) -> dict[str, Any]:
-        """Return the sealed secrets."""
-        ...
-
-
 class StorageService:
     """Implements `ports.storages.Storages` over a store. No storage may show the directories in `keep_out`."""
 
-    def __init__(self, store: StorageStore, secrets: Secrets, clock: Clock, *, keep_out: Sequence[Path] = ()) -> None:
+    def __init__(self, store: StorageStore, secrets: Sealer, clock: Clock, *, keep_out: Sequence[Path] = ()) -> None:
         self._store = store
         self._secrets = secrets
         self._clock = clock

@@ -36,7 +36,7 @@ NOTHING: Final = HivedConfig({}, {})
 
 
 class HivedScheduler(Scheduler):
-    """Schedules the platform's gangs with HiveD."""
+    """Shares a cluster between virtual clusters and users with HiveD: what the platform runs."""
 
     def __init__(self, config: HivedConfig = NOTHING, patience_ms: int = PATIENCE_MS) -> None:
         self.state = SchedulerState(Hived.from_config(config), patience_ms)
@@ -72,7 +72,10 @@ class HivedScheduler(Scheduler):
         return self.state.reconfigure(config)
 
     def refusal(self, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
-        """Return why `gang` could not run even if everything were free, or None. Changes nothing."""
+        """Return why `gang` could not run even if everything were free, or None. Changes nothing.
+
+        `usable` names the virtual clusters that may be recommended instead; None means all of them.
+        """
         return capacity.refuse(self.core, self.state.machines.skus, gang, usable)
 
     def add(self, gang: Gang) -> None:
@@ -150,7 +153,10 @@ class HivedScheduler(Scheduler):
         self.core.restored()
 
     def changed_hints(self) -> Mapping[str, tuple[str, ...]]:
-        """Return, by gang, the placement hints of members whose promised cells changed since the last call."""
+        """Return, by gang, the placement hints of members whose promised cells changed since the last call.
+
+        Passed to `restore` in place of the original hints, they restore the guarantee that the gang has now.
+        """
         held = self.state.running.gangs
         names = sorted({self.state.gang_name(name) for name in self.core.rebound()})
         return {name: self._hints(held[name]) for name in names if name in held}
