@@ -31,6 +31,8 @@ T = TypeVar("T")
 class AsyncClient(Nouns):
     """A connection to one platform on behalf of one person. Close it, or use it in an `async with`."""
 
+    is_awaited = True
+
     def __init__(
         self,
         url: str = kept.URL_DEFAULT,

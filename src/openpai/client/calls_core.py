@@ -11,21 +11,19 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Itera
 from dataclasses import dataclass, field
 from functools import update_wrapper, wraps
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from openpai.protocol.errors import Broken, PaiError, Refused
 
 if TYPE_CHECKING:
     import httpx
 
-    from openpai.client.async_client import AsyncClient
-    from openpai.client.client import Client
-
 API: Final = "/api/v2"
 HARMLESS_TWICE: Final = frozenset({"GET", "PUT"})
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Read = TypeVar("Read")
 Item = TypeVar("Item")
 
 
@@ -96,6 +94,42 @@ class Pages(Generic[T, Item]):
     """What to ask after a page; None after the last one."""
 
 
+class Blocking(Protocol):
+    """A client that returns when it has the answer."""
+
+    is_blocking: bool
+
+    def ask(self, call: Call[Read]) -> Read:
+        """Send one request and return what its answer says."""
+        ...
+
+    def proceed(self, steps: Steps[Read]) -> Read:
+        """Carry out steps and return their result."""
+        ...
+
+    def each(self, pages: Pages[Any, Item]) -> Iterator[Item]:
+        """Yield every item of every page."""
+        ...
+
+
+class Awaited(Protocol):
+    """A client whose answers are awaited."""
+
+    is_awaited: bool
+
+    def ask(self, call: Call[Read]) -> Coroutine[Any, Any, Read]:
+        """Send one request and return what its answer says."""
+        ...
+
+    def proceed(self, steps: Steps[Read]) -> Coroutine[Any, Any, Read]:
+        """Carry out steps and return their result."""
+        ...
+
+    def each(self, pages: Pages[Any, Item]) -> AsyncIterator[Item]:
+        """Yield every item of every page."""
+        ...
+
+
 class _Mark(Generic[P, T]):
     """Keeps a description, and looks like the method it is on the class."""
 
@@ -119,9 +153,9 @@ class asks(_Mark[P, T]):  # noqa: N801 - a mark above a method, as `property` is
     @overload
     def __get__(self, here: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, here: Client, owner: type) -> Callable[P, T]: ...
+    def __get__(self, here: Blocking, owner: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, here: AsyncClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, here: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, here: Any, owner: type) -> Any:
         return self if here is None else _bound(self.describe, here, here.ask)
 
@@ -135,9 +169,9 @@ class proceeds(_Mark[P, T]):  # noqa: N801
     @overload
     def __get__(self, here: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, here: Client, owner: type) -> Callable[P, T]: ...
+    def __get__(self, here: Blocking, owner: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, here: AsyncClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, here: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, here: Any, owner: type) -> Any:
         return self if here is None else _bound(self.describe, here, here.proceed)
 
@@ -151,9 +185,9 @@ class pages(_Mark[P, Item]):  # noqa: N801
     @overload
     def __get__(self, here: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, here: Client, owner: type) -> Callable[P, Iterator[Item]]: ...
+    def __get__(self, here: Blocking, owner: type) -> Callable[P, Iterator[Item]]: ...
     @overload
-    def __get__(self, here: AsyncClient, owner: type) -> Callable[P, AsyncIterator[Item]]: ...
+    def __get__(self, here: Awaited, owner: type) -> Callable[P, AsyncIterator[Item]]: ...
     def __get__(self, here: Any, owner: type) -> Any:
         return self if here is None else _bound(self.describe, here, here.each)
 

@@ -37,6 +37,8 @@ T = TypeVar("T")
 class Client(Nouns):
     """A connection to one platform on behalf of one person. Close it, or use it in a `with`."""
 
+    is_blocking = True
+
     def __init__(
         self,
         url: str = kept.URL_DEFAULT,
