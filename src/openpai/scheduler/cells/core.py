@@ -23,8 +23,10 @@ from openpai.scheduler.cells.model import (
     GangRequest,
     NodeHealth,
     Preempt,
+    Shape,
     State,
     Wait,
+    shape_of,
 )
 from openpai.scheduler.cells.reasons import reason_to_wait
 from openpai.scheduler.cells.restoring import (
@@ -44,18 +46,6 @@ from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot
 
 T = TypeVar("T")
-Shape = tuple[object, ...]
-"""The part of a request that decides whether there is room for it."""
-
-
-def shape_of(request: GangRequest) -> Shape:
-    """Return what two requests must have in common to get the same answer."""
-    return (
-        request.virtual_cluster, request.priority, request.members, request.leaf_type, request.pinned_cell,
-        request.topology, request.nodes, request.groups,
-    )  # fmt: skip
-
-
 REMEMBERED_MAX: Final = 10_000
 
 
@@ -73,11 +63,6 @@ class Hived:
     def from_text(cls, text: str) -> Hived:
         """Return a scheduler for a configuration in HiveD's format; raise InvalidConfig with all its faults."""
         return cls(Cluster(read_config(text)))
-
-    @classmethod
-    def from_config(cls, config: HivedConfig) -> Hived:
-        """Return a scheduler for a configuration."""
-        return cls(Cluster(config))
 
     def refusal(self, request: GangRequest) -> str | None:
         """Return why a gang could never run, even if everything were free and healthy, or None."""
@@ -216,8 +201,7 @@ class Hived:
             self._apply_preemption(record, proposal, at_ms)
 
     def _apply_preemption(self, record: GangRecord, proposal: Proposal, at_ms: int | None) -> None:
-        gang = record.request.id
-        gangs = self.cluster.gangs
+        gang, gangs = record.request.id, self.cluster.gangs
         for name in proposal.victims:
             record.state = State.PREEMPTING
             record.since_ms = None
@@ -229,7 +213,7 @@ class Hived:
         # Not before the victims are recorded: some of them may be victims of the displaced gangs, too.
         for name in sorted(proposal.displaced):
             gangs[name].parts = []
-            self.cancel(name)
+            self.release(name)
         self.cluster.note_freed(record.request.virtual_cluster, [proposal.chain])
         self._settle_guarantees()
 
@@ -243,10 +227,6 @@ class Hived:
         if self._together is not None:
             self._together.close()
             self._together = None
-
-    def cancel(self, gang: str) -> None:
-        """Cancel a gang; its victims may stay. One that runs is released."""
-        self.release(gang)
 
     def release(self, gang: str, members: Iterable[int] | None = None) -> None:
         """Free the devices of these members (all when None). Ignores unknown gangs and refuses unknown members."""
@@ -300,6 +280,10 @@ class Hived:
                 cluster.gangs[name].parts = []
                 self.release(name)
 
+    def cancel(self, gang: str) -> None:
+        """Cancel a gang; its victims may stay. One that runs is released."""
+        self.release(gang)
+
     def checkpointed(self, gang: str, at_ms: int) -> None:
         """Record that a gang saved its work: what it did before is not lost if it must leave."""
         record = self.cluster.gangs.get(gang)
@@ -316,7 +300,7 @@ class Hived:
         """Set the health of several nodes. Gangs lose what was reserved for them on devices that are bad now."""
         self.roll_back()
         for gang in set_health(self.cluster, nodes):
-            self.cancel(gang)
+            self.release(gang)
 
     def restore(
         self,
@@ -409,8 +393,6 @@ def _remember(memory: dict[Shape, T], shape: Shape, answer: T) -> None:
 
 def _answer(proposal: Proposal) -> Bind | Preempt:
     gang, chain = proposal.request.id, proposal.chain.spec.name
-    if not (proposal.victims or proposal.lazily_preempted or proposal.displaced):
-        return Bind(gang, proposal.spots, chain)
     lazily, displaced = tuple(sorted(proposal.lazily_preempted)), tuple(sorted(proposal.displaced))
     if proposal.victims:
         return Preempt(gang, tuple(sorted(proposal.victims)), proposal.spots, chain, lazily, displaced)

@@ -178,3 +178,15 @@ class GangRecord:
     def leaves(self) -> int:
         """Return how many devices it has."""
         return sum(part.mask.bit_count() for part in self.parts if part is not None)
+
+
+Shape = tuple[object, ...]
+"""The part of a request that decides whether there is room for it."""
+
+
+def shape_of(request: GangRequest) -> Shape:
+    """Return what two requests must have in common to get the same answer."""
+    return (
+        request.virtual_cluster, request.priority, request.members, request.leaf_type, request.pinned_cell,
+        request.topology, request.nodes, request.groups,
+    )  # fmt: skip

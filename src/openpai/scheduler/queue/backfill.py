@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 
 from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.core import Shape, shape_of
 from openpai.scheduler.cells.decision import missing_devices
 from openpai.scheduler.cells.journal import Journal
+from openpai.scheduler.cells.model import Shape, shape_of
 from openpai.scheduler.cells.node_search import bind_clean_unit, clean_of
 from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.queue.requests import GangRequests

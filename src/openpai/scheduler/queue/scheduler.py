@@ -39,7 +39,7 @@ class HivedScheduler(Scheduler):
     """Shares a cluster between virtual clusters and users with HiveD: what the platform runs."""
 
     def __init__(self, config: HivedConfig = NOTHING, patience_ms: int = PATIENCE_MS) -> None:
-        self.state = SchedulerState(Hived.from_config(config), patience_ms)
+        self.state = SchedulerState(Hived(Cluster(config)), patience_ms)
 
     @classmethod
     def over(cls, state: SchedulerState) -> HivedScheduler:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from openpai.scheduler.cells.core import Shape, shape_of
-from openpai.scheduler.cells.model import Wait
+from openpai.scheduler.cells.model import Shape, Wait, shape_of
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.requests import GangRequests

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest
 from openpai.scheduler.config.model import HivedConfig
@@ -47,7 +48,7 @@ def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
     assert promised == {"a": 16, "b": 12, "c": 3, "d": 12}
     assert config.skus["V100"].cpus == 4
     assert config.skus["CPU"].gpus == 0
-    core = Hived.from_config(config)
+    core = Hived(Cluster(config))
     for gang, owner, size in (("1", "a", 8), ("2", "a", 8), ("3", "b", 8), ("4", "b", 4), ("5", "c", 2), ("6", "c", 1)):
         assert isinstance(core.schedule(GangRequest(gang, owner, ((1, size),))), Bind)
         core.commit(gang)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest
 from openpai.scheduler.config.model import InvalidConfig, QuotaSpec, SkuSpec
@@ -80,7 +81,7 @@ def test_a_good_file_is_read_as_it_is() -> None:
 def test_a_chain_without_promises_is_a_warning_and_serves_opportunistic_gangs() -> None:
     config = read_config(GOOD)
     assert ["K80-NODE" in message for message in config.warnings] == [True]
-    decision = Hived.from_config(config).schedule(GangRequest("g", "default", ((1, 4),), -1))
+    decision = Hived(Cluster(config)).schedule(GangRequest("g", "default", ((1, 4),), -1))
     assert isinstance(decision, Bind)
 
 
