@@ -155,7 +155,8 @@ class Hived:
             return reason_to_wait(self.cluster, request)
         proposal = decide(self.cluster, request, now_ms)
         if proposal is None:
-            self._note_failure(request, shape, freed)
+            _remember(self._failed, shape, freed)
+            self.cluster.watch(request)
             return reason_to_wait(self.cluster, request)
         self._proposal = self.cluster.proposal = proposal
         proposal.spots = tuple(
@@ -163,17 +164,13 @@ class Hived:
         )
         return _answer(proposal)
 
-    def _note_failure(self, request: GangRequest, shape: Shape, freed: int) -> None:
-        _remember(self._failed, shape, freed)
-        self.cluster.watch(request)
-
     def still_lacks_devices(self, requests: Sequence[GangRequest]) -> bool:
         """Return whether gangs that found no room together find none now for sure; much quicker than `schedule`."""
-        cluster = self.cluster
-        if not any(missing_devices(cluster, request) for request in requests):
+        if not any(missing_devices(self.cluster, request) for request in requests):
             return False
         if len(requests) == 1:
-            self._note_failure(requests[0], shape_of(requests[0]), cluster.freed[requests[0].virtual_cluster])
+            _remember(self._failed, shape_of(requests[0]), self.cluster.freed[requests[0].virtual_cluster])
+            self.cluster.watch(requests[0])
         return True
 
     def forget_failure(self, request: GangRequest) -> None:
@@ -274,10 +271,9 @@ class Hived:
 
     def _settle_guarantees(self, only: str | None = None) -> None:
         """Return lost guarantees to running gangs where possible, the highest priority first."""
-        cluster = self.cluster
-        if cluster.demoted:
-            for name in sorted(settle_guarantees(cluster, only)):
-                cluster.gangs[name].parts = []
+        if self.cluster.demoted:
+            for name in sorted(settle_guarantees(self.cluster, only)):
+                self.cluster.gangs[name].parts = []
                 self.release(name)
 
     def cancel(self, gang: str) -> None:
