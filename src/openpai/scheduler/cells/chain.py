@@ -128,6 +128,12 @@ class NodeCell:
                 mask |= 1 << position
         return mask
 
+    def opportunistic_on(self, mask: int) -> set[str]:
+        """Return the opportunistic gangs on some of its devices."""
+        if not mask & self.opportunistic:
+            return set()
+        return {gang for gang, part in self.opportunistic_gangs.items() if part & mask}
+
     def gangs_on(self, mask: int) -> set[str]:
         """Return the gangs that run, or have a claim, on some of its devices."""
         return {gang for held in (self.claims, self.opportunistic_gangs) for gang, part in held.items() if part & mask}

@@ -33,6 +33,8 @@ class Cluster:
         self.chains = {name: Chain(spec) for name, spec in config.chains.items()}
         self.shares: dict[str, dict[str, VcShare]] = {}
         """The shares of each virtual cluster, by chain."""
+        self.candidates: dict[tuple[str, str | None], list[VcShare]] = {}
+        """The shares that gangs may use, by virtual cluster and type of device, as found before."""
         self.pins: dict[tuple[str, str], VcShare] = {}
         self.node_cells: dict[str, list[NodeCell]] = {}
         """Nodes by name; one machine may be a node of several chains."""

@@ -74,12 +74,13 @@ def candidate_shares(cluster: Cluster, request: GangRequest) -> list[VcShare]:
     """Return the shares that a gang with a guarantee may use, the smallest first so that large ones stay whole."""
     if request.pinned_cell is not None:
         return [cluster.pins[request.virtual_cluster, request.pinned_cell]]
-    shares = [
-        share
-        for share in cluster.shares[request.virtual_cluster].values()
-        if request.leaf_type in (None, share.chain.spec.leaf_type)
-    ]
-    return sorted(shares, key=lambda share: share.size) if len(shares) > 1 else shares
+    key = request.virtual_cluster, request.leaf_type
+    found = cluster.candidates.get(key)
+    if found is None:
+        shares = cluster.shares[request.virtual_cluster].values()
+        able = [share for share in shares if request.leaf_type in (None, share.chain.spec.leaf_type)]
+        found = cluster.candidates[key] = sorted(able, key=lambda share: share.size)
+    return found
 
 
 def candidate_chains(cluster: Cluster, request: GangRequest) -> list[Chain]:
@@ -112,22 +113,13 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Propos
     need = request.devices
     count, largest = _largest(request)
     roomy = [share for share in shares if share.size - share.claimed >= need and _has_room(share, count, largest)]
-    ways: list[Callable[[Placement, VcShare, Within | None], list[Part] | None]] = [
-        Placement.without_loss,
-        Placement.at_a_cost,
-    ]
-    for way in ways:
+    for way in (Placement.without_loss, Placement.at_a_cost):
         for share in roomy:
             journal = Journal()
             placement = Placement(request.id, request.priority, request.sizes(), journal, price)
             parts = _place(way, placement, share, request)
             if parts is not None:
-                victims = {
-                    gang
-                    for part in parts
-                    for gang, mask in part.node_cell.opportunistic_gangs.items()
-                    if mask & part.mask
-                }
+                victims = {gang for part in parts for gang in part.node_cell.opportunistic_on(part.mask)}
                 return Proposal(request, share.chain, parts, journal, victims, undo=journal.undo)
     for share in shares:
         below = share.claimed_below(request.priority)
@@ -146,8 +138,10 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Propos
 
 def _largest(request: GangRequest) -> tuple[int, int]:
     """Return the number of the gang's largest members, and how many devices each of them needs."""
-    largest = max(leaves for _, leaves in request.members)
-    return sum(count for count, leaves in request.members if leaves == largest), largest
+    if len(request.members) == 1:
+        return request.members[0]
+    largest = max([leaves for _, leaves in request.members])
+    return sum([count for count, leaves in request.members if leaves == largest]), largest
 
 
 def _place(

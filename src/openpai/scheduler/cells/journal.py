@@ -123,7 +123,10 @@ class Journal:
 
 def unit_at(node_cell: NodeCell, binding: CellBinding, mask: int) -> Unit:
     """Return the unit of a binding that covers these devices of a node."""
-    return next(unit for unit in node_cell.units if unit.binding is binding and not mask & ~unit.mask)
+    for unit in node_cell.units:
+        if unit.binding is binding and not mask & ~unit.mask:
+            return unit
+    raise LookupError(f"no unit of node {node_cell.name!r} covers {mask:#x}")
 
 
 def unclaim(gang: str, priority: int, part: Part) -> None:

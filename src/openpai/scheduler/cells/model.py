@@ -65,11 +65,15 @@ class GangRequest:
     @property
     def devices(self) -> int:
         """Return how many devices it needs in all."""
+        if len(self.members) == 1:
+            return self.members[0][0] * self.members[0][1]
         return sum([count * leaves for count, leaves in self.members])
 
     def sizes(self) -> tuple[int, ...]:
         """Return how many devices each member needs, in order."""
-        return tuple(leaves for count, leaves in self.members for _ in range(count))
+        if len(self.members) == 1:
+            return (self.members[0][1],) * self.members[0][0]
+        return tuple([leaves for count, leaves in self.members for _ in range(count)])
 
 
 class Code(StrEnum):

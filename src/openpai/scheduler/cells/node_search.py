@@ -212,7 +212,7 @@ def find_costly_unit(share: VcShare, number: int, within: Within | None, price: 
     best: Unit | None = None
     least = NO_LOSS
     for unit in _costly_units(share, number, within):
-        loss = price(opportunistic_on(unit, cheapest_mask(unit, number, price)))
+        loss = price(unit.node_cell.opportunistic_on(cheapest_mask(unit, number, price)))
         if best is None or loss < least:
             best, least = unit, loss
     fresh = _costly_cell(share, number, within, price, None if best is None else least)
@@ -242,18 +242,13 @@ def _costly_cell(share: VcShare, number: int, within: Within | None, price: Pric
             for unit in binding.units:
                 inside = within is None or within.bits >> unit.node_cell.index & 1
                 if inside and room_of(unit).bit_count() >= number:
-                    loss = price(opportunistic_on(unit, cheapest_mask(unit, number, price)))
+                    loss = price(unit.node_cell.opportunistic_on(cheapest_mask(unit, number, price)))
                     if (best is None and ceiling is None) or loss < least:
                         best, least = (at + 1, cell, binding.units.index(unit)), loss
             mutations.unbind(binding)
     if best is None:
         return None
     return mutations.bind(share, best[0], best[1]).units[best[2]]
-
-
-def opportunistic_on(unit: Unit, mask: int) -> set[str]:
-    """Return the opportunistic gangs on some devices of a unit."""
-    return {gang for gang, part in unit.node_cell.opportunistic_gangs.items() if part & mask}
 
 
 def cheapest_mask(unit: Unit, number: int, price: Price, within: int | None = None) -> int:
@@ -268,12 +263,12 @@ def cheapest_mask(unit: Unit, number: int, price: Price, within: int | None = No
     if not mask & node_cell.opportunistic:
         return mask
     best = mask
-    least = price(opportunistic_on(unit, mask))
+    least = price(unit.node_cell.opportunistic_on(mask))
     for cell in shape.cells[level - 1]:
         inside = cell & room
         if inside.bit_count() >= number:
             mask = _sparing(unit, inside, number, price)
-            loss = price(opportunistic_on(unit, mask))
+            loss = price(unit.node_cell.opportunistic_on(mask))
             if loss < least:
                 best, least = mask, loss
     return best

@@ -62,6 +62,8 @@ class Limits:
 
     def exceeded(self, gang: Gang) -> Limit | None:
         """Return the limit that starting a gang would exceed, None if there is none."""
+        if not self.limits:
+            return None
         owner = gang.virtual_cluster, gang.user
         limits = self.of(owner)
         gpus = gpus_of(gang) if limits else 0

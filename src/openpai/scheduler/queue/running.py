@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.fairness import Ledger, Owner
-from openpai.scheduler.queue.limits import Limits
+from openpai.scheduler.queue.limits import Limits, gpus_of
 from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.run_times import RunTimes
 
@@ -64,6 +64,8 @@ class RunningGang:
 
     def devices(self) -> int:
         """Return how many devices the members that are not over hold."""
+        if not self.left:
+            return sum([request.devices for request in self.requests])
         return self.devices_of(member for member in self.places if member not in self.left)
 
     def devices_of(self, members: Iterable[int]) -> int:
@@ -73,6 +75,8 @@ class RunningGang:
 
     def gpus(self) -> int:
         """Return how many GPUs the members that are not over have."""
+        if not self.left:
+            return gpus_of(self.gang)
         return self.gpus_of(member for member in self.places if member not in self.left)
 
     def gpus_of(self, members: Iterable[int]) -> int:

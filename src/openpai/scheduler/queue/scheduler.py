@@ -185,6 +185,11 @@ class HivedScheduler(Scheduler):
         held = state.running.gangs.get(gang)
         if held is None:
             return
+        if members is None and not held.left:
+            records = [self.core.cluster.gangs.get(request.id) for request in held.requests]
+            was_sent_away = any(record is not None and record.state is State.BEING_PREEMPTED for record in records)
+            state.drop(held, is_finished=not was_sent_away and not held.is_proposed)
+            return
         leaving = sorted(set(held.places if members is None else members) - held.left)
         was_sent_away = False
         for number, inside in held.by_request(leaving).items():
