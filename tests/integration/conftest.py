@@ -11,6 +11,7 @@ import pytest_asyncio
 
 if TYPE_CHECKING:
     from tests.contracts.docker_harness import DockerHarness
+    from tests.contracts.process_harness import ProcessHarness
 
 
 @pytest_asyncio.fixture
@@ -21,6 +22,20 @@ async def harness(tmp_path: Path) -> AsyncIterator[DockerHarness]:
     if why_not := DockerHarness.why_not():
         pytest.skip(why_not)
     made = DockerHarness(tmp_path)
+    try:
+        yield made
+    finally:
+        await made.destroy()
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path) -> AsyncIterator[ProcessHarness]:
+    """A process backend over a directory of its own; nothing is left of its processes."""
+    from tests.contracts.process_harness import ProcessHarness
+
+    if why_not := ProcessHarness.why_not():
+        pytest.skip(why_not)
+    made = ProcessHarness(tmp_path)
     try:
         yield made
     finally:

@@ -11,11 +11,10 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from openpai.app.clock import SystemClock
 from openpai.backends.host.directory import TRASH, TaskDirectory
@@ -29,19 +28,6 @@ from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch, forget, observed
 
 PATIENCE_S = 20.0
-
-
-@pytest_asyncio.fixture
-async def world(tmp_path: Path) -> AsyncIterator[ProcessHarness]:
-    """Give an empty world, and leave no process of it."""
-    why_not = ProcessHarness.why_not()
-    if why_not:
-        pytest.skip(why_not)
-    made = ProcessHarness(tmp_path)
-    try:
-        yield made
-    finally:
-        await made.destroy()
 
 
 def directory_of(world: ProcessHarness, key: AttemptKey) -> Path:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from openpai.app.clock import SystemClock
 from openpai.backends.host.directory import TaskDirectory
@@ -19,19 +17,6 @@ from openpai.ports.backend import KillTask, LaunchTask
 from openpai.runtime.script import Ticket
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch, forget
-
-
-@pytest_asyncio.fixture
-async def world(tmp_path: Path) -> AsyncIterator[ProcessHarness]:
-    """Give an empty world, and leave no process of it."""
-    why_not = ProcessHarness.why_not()
-    if why_not:
-        pytest.skip(why_not)
-    made = ProcessHarness(tmp_path)
-    try:
-        yield made
-    finally:
-        await made.destroy()
 
 
 @pytest.mark.parametrize("whom", ["wrapper", "group"])

@@ -31,6 +31,7 @@ from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt
 from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Topology
+from tests.properties.brute import fits
 from tests.scheduling.invariants import audit
 
 TYPES = {
@@ -79,19 +80,6 @@ MIXED = {
         "B": {"virtualCells": promises(RACK_NODE_SWITCH=2, NODE=1), "pinnedCells": [{"pinnedCellId": "Q"}]},
     },
 }
-
-
-def fits(sizes: list[int], rooms: list[int]) -> bool:
-    """Try everything."""
-    if not sizes:
-        return True
-    tried = set()
-    for at, room in enumerate(rooms):
-        if room >= sizes[0] and room not in tried:
-            tried.add(room)
-            if fits(sizes[1:], [*rooms[:at], room - sizes[0], *rooms[at + 1 :]]):
-                return True
-    return False
 
 
 def promised_rooms(cluster: Cluster, share: VcShare, priority: int) -> list[int]:

@@ -84,15 +84,15 @@ def _audit_pool(chain: Chain) -> Iterator[str]:
     free_cells = chain.free_cells
     cover = [0] * (len(chain.node_cells) * chain.shape.leaves)
     held = [(share.level, share.index) for share in _holdings(chain)]
-    free = [(level, index) for level in range(1, chain.top + 1) for index in free_cells.at_level(level)]
+    free = {(at + 1, index): burden for at, cells in enumerate(free_cells._where) for index, burden in cells.items()}
     for level, index in [*held, *free]:
         size = chain.spec.leaves(level)
         for leaf in range(index * size, (index + 1) * size):
             cover[leaf] += 1
     if set(cover) != {1}:
         yield f"chain {chain.spec.name}: a device is in no cell or in two"
-    for level, index in free:
-        if free_cells.burden_of(level, index) != chain.burden(level, index):
+    for (level, index), burden in free.items():
+        if burden != chain.burden(level, index):
             yield f"chain {chain.spec.name}: free cell {index} of level {level} is weighed wrongly"
     if level_short(free_cells.free, free_cells.need, free_cells.children):
         yield f"chain {chain.spec.name}: what is promised cannot be had any more"

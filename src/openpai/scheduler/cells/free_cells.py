@@ -248,14 +248,6 @@ class FreeCells:
             bits |= found if burden else found & -found
         return _places(bits)
 
-    def at_level(self, level: int) -> list[int]:
-        """Return the free cells of a level, in order."""
-        return sorted(self._where[level - 1])
-
-    def burden_of(self, level: int, index: int) -> int:
-        """Return the burden a free cell is filed under."""
-        return self._where[level - 1][index]
-
     def obtainable(self, level: int) -> int:
         """Return how many cells of a level could be taken if nothing else were."""
         total = 0

@@ -41,12 +41,6 @@ def virtual_clusters(cluster: Cluster) -> dict[str, list[Cell]]:
         return {name: _virtual_cells(cluster, name) for name in cluster.shares}
 
 
-def virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
-    """Return the virtual cells of one virtual cluster: opportunistic devices, promised cells, pinned cells."""
-    with _committed_with_doomed(cluster):
-        return _virtual_cells(cluster, name)
-
-
 @contextmanager
 def _committed_with_doomed(cluster: Cluster) -> Iterator[None]:
     """Show only what is committed, with the doomed cells bound, while the context lasts."""
@@ -57,6 +51,7 @@ def _committed_with_doomed(cluster: Cluster) -> Iterator[None]:
 
 
 def _virtual_cells(cluster: Cluster, name: str) -> list[Cell]:
+    """Return the virtual cells of one virtual cluster: opportunistic devices, promised cells, pinned cells."""
     trees_of = {chain: _CellTrees(cluster, cluster.chains[chain]) for chain in cluster.chains}
     found = [*_opportunistic_cells(cluster, name, trees_of)]
     given: dict[tuple[str, int], int] = {}

@@ -11,7 +11,7 @@ import pytest
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.doomed_cells import doomed_cells, lost_devices
-from openpai.scheduler.cells.inspection import virtual_cells
+from openpai.scheduler.cells.inspection import virtual_clusters
 from openpai.scheduler.cells.model import Bind, Code, GangRequest, NodeHealth, Wait
 from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
@@ -78,7 +78,7 @@ def test_a_virtual_cluster_sees_what_it_lost_until_it_comes_back(racks: Make) ->
         (share, 3, 1)
     ]
     assert lost_devices(share) == 4
-    shown = [cell["cellHealthiness"] for cell in virtual_cells(driver.core.cluster, "a")]
+    shown = [cell["cellHealthiness"] for cell in virtual_clusters(driver.core.cluster)["a"]]
     assert sorted(shown) == ["Bad", "Healthy"]
     assert isinstance(driver.ask("both", "a", 4, 4), Wait)
     driver.core.set_node("r0n1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from openpai.scheduler.cells.inspection import affinity_groups, cluster_status, virtual_cells
+from openpai.scheduler.cells.inspection import affinity_groups, cluster_status, virtual_clusters
 
 Make = Callable[..., Any]
 
@@ -39,7 +39,7 @@ def test_virtual_cells_tell_what_is_served_and_what_is_borrowed(racks: Make) -> 
     driver = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}}, pins={"r1n1": "a"})
     driver.run("gang", "a", 4)
     driver.run("guest", "a", 1, priority=-1)
-    found = virtual_cells(driver.core.cluster, "a")
+    found = virtual_clusters(driver.core.cluster)["a"]
     assert [cell["cellAddress"] for cell in found][1:] == ["a/0", "a/1", "a/2"]
     assert found[0]["cellAddress"].endswith("-opp")
     assert found[0]["cellPriority"] == -1
