@@ -5,7 +5,7 @@
 
 The configuration is HiveD's format. The stream is one JSON object a line: `submit` (one attempt; a gang that must wait
 is dropped and counted as rejected, one that would preempt has its victims deleted and tries again), `delete`,
-`node_bad`, `node_good`, and `mark`, after which counting starts. At the end every node is told bad and good again, one
+`node_bad`, `node_good`, and `mark`, after which counting starts. At the end every node is set bad and good again, one
 at a time. Times are milliseconds unless stated. Loading the configuration took `start_s` and `start_memory_mb`.
 """
 
@@ -80,7 +80,7 @@ class Run:
             self.delete_ms.append((perf_counter() - began) * 1000)
 
     def node(self, name: str, is_healthy: bool) -> None:
-        """Tell the health of a node."""
+        """Set the health of a node."""
         began = perf_counter()
         self.scheduler.set_node(name, is_healthy=is_healthy)
         self.node_ms.append((perf_counter() - began) * 1000)
@@ -133,7 +133,7 @@ class Run:
 
 
 def health(scheduler: Hived) -> dict[str, Any]:
-    """Tell every node bad and then good again, one at a time, while gangs run, and return what that took."""
+    """Set every node bad and then good again, one at a time, while gangs run, and return the cost."""
     run = Run(scheduler)
     for is_healthy in (False, True):
         for name in scheduler.cluster.node_cells:

@@ -172,14 +172,14 @@ def train(pai: Client, steps: Steps) -> tuple[JobDetail, float]:
 
 
 def accuracy_of(pai: Client, job: JobDetail) -> float:
-    """Return the accuracy the parameter server told in the last line of its log."""
+    """Return the accuracy that the parameter server printed in the last line of its log."""
     server = job.task("ps", 0)
     if server is None or server.attempt is None or job.attempt is None:
         raise DemoFailed("the job has no parameter server")
     text = pai.logs(job.full_name, "ps", 0, attempt=server.attempt, job_attempt=job.attempt).text("stdout")
     message = re.search(r"^accuracy=([\d.]+)\s*\Z", text, re.MULTILINE)
     if message is None:
-        raise DemoFailed(f"the parameter server told no accuracy; its log ends with:\n{text[-500:]}")
+        raise DemoFailed(f"the parameter server printed no accuracy; its log ends with:\n{text[-500:]}")
     return float(message[1])
 
 
@@ -193,7 +193,7 @@ def end_job(pai: Client, name: str) -> None:
 
 
 def report(platform: Platform, job: JobDetail, accuracy: float, steps: Steps) -> None:
-    """Tell what was reached, how long each step took, and where everything is."""
+    """Print the result, how long each step took, and where everything is."""
     console.print(f"\n[bold green]The network reads {accuracy:.1%} of unseen handwritten digits.[/]")
     console.print(f"accuracy={accuracy:.4f}\n")
     console.print(steps.table())
@@ -212,7 +212,7 @@ def stay(platform: Platform) -> None:
         f"                     {pai} job submit {ROOT / 'examples' / '01-hello.yaml'} --watch\n", soft_wrap=True
     )
     try:
-        # Whoever reads this line may press Ctrl-C before we have got to the next.
+        # A user who reads this line may press Ctrl-C before the next one runs.
         console.print("The platform stays up; [bold]Ctrl-C[/] ends it.")
         code = platform.process.wait()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""A platform that runs nothing by itself: the real store, wishes, lifecycle and logs behind the real API.
+"""A platform that runs nothing by itself: the real store, commands, lifecycle and logs behind the real API.
 
 The test is the scheduler and the backend: it says what is granted, which tasks ran and how they ended, and it
 writes their logs.
@@ -67,7 +67,7 @@ class HandClock:
 
 
 class Here(PlatformCommands):
-    """The real wishes, and a cluster of one node to look at."""
+    """The real commands, and a cluster of one node to look at."""
 
     node = NodeView("n1", "10.0.0.1", True, "", "H200", 4, 1, 4096, 64, 2, 1, (1,), 1)
     wait = Wait("gang", Why.NOT_ENOUGH_FREE, "2 of 2 GPUs are in use", "wait for ann~first to end", ("ann~first",), 1)
@@ -76,7 +76,7 @@ class Here(PlatformCommands):
         return (self.node,)
 
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
-        """Tell of nobody: no server leads here."""
+        """Return nothing: no server leads here."""
         return ()
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
@@ -176,7 +176,7 @@ class World:
         named = {label: tuple(range(20_000 + first, 20_000 + first + count)) for label, count in ports.items()}
         return Slot("n1", "10.0.0.1", devices, named, self.granted, gpus=gpus, cpus=1, memory_mb=64)
 
-    async def tell(self, job: str, *facts: Fact) -> None:
+    async def record(self, job: str, *facts: Fact) -> None:
         """Let the platform hear of something that happened to a job."""
         await self._save(job, *facts)
 
@@ -189,13 +189,13 @@ class World:
     async def started(self, key: AttemptKey) -> None:
         """Let a task attempt be seen running."""
         self.clock.at_ms += 1000
-        await self.tell(key.job, TaskStarted(key, self.clock.at_ms))
+        await self.record(key.job, TaskStarted(key, self.clock.at_ms))
 
     async def exited(self, key: AttemptKey, code: int = 0, tail: str = "") -> None:
         """Let a task attempt end."""
         self.clock.at_ms += 1000
         report = ExitReport(code)
-        await self.tell(key.job, TaskExited(key, report, diagnose(report, tail), self.clock.at_ms))
+        await self.record(key.job, TaskExited(key, report, diagnose(report, tail), self.clock.at_ms))
         self.over.add(key)
 
     def write(self, key: AttemptKey, stream: str, data: bytes) -> None:

@@ -67,7 +67,7 @@ async def open_described(root: Path) -> AsyncIterator[tuple[Sharing, str]]:
         server = uvicorn.Server(config)
         # Signals are for the tests' own process.
         serving = asyncio.create_task(server.serve())
-        while not server.started:  # noqa: ASYNC110 - nothing tells when it listens
+        while not server.started:  # noqa: ASYNC110 - no event says when it listens
             await asyncio.sleep(0.01)
         try:
             yield sharing, f"http://127.0.0.1:{port}"
@@ -81,7 +81,7 @@ async def _fill(sharing: Sharing, root: Path) -> None:
     context = sharing.server.api.state.context
     guesses = LoginLimiter(
         context.services.clock, per_min=_MANY, per_min_of_address=_MANY, per_min_of_user=_MANY
-    )  # being told to wait would hide everything else
+    )  # answers that ask to wait would hide everything else
     sharing.server.api.state.context = replace(context, logins=guesses)
     (root / "shared").mkdir(exist_ok=True)
     for method, path, body in (

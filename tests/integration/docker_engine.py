@@ -84,7 +84,7 @@ def _started(*options: str) -> tuple[str, str]:
 def _start(program: str, driver: str, *options: str) -> tuple[str, str]:
     home = Path(tempfile.mkdtemp(prefix="openpai-engine-"))
     path = str(home / "docker.sock")
-    # Should this process be killed, the Engine is told to end too.
+    # If this process is killed, the Engine gets SIGTERM, too.
     leash = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     log = (home / "log").open("wb")
     started = subprocess.Popen(

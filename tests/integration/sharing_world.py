@@ -114,10 +114,10 @@ class Sharing:
 
 
 async def eventually(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Return once something is so, as the platform's answers tell it; fail when that takes too long."""
+    """Return once a condition on the platform's answers holds; fail when that takes too long."""
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
-            while not await is_so():  # noqa: ASYNC110 - only asking tells what people would see
+            while not await is_so():  # noqa: ASYNC110 - users see the answers only by asking
                 await asyncio.sleep(0.01)
             return
     raise AssertionError(f"not in {PATIENCE_S:g} s: {what}")

@@ -114,7 +114,7 @@ async def log_in_at(issuer: str, location: str, subject: str, claims: dict[str, 
 
 
 class Liar:
-    """A provider that signs what it is told to, with whatever key it is told to use."""
+    """A provider that signs any claims with any key."""
 
     issuer = "https://id.example.org"
 

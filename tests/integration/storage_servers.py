@@ -129,7 +129,7 @@ def _free_port() -> int:
 @contextlib.contextmanager
 def _running(command: list[str], port: int, directory: Path) -> Iterator[None]:
     with (directory / "output").open("wb") as output:
-        # smbd ends its whole process group when it is told to end: that must not be ours.
+        # smbd ends its whole process group on SIGTERM: that must not be ours.
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
     try:
         deadline = time.monotonic() + READY_WITHIN_S

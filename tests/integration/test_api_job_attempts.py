@@ -111,7 +111,7 @@ async def test_an_attempt_that_was_preempted_says_why_and_counts_as_free(world: 
     id_ = await submitted(world)
     await world.grant()
     why = "bob~big needs these devices"
-    await world.tell(id_, Preempted(0, world.clock.at_ms, why))
+    await world.record(id_, Preempted(0, world.clock.at_ms, why))
     for key in (
         AttemptKey(id_, 0, "worker", 0, 0),
         AttemptKey(id_, 0, "worker", 1, 0),

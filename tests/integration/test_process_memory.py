@@ -58,7 +58,7 @@ def limit_of(home: Home, name: str) -> int:
 
 
 async def until_removed(cgroup: Path) -> None:
-    # What was killed takes a moment to leave, and the system tells nobody here.
+    # Killed processes take a moment to leave, without an event.
     async with asyncio.timeout(20):
         while cgroup.exists():  # noqa: ASYNC240
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""`pai admin rotate-key` beside a server elsewhere: whether that leads is watched, not told by comparing clocks."""
+"""`pai admin rotate-key` beside a server elsewhere: whether that leads is observed, not derived from clocks."""
 
 from __future__ import annotations
 

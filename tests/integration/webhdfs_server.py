@@ -1,6 +1,6 @@
 """A small WebHDFS: the operations of Hadoop's REST API that files need, over a directory, with its two-step transfers.
 
-No Hadoop runs here. Like the real one it redirects whoever reads or writes to a "data node", answers errors as
+No Hadoop runs here. Like the real one it redirects reads and writes to a "data node", answers errors as
 RemoteException, will not rename onto a file that exists, and lets nobody in who is not the user it knows.
 """
 

@@ -247,7 +247,7 @@ class History:
         return {name: record.lazily_preempted_by is None and not record.lost for name, record in gangs.items()}
 
     def give_up_reservations(self) -> None:
-        """Only gangs that run survive what follows: whoever waits for others to leave waits again."""
+        """Only running gangs survive: gangs that wait for their victims wait again."""
         for name in [name for name, each in self.core.cluster.gangs.items() if each.state is State.PREEMPTING]:
             self.waiting[name] = self.core.cluster.gangs[name].request
             self.core.cancel(name)

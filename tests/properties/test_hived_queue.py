@@ -279,7 +279,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def restart_by_seats(self) -> None:
-        """Tell a new scheduler what runs where, and who waits."""
+        """Report to a new scheduler what runs where, and what waits."""
         fresh = HivedScheduler(read_config(self.text), patience_ms=PATIENCE_MS) if self.text else HivedScheduler()
         for node in self.nodes.values():
             fresh.set_node(node)

@@ -1,6 +1,6 @@
 """Checks that the books are right: the laws of the scheduler, and that everything derived follows from the facts.
 
-Slow and independent of the code it watches. For tests, and for whoever does not trust a snapshot.
+Slow and independent of the code it checks.
 """
 
 from __future__ import annotations

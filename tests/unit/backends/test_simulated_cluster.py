@@ -13,7 +13,7 @@ from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, Task
 
 
 class HandClock:
-    """Tells the time a test has set."""
+    """Returns the time that a test has set."""
 
     def __init__(self) -> None:
         self.ms = 0

@@ -77,7 +77,7 @@ async def test_what_an_earlier_server_kept_is_thrown_away(tmp_path: Path) -> Non
 async def emptied(root: Path, *, but: int = 0) -> None:
     """Wait until no more than `but` directories are in the trash."""
     async with asyncio.timeout(30):
-        while len([*(root / ".trash").iterdir()]) > but:  # noqa: ASYNC110  # nothing tells when a thread has removed it
+        while len([*(root / ".trash").iterdir()]) > but:  # noqa: ASYNC110  # no event says when a thread has removed it
             await asyncio.sleep(0.01)
 
 

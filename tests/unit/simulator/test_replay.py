@@ -104,7 +104,7 @@ def test_a_preempted_job_leaves_after_its_grace_and_starts_again() -> None:
     b = next(vc for vc in found.vcs if vc.name == "b")
     assert b.preemptions == 1
     assert b.gpu_hours_lost == pytest.approx(8 * 10.5 / 60, abs=0.05)
-    # Whoever sent it away waited for half a minute and ran for twenty; then it had its hour again.
+    # Its preemptor waited for half a minute and ran for twenty; then it had its hour again.
     assert b.completion_s.max == (10 + 0.5 + 20 + 60) * 60
     assert max(vc.delay_s.max for vc in found.vcs) == 30
 

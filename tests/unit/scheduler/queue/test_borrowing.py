@@ -28,7 +28,7 @@ def test_a_gang_that_may_be_interrupted_borrows_and_is_promoted_where_it_is(text
     before = scheduler.core.cluster.gangs["borrows"].spots
     scheduler = resume(json.loads(json.dumps(scheduler.snapshot())))
     scheduler.release("own")
-    # Whoever waits has the first choice; what is left promotes the gang, and the others get their devices back.
+    # Waiting gangs have the first choice; what is left promotes the gang, and the others get their devices back.
     assert placed(scheduler, 20) == ["waits"]
     assert scheduler.core.cluster.gangs["borrows"].spots == before
     assert scheduler.state.running.gangs["borrows"].is_lent is False
